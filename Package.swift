@@ -1,0 +1,156 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// Swift 6 mode with the upcoming features that swift-subprocess and GRDB's generation of packages use.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .treatAllWarnings(as: .error),
+]
+
+let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
+let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
+let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
+let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
+let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
+let subprocess: Target.Dependency = .product(name: "Subprocess", package: "swift-subprocess")
+let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
+let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
+
+let package = Package(
+    name: "latchkey",
+    products: [
+        .library(name: "TPM2", targets: ["TPM2"]),
+        .library(name: "Latchkey", targets: ["Latchkey"]),
+        .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
+        .library(name: "LatchkeyPresence", targets: ["LatchkeyPresence"]),
+        .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
+        .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
+        .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
+        .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
+        .executable(name: "latchkey", targets: ["latchkey"]),
+        .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CTSS2",
+            pkgConfig: "tss2-tctildr",
+            providers: [.apt(["libtss2-dev"])]
+        ),
+        .target(name: "TPM2", dependencies: ["CTSS2", crypto, cryptoExtras], swiftSettings: strict),
+        .target(name: "Latchkey", dependencies: [crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
+        .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
+        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeyLogin",
+            dependencies: [
+                "Latchkey", crypto, cryptoExtras, httpTypes, logging,
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+        .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeyTesting",
+            dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "latchkey",
+            dependencies: [
+                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators", "TPM2",
+                arguments, configuration, logging, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "latchkey-identity",
+            dependencies: [
+                "LatchkeyRelyingParty", arguments, configuration, cryptoExtras, grdb, logging,
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Mustache", package: "swift-mustache"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict
+        ),
+        .systemLibrary(
+            name: "CESAPI",
+            path: "Tests/CESAPI",
+            pkgConfig: "tss2-esys",
+            providers: [.apt(["libtss2-dev"])]
+        ),
+        .testTarget(
+            name: "TPM2Tests",
+            dependencies: ["TPM2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            resources: [.copy("Fixtures")],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyTests",
+            dependencies: ["Latchkey", "LatchkeyTesting", crypto, grdb],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyTPMTests",
+            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyPresenceTests",
+            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", subprocess],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyLoginTests",
+            dependencies: [
+                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras,
+                httpTypes, .product(name: "JWTKit", package: "jwt-kit"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyRelyingPartyTests",
+            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, grdb],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyIdentityTests",
+            dependencies: [
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, subprocess,
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "CommandTests",
+            dependencies: ["latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            swiftSettings: strict
+        ),
+    ]
+)

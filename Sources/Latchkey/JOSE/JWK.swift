@@ -1,0 +1,49 @@
+public import FoundationEssentials
+
+/// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
+public struct JWK: Hashable, Sendable, Codable {
+    public var kty: String
+    public var kid: String?
+    public var alg: String?
+    public var use: String?
+    /// The curve of an EC key: `P-256`.
+    public var crv: String?
+    /// The x coordinate of an EC key: 32 bytes in base64url.
+    public var x: String?
+    /// The y coordinate of an EC key: 32 bytes in base64url.
+    public var y: String?
+    /// The modulus of an RSA key in base64url.
+    public var n: String?
+    /// The exponent of an RSA key in base64url.
+    public var e: String?
+
+    /// A P-256 key for ES256.
+    public init(_ key: PublicKey, kid: KeyID? = nil) {
+        kty = "EC"
+        self.kid = kid?.rawValue
+        alg = "ES256"
+        crv = "P-256"
+        x = Base64URL.encode(key.x)
+        y = Base64URL.encode(key.y)
+    }
+
+    /// An RSA key for RS256, from its modulus and exponent, big-endian.
+    public init(rsaModulus: Data, exponent: Data, kid: String?) {
+        kty = "RSA"
+        self.kid = kid
+        alg = "RS256"
+        n = Base64URL.encode(rsaModulus)
+        e = Base64URL.encode(exponent)
+    }
+
+    /// The P-256 key.
+    ///
+    /// - Throws: ``KeystoreError`` with code `damaged` unless this is an EC key on P-256 with both coordinates.
+    public func publicKey() throws(KeystoreError) -> PublicKey {
+        guard
+            kty == "EC", crv == "P-256",
+            let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32, y.count == 32
+        else { throw .damaged("read a JWK", "it is not an EC key on P-256") }
+        return try PublicKey(x963Representation: Data([4]) + x + y)
+    }
+}

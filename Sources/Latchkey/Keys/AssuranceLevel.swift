@@ -1,0 +1,47 @@
+/// What a key can promise: where it lives, and which presence that hardware itself enforces.
+///
+/// There is no level below these: Latchkey has no software keys.
+public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertible {
+    /// What holds the private key.
+    public enum Root: String, Sendable, Codable, CaseIterable {
+        /// A TPM 2.0.
+        case tpm
+        /// A PKCS#11 token.
+        case token
+        /// A software TPM: for development and CI, and worth what its host is worth.
+        case swtpm
+        /// A software token: likewise.
+        case softhsm
+    }
+
+    /// What the hardware demands before it uses the key.
+    public enum EnforcedPresence: String, Sendable, Codable, CaseIterable {
+        case none
+        case pin
+        case finger
+        case fingerOrPIN = "finger-or-pin"
+        case touch
+        case touchAndPIN = "touch-and-pin"
+    }
+
+    public let root: Root
+    public let presence: EnforcedPresence
+
+    public init(root: Root, presence: EnforcedPresence) {
+        self.root = root
+        self.presence = presence
+    }
+
+    /// Whether the key is held by real hardware, as opposed to a simulator.
+    public var isHardware: Bool {
+        switch root {
+        case .tpm, .token: true
+        case .swtpm, .softhsm: false
+        }
+    }
+
+    /// `hardware(tpm)`, `hardware(token)`, `simulated(swtpm)` or `simulated(softhsm)`.
+    public var description: String {
+        isHardware ? "hardware(\(root.rawValue))" : "simulated(\(root.rawValue))"
+    }
+}

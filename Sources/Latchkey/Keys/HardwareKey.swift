@@ -1,0 +1,53 @@
+public import FoundationEssentials
+
+/// A key pair whose private half is in hardware, in the form in which it is stored.
+///
+/// It holds nothing secret: a TPM key's ``blob`` is wrapped by the TPM, a token key's only names the key. Any
+/// ``Keystore`` of the same ``backend`` on the same hardware can use it; on other hardware it is refused with
+/// `wrongDevice`.
+public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
+    /// The version of the stored form. It changes when a field changes its meaning.
+    public static let currentVersion = 1
+
+    public let version: Int
+    public let id: KeyID
+    /// The kind of keystore that made the key: `tpm` or `pkcs11`.
+    public let backend: String
+    public let policy: AccessPolicy
+    public let assurance: AssuranceLevel
+    public let publicKey: PublicKey
+    /// A name for people; not unique.
+    public let label: String?
+    /// Seconds precision is kept.
+    public let createdAt: Date
+    /// What the backend needs to find or load the key again. Opaque to everybody else.
+    public let blob: Data
+
+    public init(
+        id: KeyID,
+        backend: String,
+        policy: AccessPolicy,
+        assurance: AssuranceLevel,
+        publicKey: PublicKey,
+        label: String?,
+        createdAt: Date,
+        blob: Data
+    ) {
+        version = Self.currentVersion
+        self.id = id
+        self.backend = backend
+        self.policy = policy
+        self.assurance = assurance
+        self.publicKey = publicKey
+        self.label = label
+        self.createdAt = Date(timeIntervalSince1970: createdAt.timeIntervalSince1970.rounded(.down))
+        self.blob = blob
+    }
+
+    /// The same key with another blob: what a change of PIN returns.
+    public func replacing(blob: Data) -> HardwareKey {
+        HardwareKey(
+            id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
+            createdAt: createdAt, blob: blob)
+    }
+}

@@ -1,0 +1,27 @@
+public import FoundationEssentials
+
+/// 32 secret bytes that only the hardware gives back, and only when its policy is satisfied.
+public struct SealedSecret: Hashable, Sendable, Codable {
+    public static let currentVersion = 1
+
+    public let version: Int
+    /// The kind of keystore that sealed it: `tpm` or `pkcs11`.
+    public let backend: String
+    public let policy: AccessPolicy
+    public let assurance: AssuranceLevel
+    /// What the backend needs to open it. Opaque to everybody else.
+    public let blob: Data
+
+    public init(backend: String, policy: AccessPolicy, assurance: AssuranceLevel, blob: Data) {
+        version = Self.currentVersion
+        self.backend = backend
+        self.policy = policy
+        self.assurance = assurance
+        self.blob = blob
+    }
+
+    /// The same secret with another blob: what a change of PIN returns.
+    public func replacing(blob: Data) -> SealedSecret {
+        SealedSecret(backend: backend, policy: policy, assurance: assurance, blob: blob)
+    }
+}

@@ -1,0 +1,66 @@
+public import FoundationEssentials
+
+/// Hardware that makes keys, keeps them, and uses them only when the right person is present.
+///
+/// Everything above this protocol speaks only this protocol. A keystore takes and returns values (``HardwareKey``,
+/// ``SealedSecret``); where they are stored is the caller's business (``RecordStore``). Calls may be made from any
+/// number of tasks; a keystore holds its device for an operation and never while a person is thinking.
+///
+/// Wherever a policy asks for a person, `presence` is asked, after everything that can fail without a person has been
+/// checked. A person who declines makes the call throw `cancelled`.
+public protocol Keystore: Sendable {
+    /// The name under which keys of this kind are stored: `tpm` or `pkcs11`.
+    var backend: String { get }
+
+    /// What this hardware is and can do. Needs no presence.
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities
+
+    /// The state of the hardware's guard against guessing. Needs no presence.
+    func pinStatus() async throws(KeystoreError) -> PINStatus
+
+    /// Makes a P-256 key pair inside the hardware.
+    ///
+    /// Where the policy has a PIN, `presence` is asked for a new one. Nothing is stored: keep the returned value.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` when the hardware can't enforce the policy.
+    func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
+        -> HardwareKey
+
+    /// Signs a digest: ECDSA over P-256. The signature has been verified with the key's public half.
+    ///
+    /// - Throws: ``KeystoreError``; `wrongProof`, `lockedOut`, `cancelled`, `wrongDevice`, `damaged`, `unavailable`.
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature
+
+    /// Seals 32 bytes under a policy. Where the policy has a PIN, `presence` is asked for a new one.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidInput` unless the secret has exactly 32 bytes.
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret
+
+    /// Gives the 32 bytes back.
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes
+
+    /// Removes whatever the hardware itself holds of the key. Deleting needs no presence; a key that is gone already
+    /// is no error.
+    func delete(_ key: HardwareKey) async throws(KeystoreError)
+
+    /// Changes the PIN of all the given keys and secrets: asks once for the old PIN and once for the new one.
+    ///
+    /// The result has the same order. Keep it in one transaction: until then the old PIN holds.
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret])
+
+    /// Has the hardware certify that it made the key, for a verifier's challenge of 8 to 32 bytes.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` where the hardware can't.
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
+}

@@ -1,0 +1,12 @@
+/// What a person is told when asked for a PIN or a finger.
+public struct PromptContext: Hashable, Sendable {
+    /// Why, as the end of "Latchkey asks for your PIN to …": `log in to example.com`.
+    public var reason: String
+    /// The container for which it is.
+    public var container: String
+
+    public init(reason: String, container: String = "default") {
+        self.reason = reason
+        self.container = container
+    }
+}

@@ -1,0 +1,41 @@
+internal import Foundation  // for canonical composition, which FoundationEssentials lacks
+
+/// A PIN: at least 4 characters of any script, at most 256 bytes in UTF-8.
+///
+/// Two spellings that people can't tell apart (composed and decomposed characters) are one PIN: the text is put into
+/// Unicode normalization form C first. A PIN prints as `‹PIN›`.
+public struct PIN: Sendable, Equatable {
+    /// The fewest characters (extended grapheme clusters) that a new PIN may have.
+    public static let minimumCharacters = 4
+    /// The most bytes that a PIN may have in UTF-8.
+    public static let maximumBytes = 256
+
+    private let secret: SecretBytes
+
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when the text is too short, too long or holds a control
+    ///   character.
+    public init(_ text: String) throws(KeystoreError) {
+        let normalized = text.precomposedStringWithCanonicalMapping
+        guard normalized.count >= Self.minimumCharacters else {
+            throw .invalidInput("read a PIN", "it has fewer than \(Self.minimumCharacters) characters")
+        }
+        guard normalized.utf8.count <= Self.maximumBytes else {
+            throw .invalidInput("read a PIN", "it has more than \(Self.maximumBytes) bytes")
+        }
+        guard !normalized.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else {
+            throw .invalidInput("read a PIN", "it has a control character")
+        }
+        secret = SecretBytes(normalized.utf8)
+    }
+
+    /// Lends the UTF-8 bytes of the PIN to `body`.
+    package func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
+        try secret.withUnsafeBytes(body)
+    }
+}
+
+extension PIN: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var description: String { "‹PIN›" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}

@@ -1,0 +1,4 @@
+import ArgumentParser
+import Latchkey
+import Configuration
+@main struct Main { static func main() {} }
