@@ -122,7 +122,7 @@ extension KeystoreError {
     package static func damaged(_ operation: String, _ reason: String, underlying: Underlying? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .damaged, reason: reason,
-            recovery: "Nothing was changed. Restore the store from a backup, or delete what is damaged and set it up again.",
+            recovery: "Nothing was changed. Restore the store from a backup, or delete what is damaged and set it up anew.",
             underlying: underlying)
     }
 
@@ -143,7 +143,9 @@ extension KeystoreError {
         KeystoreError(operation: operation, code: .notFound, reason: reason, recovery: recovery)
     }
 
-    package static func conflict(_ operation: String, _ reason: String, recovery: String = "Try again.") -> KeystoreError {
+    package static func conflict(
+        _ operation: String, _ reason: String, recovery: String = "Try again."
+    ) -> KeystoreError {
         KeystoreError(operation: operation, code: .conflict, reason: reason, recovery: recovery)
     }
 }

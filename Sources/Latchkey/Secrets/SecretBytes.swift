@@ -15,8 +15,9 @@ public struct SecretBytes: Sendable {
     }
 
     /// Lets `body` write `count` bytes straight into locked memory.
-    public init<E: Error>(count: Int, initializingWith body: (UnsafeMutableRawBufferPointer) throws(E) -> Void) throws(E)
-    {
+    public init<E: Error>(
+        count: Int, initializingWith body: (UnsafeMutableRawBufferPointer) throws(E) -> Void
+    ) throws(E) {
         storage = Storage(count: count)
         try body(storage.buffer)
     }

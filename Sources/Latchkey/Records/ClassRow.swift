@@ -1,0 +1,58 @@
+internal import FoundationEssentials
+internal import GRDB
+
+/// A sealed class key as it is stored. It needs no MAC: the hardware authenticates its own blob.
+struct ClassRow {
+    let container: String
+    let name: String
+    let sealed: SealedSecret
+    let generation: Int
+
+    static func fetch(_ database: Database, container: String, name: String) throws -> ClassRow? {
+        try Row.fetchOne(
+            database, sql: "SELECT * FROM classKey WHERE container = ? AND name = ?", arguments: [container, name]
+        ).map(ClassRow.init)
+    }
+
+    static func fetchAll(_ database: Database, container: String) throws -> [ClassRow] {
+        try Row.fetchAll(
+            database, sql: "SELECT * FROM classKey WHERE container = ? ORDER BY name", arguments: [container]
+        ).map(ClassRow.init)
+    }
+
+    func insertUnlessPresent(_ database: Database) throws {
+        try database.execute(
+            sql: "INSERT OR IGNORE INTO classKey (container, name, sealed, generation) VALUES (?, ?, ?, ?)",
+            arguments: [container, name, JSONEncoder().encode(sealed), generation])
+    }
+
+    /// Swaps the blob, if nobody else has meanwhile.
+    func replace(_ database: Database, with sealed: SealedSecret) throws {
+        try database.execute(
+            sql: """
+                UPDATE classKey SET sealed = ?, generation = generation + 1
+                WHERE container = ? AND name = ? AND generation = ?
+                """,
+            arguments: [JSONEncoder().encode(sealed), container, name, generation])
+        guard database.changesCount == 1 else {
+            throw KeystoreError.conflict("store a class key", "another process changed it meanwhile")
+        }
+    }
+}
+
+extension ClassRow {
+    init(_ row: Row) throws {
+        container = row["container"]
+        name = row["name"]
+        generation = row["generation"]
+        do {
+            sealed = try JSONDecoder().decode(SealedSecret.self, from: row["sealed"])
+        } catch {
+            throw KeystoreError.damaged("read a class key", "the stored key of class ‘\(name)’ can't be read")
+        }
+        guard sealed.version == SealedSecret.currentVersion else {
+            throw KeystoreError.unsupported(
+                "read a class key", "it has version \(sealed.version)", recovery: "Install a newer Latchkey.")
+        }
+    }
+}

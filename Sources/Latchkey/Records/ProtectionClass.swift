@@ -1,0 +1,24 @@
+/// Which records are opened together, and what opens them.
+///
+/// Each container has one random 32-byte key per class, sealed in the hardware under the class's policy. Opening a
+/// class costs one hardware operation and whatever presence the policy asks for; after that its records are read and
+/// written at the speed of memory, until ``RecordContainer/lock()``.
+public struct ProtectionClass: Hashable, Sendable {
+    /// 1 to 64 bytes of UTF-8; unique within a container.
+    public let name: String
+    /// What the hardware demands before it gives the class key.
+    public let policy: AccessPolicy
+
+    public init(name: String, policy: AccessPolicy) {
+        self.name = name
+        self.policy = policy
+    }
+
+    /// Bound to this device; nobody need be present. Its key also authenticates the metadata of every other class.
+    public static let device = ProtectionClass(name: "device", policy: .none)
+
+    /// For a record that is nothing but a ``HardwareKey``: the hardware authenticates its own blob, so the row needs
+    /// no class key, and making or using the key needs no second hardware operation. Such a record has no payload,
+    /// and its attributes decide nothing.
+    public static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
+}

@@ -1,0 +1,92 @@
+internal import FoundationEssentials
+internal import GRDB
+
+extension RecordContainer {
+    /// Changes the PIN of everything in the container that has one: keys and classes together, so that a container
+    /// has one PIN.
+    ///
+    /// The old PIN is asked for once and the new one once. The new blobs are stored in one transaction: a crash leaves
+    /// the old PIN or the new one, never neither. A copy of the store from before still opens with the old PIN, on
+    /// this hardware only.
+    ///
+    /// - Returns: How many keys and classes have the new PIN.
+    /// - Throws: ``KeystoreError``; `notFound` when nothing in the container has a PIN, `conflict` when another process
+    ///   changed one of the keys meanwhile.
+    @discardableResult
+    public func changePIN(
+        for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Int {
+        let name = name
+        let (rows, classRows) = try await store.read("change the PIN") { database in
+            (
+                try RecordRow.fetchAllWithKeys(database, container: name),
+                try ClassRow.fetchAll(database, container: name).filter { $0.sealed.policy.hasPIN }
+            )
+        }
+        var held: [(row: RecordRow, key: HardwareKey)] = []
+        for row in rows {
+            guard let key = try await metadata(RecordID(rawValue: row.id))?.key, key.policy.hasPIN else { continue }
+            held.append((row, key))
+        }
+        guard !(held.isEmpty && classRows.isEmpty) else {
+            throw .notFound(
+                "change the PIN", "nothing in the container ‘\(name)’ has a PIN",
+                recovery: "Make a key with the policy ‘pin’ first.")
+        }
+        let isMACed = { (row: RecordRow) in row.className != ProtectionClass.selfAuthenticated.name }
+        var classKeys: [String: ClassKey] = [:]
+        if held.contains(where: { isMACed($0.row) }) {
+            let device = try await classes.open(.device, for: prompt, authorizedBy: presence)
+            for (row, _) in held where isMACed(row) {
+                guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else {
+                    throw .damaged("change the PIN", "the record ‘\(row.id)’ is not what was stored")
+                }
+            }
+            classKeys[ProtectionClass.device.name] = device
+        }
+        let changed = try await keystore.changePIN(
+            of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
+        let transaction = RecordTransaction(container: name, keys: classKeys, now: store.now())
+        let swaps = zip(held.map(\.row), changed.keys).map { KeySwap(row: $0, key: $1) }
+        try await store.write("store the new PIN") { database in
+            for swap in swaps { try transaction.swap(swap, in: database) }
+            for (row, sealed) in zip(classRows, changed.secrets) { try row.replace(database, with: sealed) }
+        }
+        return swaps.count + classRows.count
+    }
+}
+
+/// A row and the key that is to stand in it.
+private struct KeySwap: Sendable {
+    let row: RecordRow
+    let key: HardwareKey
+}
+
+extension RecordTransaction {
+    fileprivate func swap(_ swap: KeySwap, in database: Database) throws {
+        guard swap.row.payload == nil else {
+            throw KeystoreError.unsupported(
+                "change the PIN", "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this.")
+        }
+        let standing = try RecordRow.fetch(database, container: container, id: swap.row.id)
+        guard standing?.generation == swap.row.generation else {
+            throw KeystoreError.conflict("change the PIN", "another process changed ‘\(swap.row.id)’ meanwhile")
+        }
+        var record = try swap.row.record()
+        record.key = swap.key
+        var row = try RecordRow(
+            record, container: container, generation: nextGeneration(database), createdAt: swap.row.createdAt, now: now)
+        try protect(&row, nil)
+        try row.save(database)
+    }
+}
+
+extension AccessPolicy {
+    /// Whether the PIN is one of the ways to satisfy the policy.
+    package var hasPIN: Bool {
+        switch requirement {
+        case .pin, .userPresence: true
+        case .none, .biometryAny, .biometryCurrentSet: false
+        }
+    }
+}

@@ -1,0 +1,159 @@
+internal import FoundationEssentials
+internal import GRDB
+
+/// The records of one name: what one app, account or profile stores. Containers don't see each other.
+///
+/// ``metadata(_:)`` and ``list(_:)`` need no hardware and verify nothing: let them decide what to show, not what to
+/// allow. ``read(_:for:authorizedBy:)`` verifies. ``apply(_:for:authorizedBy:)`` is the one way to write: all changes
+/// or none.
+public final class RecordContainer: Sendable {
+    /// The most bytes that a payload may have.
+    public static let maximumPayloadBytes = 1 << 20
+
+    public let name: String
+    public let keystore: any Keystore
+    let store: RecordStore
+    let classes: ClassKeyring
+
+    /// - Parameters:
+    ///   - name: 1 to 128 bytes of UTF-8 without control characters.
+    ///   - store: Where the records are.
+    ///   - keystore: What protects them. It is not touched before it is needed.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an impossible name.
+    public init(name: String = "default", store: RecordStore, keystore: any Keystore) throws(KeystoreError) {
+        guard
+            (1...128).contains(name.utf8.count),
+            !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { throw .invalidInput("open a container", "‘\(name)’ is no name for one") }
+        self.name = name
+        self.store = store
+        self.keystore = keystore
+        classes = ClassKeyring(store: store, container: name, keystore: keystore)
+    }
+
+    // MARK: Without hardware
+
+    /// A record's metadata, unverified. Needs no hardware.
+    ///
+    /// - Returns: nil when there is no such record.
+    /// - Throws: ``KeystoreError``; `damaged` when the row can't be read at all: that is never reported as absent.
+    public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
+        try await row(id).map { row throws(KeystoreError) in try Self.record(of: row) }
+    }
+
+    /// The metadata of all records of a kind, oldest first, unverified. Needs no hardware.
+    public func list(_ kind: RecordKind) async throws(KeystoreError) -> [Record] {
+        let name = name
+        return try await store.read("list the records") { database in
+            try RecordRow.fetchAll(database, container: name, kind: kind.rawValue).map { try $0.record() }
+        }
+    }
+
+    /// All records that hold a hardware key, of whatever kind, oldest first. Needs no hardware: the hardware
+    /// authenticates the keys when they are used.
+    public func keys() async throws(KeystoreError) -> [Record] {
+        let name = name
+        return try await store.read("list the keys") { database in
+            try RecordRow.fetchAllWithKeys(database, container: name).map { try $0.record() }
+        }
+    }
+
+    // MARK: With hardware
+
+    /// Opens a class: one hardware operation, and the presence that its policy asks for. Does nothing when it is open.
+    public func open(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        _ = try await classes.open(protection, for: prompt, authorizedBy: presence)
+    }
+
+    /// Forgets all class keys. What was opened through this container stops opening at once.
+    public func lock() async {
+        await classes.lock()
+    }
+
+    /// A record and its payload, verified. Opens the device class, and the record's own class if it has a payload.
+    ///
+    /// - Returns: nil when there is no such record; a nil payload when the record has none.
+    /// - Throws: ``KeystoreError``; `damaged` when anything of the row was changed by somebody else, `wrongDevice` on
+    ///   other hardware.
+    public func read(
+        _ id: RecordID, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority = NobodyPresent()
+    ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
+        guard let row = try await row(id) else { return nil }
+        let record = try Self.record(of: row)
+        guard record.protection.name != ProtectionClass.selfAuthenticated.name else {
+            guard record.kind == .key, record.key != nil, row.payload == nil else { throw Self.edited(id) }
+            return (record, nil)
+        }
+        let device = try await classes.open(.device, for: prompt, authorizedBy: presence)
+        guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(id) }
+        guard let sealed = row.payload else { return (record, nil) }
+        let key = try await classes.open(record.protection, for: prompt, authorizedBy: presence)
+        guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(id) }
+        return (record, payload)
+    }
+
+    /// Makes all the changes in one durable transaction, or none.
+    ///
+    /// Classes that the changes need are opened first, so a person may be asked. Deleting needs neither the hardware
+    /// nor anybody.
+    ///
+    /// - Returns: The records that were put, in order, as they are now stored.
+    /// - Throws: ``KeystoreError``; `conflict` when a record's generation is not the expected one.
+    @discardableResult
+    public func apply(
+        _ changes: [RecordChange], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority = NobodyPresent()
+    ) async throws(KeystoreError) -> [Record] {
+        var keys: [String: ClassKey] = [:]
+        for case .put(let record, let payload, _) in changes {
+            try Self.check(record, payload)
+            guard record.protection.name != ProtectionClass.selfAuthenticated.name else { continue }
+            let classes = payload == nil ? [.device] : [.device, record.protection]
+            for protection in classes where keys[protection.name] == nil {
+                keys[protection.name] = try await self.classes.open(protection, for: prompt, authorizedBy: presence)
+            }
+        }
+        let transaction = RecordTransaction(container: name, keys: keys, now: store.now())
+        return try await store.write("store the records") { database in
+            try changes.compactMap { change in try transaction.apply(change, to: database) }
+        }
+    }
+
+    // MARK: Helpers
+
+    func row(_ id: RecordID) async throws(KeystoreError) -> RecordRow? {
+        let name = name
+        return try await store.read("read the record ‘\(id)’") { database in
+            try RecordRow.fetch(database, container: name, id: id.rawValue)
+        }
+    }
+
+    private static func record(of row: RecordRow) throws(KeystoreError) -> Record {
+        do {
+            return try row.record()
+        } catch {
+            throw KeystoreError(storing: "read a record", error)
+        }
+    }
+
+    private static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
+        let operation = "store the record ‘\(record.id)’"
+        guard (1...128).contains(record.id.rawValue.utf8.count) else {
+            throw .invalidInput(operation, "its name is empty or too long")
+        }
+        guard payload?.count ?? 0 <= maximumPayloadBytes else {
+            throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
+        }
+        if record.protection.name == ProtectionClass.selfAuthenticated.name {
+            guard record.kind == .key, record.key != nil, payload == nil else {
+                throw .invalidInput(operation, "only a bare key can do without a class")
+            }
+        }
+    }
+
+    private static func edited(_ id: RecordID) -> KeystoreError {
+        .damaged("read the record ‘\(id)’", "it is not what was stored: somebody or something else changed it")
+    }
+}

@@ -1,0 +1,156 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import GRDB
+
+/// A record as it is stored: the metadata's exact text, the sealed payload, and a MAC over all of it.
+struct RecordRow {
+    var container: String
+    var id: String
+    var kind: String
+    var className: String
+    var policy: String
+    var attributes: String
+    var hardwareKey: String?
+    var payload: Data?
+    var generation: Int
+    var createdAt: Int
+    var updatedAt: Int
+    var mac: Data
+
+    /// Everything but the payload, each field with its length in front, so that no two rows give the same bytes.
+    /// It is the payload's associated data and, with the payload's digest behind it, what the MAC covers.
+    var header: Data {
+        var bytes = Data("latchkey record v1".utf8)
+        for field in [container, id, kind, className, policy, attributes] { bytes.append(field: Data(field.utf8)) }
+        bytes.append(hardwareKey == nil ? 0 : 1)
+        bytes.append(field: Data((hardwareKey ?? "").utf8))
+        for number in [generation, createdAt, updatedAt] { bytes.append(number) }
+        return bytes
+    }
+
+    var authenticatedBytes: Data {
+        var bytes = header
+        bytes.append(payload == nil ? 0 : 1)
+        bytes.append(contentsOf: SHA256.hash(data: payload ?? Data()))
+        return bytes
+    }
+}
+
+extension RecordRow {
+    init(_ record: Record, container: String, generation: Int, createdAt: Int?, now: Date) throws {
+        self.container = container
+        id = record.id.rawValue
+        kind = record.kind.rawValue
+        className = record.protection.name
+        policy = try Self.text(record.protection.policy)
+        attributes = try Self.text(record.attributes)
+        hardwareKey = try record.key.map(Self.text)
+        self.generation = generation
+        updatedAt = Int(now.timeIntervalSince1970)
+        self.createdAt = createdAt ?? updatedAt
+        mac = Data()
+    }
+
+    /// The metadata, decoded; nothing is verified.
+    func record() throws -> Record {
+        do {
+            let record = Record(
+                id: RecordID(rawValue: id), kind: RecordKind(rawValue: kind),
+                protection: ProtectionClass(name: className, policy: try Self.value(policy)),
+                attributes: try Self.value(attributes), key: try hardwareKey.map(Self.value), generation: generation,
+                createdAt: Date(timeIntervalSince1970: TimeInterval(createdAt)),
+                updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
+            guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
+                throw KeystoreError.unsupported(
+                    "read the record ‘\(id)’", "its key has a newer version", recovery: "Install a newer Latchkey.")
+            }
+            return record
+        } catch let error as KeystoreError {
+            throw error
+        } catch {
+            throw KeystoreError.damaged("read the record ‘\(id)’", "its metadata can't be read")
+        }
+    }
+
+    private static func text(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+
+    private static func value<T: Decodable>(_ text: String) throws -> T {
+        try JSONDecoder().decode(T.self, from: Data(text.utf8))
+    }
+}
+
+extension RecordRow {
+    private init(_ row: Row) {
+        container = row["container"]
+        id = row["id"]
+        kind = row["kind"]
+        className = row["class"]
+        policy = row["policy"]
+        attributes = row["attributes"]
+        hardwareKey = row["hardwareKey"]
+        payload = row["payload"]
+        generation = row["generation"]
+        createdAt = row["createdAt"]
+        updatedAt = row["updatedAt"]
+        mac = row["mac"]
+    }
+
+    static func fetch(_ database: Database, container: String, id: String) throws -> RecordRow? {
+        try Row.fetchOne(
+            database, sql: "SELECT * FROM record WHERE container = ? AND id = ?", arguments: [container, id]
+        ).map(RecordRow.init)
+    }
+
+    static func fetchAll(_ database: Database, container: String, kind: String) throws -> [RecordRow] {
+        try Row.fetchAll(
+            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, id",
+            arguments: [container, kind]
+        ).map(RecordRow.init)
+    }
+
+    static func fetchAllWithKeys(_ database: Database, container: String) throws -> [RecordRow] {
+        try Row.fetchAll(
+            database,
+            sql: "SELECT * FROM record WHERE container = ? AND hardwareKey IS NOT NULL ORDER BY createdAt, id",
+            arguments: [container]
+        ).map(RecordRow.init)
+    }
+
+    static func exists(_ database: Database, container: String, class name: String) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM record WHERE container = ? AND class = ?)",
+            arguments: [container, name]) ?? false
+    }
+
+    func save(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                INSERT OR REPLACE INTO record (container, id, kind, class, policy, attributes, hardwareKey, payload,
+                    generation, createdAt, updatedAt, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt,
+                updatedAt, mac,
+            ])
+    }
+
+    static func delete(_ database: Database, container: String, id: String) throws {
+        try database.execute(
+            sql: "DELETE FROM record WHERE container = ? AND id = ?", arguments: [container, id])
+    }
+}
+
+extension Data {
+    fileprivate mutating func append(field: Data) {
+        append(field.count)
+        append(field)
+    }
+
+    fileprivate mutating func append(_ number: Int) {
+        Swift.withUnsafeBytes(of: Int64(number).bigEndian) { append(contentsOf: $0) }
+    }
+}

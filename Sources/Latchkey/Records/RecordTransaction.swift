@@ -1,0 +1,68 @@
+internal import FoundationEssentials
+internal import GRDB
+
+/// Carries out changes inside one write transaction. Pure computing: hardware and people were asked before.
+struct RecordTransaction: Sendable {
+    let container: String
+    /// The opened classes that the changes need, by name.
+    let keys: [String: ClassKey]
+    let now: Date
+
+    /// - Returns: The record as stored, for a put.
+    func apply(_ change: RecordChange, to database: Database) throws -> Record? {
+        switch change {
+        case .put(let record, let payload, let expected):
+            let standing = try RecordRow.fetch(database, container: container, id: record.id.rawValue)
+            try check(standing, expected, record.id)
+            var row = try RecordRow(
+                record, container: container, generation: nextGeneration(database), createdAt: standing?.createdAt,
+                now: now)
+            try protect(&row, payload)
+            try row.save(database)
+            return try row.record()
+        case .delete(let id, let expected):
+            try check(RecordRow.fetch(database, container: container, id: id.rawValue), expected, id)
+            try RecordRow.delete(database, container: container, id: id.rawValue)
+            _ = try nextGeneration(database)
+            return nil
+        }
+    }
+
+    /// Encrypts the payload and authenticates the row, as its class wants.
+    func protect(_ row: inout RecordRow, _ payload: SecretBytes?) throws {
+        guard row.className != ProtectionClass.selfAuthenticated.name else { return }
+        if let payload {
+            row.payload = try key(row.className).seal(payload, header: row.header)
+        }
+        row.mac = try key(ProtectionClass.device.name).authenticate(row.authenticatedBytes)
+    }
+
+    private func key(_ name: String) throws -> ClassKey {
+        guard let key = keys[name] else {
+            throw KeystoreError(
+                operation: "store the records", code: .wrongState, reason: "the class ‘\(name)’ is locked",
+                recovery: "Unlock it and try again.")
+        }
+        return key
+    }
+
+    private func check(_ standing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {
+        guard let expected, expected != standing?.generation ?? 0 else { return }
+        let reason =
+            expected == 0
+            ? "‘\(id)’ is there already"
+            : "‘\(id)’ was \(standing == nil ? "deleted" : "changed") meanwhile"
+        throw KeystoreError.conflict(
+            "store the records", reason, recovery: "Look at what is there now, then try again.")
+    }
+
+    func nextGeneration(_ database: Database) throws -> Int {
+        try Int.fetchOne(
+            database,
+            sql: """
+                INSERT INTO container (name, generation) VALUES (?, 1)
+                ON CONFLICT (name) DO UPDATE SET generation = generation + 1 RETURNING generation
+                """,
+            arguments: [container]) ?? 0
+    }
+}

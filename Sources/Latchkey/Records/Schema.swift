@@ -1,0 +1,87 @@
+internal import Dispatch
+internal import GRDB
+
+/// Threads for opening databases.
+let databaseThreads = DispatchQueue(label: "latchkey.records.open", attributes: .concurrent)
+
+/// The tables, and how a store gets them.
+enum Schema {
+    /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
+    private static let applicationID = 0x4C74_6368
+
+    static func openDatabase(at path: String) throws -> DatabaseQueue {
+        var configuration = Configuration()
+        configuration.label = "latchkey.records"
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { database in
+            try database.execute(
+                sql: """
+                    PRAGMA journal_mode = WAL;
+                    PRAGMA synchronous = FULL;
+                    PRAGMA secure_delete = ON;
+                    PRAGMA trusted_schema = OFF;
+                    """)
+        }
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.write(claim)
+        let migrator = migrator
+        guard try queue.read(migrator.hasBeenSuperseded) == false else {
+            throw KeystoreError.unsupported(
+                "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
+        }
+        try migrator.migrate(queue)
+        return queue
+    }
+
+    private static func claim(_ database: Database) throws {
+        let standing = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+        guard standing != applicationID else { return }
+        let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+        guard standing == 0, tables == 0 else {
+            throw KeystoreError.damaged("open the store", "the file is a database of something else")
+        }
+        try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+    }
+
+    private static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE anchor (
+                        name TEXT NOT NULL PRIMARY KEY,
+                        value BLOB NOT NULL
+                    ) STRICT;
+                    CREATE TABLE container (
+                        name TEXT NOT NULL PRIMARY KEY,
+                        generation INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE classKey (
+                        container TEXT NOT NULL,
+                        name TEXT NOT NULL,
+                        sealed BLOB NOT NULL,
+                        generation INTEGER NOT NULL,
+                        PRIMARY KEY (container, name)
+                    ) STRICT;
+                    CREATE TABLE record (
+                        container TEXT NOT NULL,
+                        id TEXT NOT NULL,
+                        kind TEXT NOT NULL,
+                        class TEXT NOT NULL,
+                        policy TEXT NOT NULL,
+                        attributes TEXT NOT NULL,
+                        hardwareKey TEXT,
+                        payload BLOB,
+                        generation INTEGER NOT NULL,
+                        createdAt INTEGER NOT NULL,
+                        updatedAt INTEGER NOT NULL,
+                        mac BLOB NOT NULL,
+                        PRIMARY KEY (container, id)
+                    ) STRICT;
+                    CREATE INDEX recordKind ON record (container, kind);
+                    CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL;
+                    """)
+        }
+        return migrator
+    }
+}

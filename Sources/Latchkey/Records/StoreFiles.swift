@@ -1,0 +1,83 @@
+internal import Glibc
+
+/// The store's directories and file, made and checked before SQLite sees them.
+struct StoreFiles {
+    let database: String
+
+    init(directory: String, profile: String) throws(KeystoreError) {
+        guard
+            (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
+            profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
+        else { throw .invalidInput("open the store", "‘\(profile)’ is no name for a profile") }
+        guard !directory.isEmpty else { throw .invalidInput("open the store", "the directory's name is empty") }
+        try Self.makeDirectories(directory)
+        try Self.check(directory, isDirectory: true)
+        let folder = directory + "/" + profile
+        try Self.makeDirectories(folder)
+        try Self.check(folder, isDirectory: true)
+        database = folder + "/latchkey.sqlite"
+        try Self.makeFile(database)
+        // SQLite gives its side files the mode of the database.
+        try Self.check(database, isDirectory: false)
+    }
+
+    private static func makeDirectories(_ path: String) throws(KeystoreError) {
+        var parents = path.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
+        var made = path.hasPrefix("/") ? "" : "."
+        while !parents.isEmpty {
+            made += "/" + parents.removeFirst()
+            guard mkdir(made, 0o700) != 0, errno != EEXIST else { continue }
+            let cause = errno
+            // A parent on a read-only file system answers EROFS even where it exists.
+            var status = stat()
+            guard stat(made, &status) == 0 else { throw unusable(made, cause) }
+        }
+    }
+
+    private static func makeFile(_ path: String) throws(KeystoreError) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
+            return
+        }
+        close(descriptor)
+    }
+
+    private static func check(_ path: String, isDirectory: Bool) throws(KeystoreError) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw unusable(path, errno) }
+        let kind = status.st_mode & S_IFMT
+        guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
+            throw refused("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Name another place.")
+        }
+        guard status.st_uid == geteuid() else {
+            throw refused("\(path) belongs to another user", "Use a store of your own.")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            let mode = isDirectory ? "700" : "600"
+            throw refused("\(path) is open to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
+        }
+    }
+
+    private static func refused(_ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: "open the store", code: .refused, reason: reason, recovery: recovery)
+    }
+
+    private static func unusable(_ path: String, _ cause: Int32) -> KeystoreError {
+        KeystoreError(
+            operation: "open the store", code: .unavailable,
+            reason: "\(path) can't be used: \(String(cString: strerror(cause)))",
+            recovery: "Make it writable for your user, or name another directory.")
+    }
+}
+
+extension UInt8 {
+    fileprivate var isASCIILetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: false
+        }
+    }
+}
