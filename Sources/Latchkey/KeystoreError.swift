@@ -122,7 +122,7 @@ extension KeystoreError {
     package static func damaged(_ operation: String, _ reason: String, underlying: Underlying? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .damaged, reason: reason,
-            recovery: "Nothing was changed. Restore the store from a backup, or delete what is damaged and set it up anew.",
+            recovery: "Nothing was changed. Restore the store from a backup, or delete it and set up anew.",
             underlying: underlying)
     }
 
