@@ -113,7 +113,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyTests",
-            dependencies: ["Latchkey", "LatchkeyTesting", crypto, grdb],
+            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb],
             swiftSettings: strict
         ),
         .testTarget(

@@ -1,0 +1,14 @@
+import Latchkey
+
+// Errors compare by their code, so one value of each code is all that an expectation needs.
+let conflict = error(.conflict)
+let damaged = error(.damaged)
+let invalidInput = error(.invalidInput)
+let refused = error(.refused)
+let unavailable = error(.unavailable)
+let unsupported = error(.unsupported)
+let wrongProof = error(.wrongProof)
+
+private func error(_ code: KeystoreError.Code) -> KeystoreError {
+    KeystoreError(operation: "", code: code, reason: "", recovery: "")
+}

@@ -1,0 +1,102 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+struct RecordStoreTests {
+    @Test func `a new store is closed to other users`() async throws {
+        try await withTemporaryDirectory { directory in
+            let store = try await RecordStore(directory: directory + "/a/b")
+            _ = try await store.anchor("x", is: Data([1]))
+            #expect(try mode(directory + "/a/b") == 0o700)
+            #expect(try mode(directory + "/a/b/default") == 0o700)
+            for file in try FileManager.default.contentsOfDirectory(atPath: directory + "/a/b/default") {
+                #expect(try mode(directory + "/a/b/default/" + file) == 0o600, "\(file)")
+            }
+        }
+    }
+
+    @Test func `directories and files that others can read are refused`() async throws {
+        try await withTemporaryDirectory { directory in
+            _ = try await RecordStore(directory: directory)
+            let file = directory + "/default/latchkey.sqlite"
+            for (path, open, closed) in [(directory, 0o750, 0o700), (file, 0o644, 0o600)] {
+                try FileManager.default.setAttributes([.posixPermissions: open], ofItemAtPath: path)
+                await #expect(throws: refused) { try await RecordStore(directory: directory) }
+                try FileManager.default.setAttributes([.posixPermissions: closed], ofItemAtPath: path)
+                _ = try await RecordStore(directory: directory)
+            }
+        }
+    }
+
+    @Test func `a symbolic link in place of the file is refused`() async throws {
+        try await withTemporaryDirectory { directory in
+            let folder = directory + "/store/default"
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: directory + "/store")
+            try FileManager.default.createSymbolicLink(
+                atPath: folder + "/latchkey.sqlite", withDestinationPath: directory + "/elsewhere")
+            await #expect(throws: unavailable) { try await RecordStore(directory: directory + "/store") }
+            #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
+        }
+    }
+
+    @Test(arguments: ["", ".", "..", "a/b", ".hidden", String(repeating: "x", count: 65)])
+    func `a profile can't leave the store's directory`(profile: String) async throws {
+        try await withTemporaryDirectory { directory in
+            await #expect(throws: invalidInput) { try await RecordStore(directory: directory, profile: profile) }
+        }
+    }
+
+    @Test func `a file that is no database is damaged and stays as it is`() async throws {
+        try await withTemporaryDirectory { directory in
+            _ = try await RecordStore(directory: directory)
+            let file = URL(fileURLWithPath: directory + "/default/latchkey.sqlite")
+            let garbage = Data((0..<8192).map { UInt8(truncatingIfNeeded: $0) })
+            try garbage.write(to: file)
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+            await #expect(throws: damaged) { try await RecordStore(directory: directory) }
+            #expect(try Data(contentsOf: file) == garbage)
+        }
+    }
+
+    @Test func `a database of something else is refused`() async throws {
+        try await withTemporaryDirectory { directory in
+            _ = try await RecordStore(directory: directory, profile: "ours")
+            try FileManager.default.createDirectory(
+                atPath: directory + "/theirs", withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+            let path = directory + "/theirs/latchkey.sqlite"
+            try await DatabaseQueue(path: path).write { try $0.execute(sql: "CREATE TABLE theirs (x)") }
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+            await #expect(throws: damaged) { try await RecordStore(directory: directory, profile: "theirs") }
+        }
+    }
+
+    @Test func `a store of a newer version is refused`() async throws {
+        try await withTemporaryDirectory { directory in
+            let store = try await RecordStore(directory: directory)
+            try await DatabaseQueue(path: store.path).write {
+                try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('from the future')")
+            }
+            await #expect(throws: unsupported) { try await RecordStore(directory: directory) }
+        }
+    }
+
+    @Test func `the first anchor stands, for every process`() async throws {
+        try await withTemporaryDirectory { directory in
+            let one = try await RecordStore(directory: directory)
+            let other = try await RecordStore(directory: directory)
+            #expect(try await one.anchor("srk") == nil)
+            #expect(try await one.anchor("srk", is: Data([1])) == Data([1]))
+            #expect(try await other.anchor("srk", is: Data([2])) == Data([1]))
+            #expect(try await other.anchor("srk") == Data([1]))
+        }
+    }
+
+    private func mode(_ path: String) throws -> Int {
+        try #require(FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
+    }
+}
