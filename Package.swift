@@ -112,8 +112,13 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeySimulatorsTests",
+            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", subprocess],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyTests",
-            dependencies: ["Latchkey", "LatchkeyTesting", crypto, grdb],
+            dependencies: ["Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb],
             swiftSettings: strict
         ),
         .testTarget(
@@ -123,7 +128,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyPresenceTests",
-            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", subprocess],
+            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
             swiftSettings: strict
         ),
         .testTarget(
@@ -136,14 +141,14 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
-            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, grdb],
+            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, subprocess,
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                subprocess, .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             swiftSettings: strict
         ),
