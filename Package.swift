@@ -73,7 +73,8 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+        .target(
+            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
         .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
@@ -123,7 +124,9 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyTPMTests",
-            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -134,7 +137,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras,
+                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                cryptoExtras,
                 httpTypes, .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: strict
@@ -147,14 +151,17 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
                 subprocess, .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            dependencies: [
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess,
+            ],
             swiftSettings: strict
         ),
     ]

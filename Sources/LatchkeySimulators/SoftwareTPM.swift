@@ -39,9 +39,9 @@ public actor SoftwareTPM {
     ///   installed or does not answer within ten seconds.
     public init(_ provisioning: Provisioning = .blank) async throws(KeystoreError) {
         directory = try TemporaryDirectory()
-        tcti = "swtpm:path=\(directory.path(of: "sock"))"
-        guard directory.path(of: "sock").utf8.count <= UNIXSocket.maximumPathBytes else {
-            throw .simulatorFailed("the path of its socket would be longer than \(UNIXSocket.maximumPathBytes) bytes")
+        tcti = "swtpm:path=\(directory.path(of: Self.socketName))"
+        guard controlPath.utf8.count <= UNIXSocket.maximumPathBytes else {
+            throw .simulatorFailed("the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
         }
         if provisioning == .endorsementCertificate {
             try await EndorsementProvisioner(stateDirectory: directory.path).run()
@@ -95,7 +95,7 @@ public actor SoftwareTPM {
     ///
     /// A client that still holds the connection keeps the shutdown from being said; the power then goes without.
     public func stop() async {
-        _ = await UNIXSocket.exchange(Self.shutdown, with: directory.path(of: "sock"), within: 1000)
+        _ = await UNIXSocket.exchange(Self.shutdown, with: socketPath, within: 1000)
         await end(by: .terminate)
     }
 
@@ -110,6 +110,13 @@ public actor SoftwareTPM {
         try await start()
     }
 
+    private var socketPath: String { directory.path(of: Self.socketName) }
+
+    /// Where the swtpm TCTI of tpm2-tss looks for the control channel: beside the socket, with `.ctrl` at the end.
+    private var controlPath: String { "\(socketPath).ctrl" }
+
+    private static let socketName = "sock"
+
     private func end(by ending: ChildProcess.Ending) async {
         guard let process else { return }
         self.process = nil
@@ -119,8 +126,8 @@ public actor SoftwareTPM {
     private var arguments: [String] {
         [
             "socket", "--tpm2", "--tpmstate", "dir=\(directory.path)",
-            "--server", "type=unixio,path=\(directory.path(of: "sock"))",
-            "--ctrl", "type=unixio,path=\(directory.path(of: "ctrl"))",
+            "--server", "type=unixio,path=\(socketPath)",
+            "--ctrl", "type=unixio,path=\(controlPath)",
             "--flags", "startup-clear",
         ]
     }
@@ -129,7 +136,7 @@ public actor SoftwareTPM {
         let deadline = ContinuousClock.now + limit
         while ContinuousClock.now < deadline, process.isRunning {
             let response = await UNIXSocket.exchange(
-                Self.getRandom, with: directory.path(of: "sock"), within: 1000)
+                Self.getRandom, with: socketPath, within: 1000)
             if let response, response.starts(with: Self.randomByteFollows) { return true }
             // The process opens its socket when it is ready; nothing tells when but trying.
             try? await Task.sleep(for: .milliseconds(3))
