@@ -73,7 +73,8 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+        .target(
+            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
         .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
@@ -112,44 +113,55 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeySimulatorsTests",
+            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", subprocess],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyTests",
             dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyTPMTests",
-            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyPresenceTests",
-            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", subprocess],
+            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras,
+                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                cryptoExtras,
                 httpTypes, .product(name: "JWTKit", package: "jwt-kit"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
-            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, grdb],
+            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, subprocess,
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
+                subprocess, .product(name: "HummingbirdTesting", package: "hummingbird"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "CommandTests",
-            dependencies: ["latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            dependencies: [
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess,
+            ],
             swiftSettings: strict
         ),
     ]

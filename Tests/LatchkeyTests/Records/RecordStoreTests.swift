@@ -1,12 +1,14 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
 struct RecordStoreTests {
     @Test func `a new store is closed to other users`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             let store = try await RecordStore(directory: directory + "/a/b")
             _ = try await store.anchor("x", is: Data([1]))
             #expect(try mode(directory + "/a/b") == 0o700)
@@ -18,7 +20,8 @@ struct RecordStoreTests {
     }
 
     @Test func `directories and files that others can read are refused`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             _ = try await RecordStore(directory: directory)
             let file = directory + "/default/latchkey.sqlite"
             for (path, open, closed) in [(directory, 0o750, 0o700), (file, 0o644, 0o600)] {
@@ -31,7 +34,8 @@ struct RecordStoreTests {
     }
 
     @Test func `a symbolic link in place of the file is refused`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             let folder = directory + "/store/default"
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -45,13 +49,15 @@ struct RecordStoreTests {
 
     @Test(arguments: ["", ".", "..", "a/b", ".hidden", String(repeating: "x", count: 65)])
     func `a profile can't leave the store's directory`(profile: String) async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             await #expect(throws: invalidInput) { try await RecordStore(directory: directory, profile: profile) }
         }
     }
 
     @Test func `a file that is no database is damaged and stays as it is`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             _ = try await RecordStore(directory: directory)
             let file = URL(fileURLWithPath: directory + "/default/latchkey.sqlite")
             let garbage = Data((0..<8192).map { UInt8(truncatingIfNeeded: $0) })
@@ -63,7 +69,8 @@ struct RecordStoreTests {
     }
 
     @Test func `a database of something else is refused`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             _ = try await RecordStore(directory: directory, profile: "ours")
             try FileManager.default.createDirectory(
                 atPath: directory + "/theirs", withIntermediateDirectories: true,
@@ -76,7 +83,8 @@ struct RecordStoreTests {
     }
 
     @Test func `a store of a newer version is refused`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             let store = try await RecordStore(directory: directory)
             try await DatabaseQueue(path: store.path).write {
                 try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('from the future')")
@@ -86,7 +94,8 @@ struct RecordStoreTests {
     }
 
     @Test func `the first anchor stands, for every process`() async throws {
-        try await withTemporaryDirectory { directory in
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
             let one = try await RecordStore(directory: directory)
             let other = try await RecordStore(directory: directory)
             #expect(try await one.anchor("srk") == nil)

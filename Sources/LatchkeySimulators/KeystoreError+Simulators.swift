@@ -1,0 +1,16 @@
+internal import Latchkey
+
+extension KeystoreError {
+    static func missingProgram(_ program: String) -> KeystoreError {
+        KeystoreError(
+            operation: "start a simulator", code: .unavailable, reason: "\(program) can't be run",
+            recovery: "Install the packages swtpm and swtpm-tools (scripts/setup does).")
+    }
+
+    static func simulatorFailed(_ reason: String, text: String = "") -> KeystoreError {
+        KeystoreError(
+            operation: "start a software TPM", code: .unavailable, reason: reason,
+            recovery: "See that swtpm works here, and that TMPDIR is a short path that you may write to.",
+            underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "swtpm", text: text))
+    }
+}

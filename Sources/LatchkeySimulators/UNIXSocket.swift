@@ -1,0 +1,64 @@
+internal import Dispatch
+internal import Glibc
+
+/// One connection to a server on a UNIX socket, for a request and its response.
+struct UNIXSocket: ~Copyable {
+    /// The longest path that fits into a socket's address with its terminating zero (`sun_path`, unix(7)), in bytes.
+    static let maximumPathBytes = 107
+
+    private let descriptor: Int32
+
+    /// - Returns: nil when nobody listens at `path`, or the path is too long.
+    init?(path: String) {
+        guard var address = Self.address(of: path) else { return nil }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        let connected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        guard connected == 0 else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Sends `request` and returns what comes back at first, at most 4096 bytes.
+    ///
+    /// - Returns: nil when nothing came within `milliseconds`.
+    borrowing func exchange(_ request: [UInt8], within milliseconds: Int32) -> [UInt8]? {
+        guard send(descriptor, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else {
+            return nil
+        }
+        var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&readiness, 1, milliseconds) == 1 else { return nil }
+        var response = [UInt8](repeating: 0, count: 4096)
+        let count = recv(descriptor, &response, response.count, 0)
+        guard count > 0 else { return nil }
+        return Array(response.prefix(count))
+    }
+
+    /// Connects, sends `request` and returns the response, on a thread that may block.
+    static func exchange(_ request: [UInt8], with path: String, within milliseconds: Int32) async -> [UInt8]? {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                let socket = UNIXSocket(path: path)
+                continuation.resume(returning: socket?.exchange(request, within: milliseconds))
+            }
+        }
+    }
+
+    private static func address(of path: String) -> sockaddr_un? {
+        guard path.utf8.count <= maximumPathBytes else { return nil }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        return address
+    }
+}

@@ -1,0 +1,51 @@
+public import LatchkeySimulators
+public import Testing
+
+/// Gives each test a software TPM of its own: ``SoftwareTPM/current``.
+///
+/// ```swift
+/// @Test(.softwareTPM) func `a key signs`() async throws {
+///     let tpm = try SoftwareTPM.current
+///     …
+/// }
+/// ```
+///
+/// On a suite it applies to every test in it, each with its own TPM. The TPM is killed when the test is over.
+public struct SoftwareTPMTrait: TestTrait, SuiteTrait, TestScoping {
+    let provisioning: SoftwareTPM.Provisioning
+
+    public var isRecursive: Bool { true }
+
+    public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
+        testCase == nil ? nil : self
+    }
+
+    public func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+    ) async throws {
+        try await SoftwareTPM.withRunning(provisioning) { tpm in
+            try await SoftwareTPM.$scoped.withValue(tpm) { try await function() }
+        }
+    }
+}
+
+extension Trait where Self == SoftwareTPMTrait {
+    /// A software TPM of its own for each test.
+    public static var softwareTPM: Self { softwareTPM(.blank) }
+
+    /// A software TPM of its own for each test, made ready as `provisioning` says.
+    public static func softwareTPM(_ provisioning: SoftwareTPM.Provisioning) -> Self {
+        SoftwareTPMTrait(provisioning: provisioning)
+    }
+}
+
+extension SoftwareTPM {
+    @TaskLocal fileprivate static var scoped: SoftwareTPM?
+
+    /// The TPM of the running test.
+    ///
+    /// - Throws: When the test does not have the trait ``SoftwareTPMTrait``.
+    public static var current: SoftwareTPM {
+        get throws { try #require(scoped, "the test needs the trait .softwareTPM") }
+    }
+}

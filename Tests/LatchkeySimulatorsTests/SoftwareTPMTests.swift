@@ -1,0 +1,111 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+@Suite struct `A software TPM` {
+    @Test(.softwareTPM, .requires(program: "tpm2_getcap"))
+    func `answers tpm2-tools on the TCTI that it names`() async throws {
+        let properties = try await tool("tpm2_getcap", "properties-fixed", on: SoftwareTPM.current)
+        #expect(properties.contains("TPM2_PT_FAMILY_INDICATOR"))
+    }
+
+    @Test(.requires(program: "tpm2_evictcontrol"))
+    func `keeps its persistent objects over stop and start`() async throws {
+        try await SoftwareTPM.withRunning { tpm in
+            let first = await tpm.processIdentifier
+            try await makePersistentKey(on: tpm)
+            await tpm.stop()
+            #expect(await tpm.isRunning == false)
+            try await tpm.start()
+            #expect(await tpm.processIdentifier != first)
+            #expect(try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
+        }
+    }
+
+    @Test(.requires(program: "tpm2_evictcontrol"))
+    func `keeps its persistent objects when the power fails`() async throws {
+        try await SoftwareTPM.withRunning { tpm in
+            try await makePersistentKey(on: tpm)
+            await tpm.cutPower()
+            try await tpm.start()
+            #expect(try await tool("tpm2_getcap", "handles-persistent", on: tpm).contains("0x81000001"))
+        }
+    }
+
+    @Test func `is switched off by SIGTERM, and at once`() async throws {
+        try await SoftwareTPM.withRunning { tpm in
+            let took = await ContinuousClock().measure { await tpm.stop() }
+            #expect(took < .seconds(3), "a blocked SIGTERM would have cost five seconds")
+        }
+    }
+
+    @Test func `leaves no process and no directory behind`() async throws {
+        let (path, pid) = try await SoftwareTPM.withRunning { tpm in
+            #expect(FileManager.default.fileExists(atPath: tpm.stateDirectory))
+            return (tpm.stateDirectory, try #require(await tpm.processIdentifier))
+        }
+        #expect(!FileManager.default.fileExists(atPath: path))
+        #expect(!FileManager.default.fileExists(atPath: "/proc/\(pid)/exe"))
+    }
+
+    @Test func `ends also when the work with it throws`() async throws {
+        struct Failure: Error {}
+        var path: String?
+        await #expect(throws: Failure.self) {
+            try await SoftwareTPM.withRunning { tpm in
+                path = tpm.stateDirectory
+                throw Failure()
+            }
+        }
+        #expect(!FileManager.default.fileExists(atPath: try #require(path)))
+    }
+
+    @Test func `keeps its state from other users`() async throws {
+        try await SoftwareTPM.withRunning { tpm in
+            let attributes = try FileManager.default.attributesOfItem(atPath: tpm.stateDirectory)
+            #expect(attributes[.posixPermissions] as? Int == 0o700)
+        }
+    }
+
+    @Test(
+        .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .requires(program: "tpm2_nvread"),
+        .requires(program: "openssl"))
+    func `has an endorsement certificate that its own authority issued`() async throws {
+        let tpm = try SoftwareTPM.current
+        #expect(try await tool("tpm2_getcap", "handles-nv-index", on: tpm).contains("0x1C00016"))
+        try await TemporaryDirectory.withDirectory { directory in
+            let certificate = directory.path(of: "ek.der")
+            _ = try await tool("tpm2_nvread", "0x1C00016", "-o", certificate, on: tpm)
+            let issuer = "\(tpm.stateDirectory)/ca/issuercert.pem"
+            let verdict = try await output(
+                "openssl", "verify", "-CAfile", tpm.rootCertificatePath, "-untrusted", issuer, certificate)
+            #expect(verdict.contains("ek.der: OK"))
+        }
+    }
+
+    private func makePersistentKey(on tpm: SoftwareTPM) async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let context = directory.path(of: "primary.ctx")
+            _ = try await tool("tpm2_createprimary", "-G", "ecc256", "-c", context, on: tpm)
+            _ = try await tool("tpm2_evictcontrol", "-c", context, "0x81000001", on: tpm)
+        }
+    }
+
+    private func tool(_ name: String, _ arguments: String..., on tpm: SoftwareTPM) async throws -> String {
+        try await output(name, ["-T", tpm.tcti] + arguments)
+    }
+
+    private func output(_ program: String, _ arguments: String...) async throws -> String {
+        try await output(program, arguments)
+    }
+
+    private func output(_ program: String, _ arguments: [String]) async throws -> String {
+        let result = try await run(
+            .name(program), arguments: Arguments(arguments), output: .string(limit: 64 * 1024),
+            error: .string(limit: 64 * 1024))
+        #expect(result.terminationStatus.isSuccess, "\(program): \(result.standardError)")
+        return result.standardOutput
+    }
+}
