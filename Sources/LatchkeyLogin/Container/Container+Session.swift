@@ -62,7 +62,7 @@ extension Container {
             if let session = try await currentSession(operation) {
                 try await server(for: operation).revoke(session.refreshToken)
             }
-        } catch where force {
+        } catch  where force {
             // The server's copy of the session expires by itself.
         }
         try await endSession(.logout, ifGeneration: nil)
