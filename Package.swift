@@ -114,7 +114,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeySimulatorsTests",
-            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", subprocess],
+            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", crypto, httpTypes, subprocess],
             swiftSettings: strict
         ),
         .testTarget(
