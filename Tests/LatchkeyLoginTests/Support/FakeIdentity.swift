@@ -109,7 +109,7 @@ actor FakeIdentity: HTTPTransport {
         let token = String((0..<32).map { _ in "0123456789ABCDEFGHJKMNPQRSTVWXYZ".randomElement() ?? "0" })
         if manner.losesChallenges > 0 { manner.losesChallenges -= 1 } else { challenges.insert(token) }
         let expiry = now.addingTimeInterval(manner.challengeLife).ISO8601Format(
-            .iso8601(timeZone: .gmt, includingFractionalSeconds: true))
+            .init(includingFractionalSeconds: true))
         return json(["result": ["token": token, "expire_at": expiry]])
     }
 
