@@ -69,7 +69,9 @@ import Testing
         }
     }
 
-    @Test(.softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .requires(program: "openssl"))
+    @Test(
+        .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .requires(program: "tpm2_nvread"),
+        .requires(program: "openssl"))
     func `has an endorsement certificate that its own authority issued`() async throws {
         let tpm = try SoftwareTPM.current
         #expect(try await tool("tpm2_getcap", "handles-nv-index", on: tpm).contains("0x1C00016"))

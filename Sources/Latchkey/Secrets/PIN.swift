@@ -28,6 +28,26 @@ public struct PIN: Sendable, Equatable {
         secret = SecretBytes(normalized.utf8)
     }
 
+    /// A PIN from the bytes that were typed. ASCII goes straight from the caller's buffer into locked memory; other
+    /// scripts pass through a string on the way to normalization form C.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput`, as ``init(_:)`` does, and for bytes that are not UTF-8.
+    package init(utf8 bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
+        let isPlain = bytes.allSatisfy { (32..<127).contains($0) }
+        guard !isPlain || !(Self.minimumCharacters...Self.maximumBytes).contains(bytes.count) else {
+            self.init(secret: SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) })
+            return
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw .invalidInput("read a PIN", "it is not text in UTF-8")
+        }
+        try self.init(text)
+    }
+
+    private init(secret: SecretBytes) {
+        self.secret = secret
+    }
+
     /// Lends the UTF-8 bytes of the PIN to `body`.
     package func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try secret.withUnsafeBytes(body)

@@ -1,0 +1,73 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+extension Container {
+    /// Logs the owner of the container's key in with it. No session is needed; a new one replaces the old.
+    ///
+    /// Servers give one answer, `InvalidCredentials`, to a removed key, a wrong clock and a spent challenge. So the
+    /// clock is compared with the server's before anybody is asked, and a challenge that grew old while the person was
+    /// asked is not used. What is left is a server that lost the challenge, and that shows in a second try with a
+    /// fresh one; the PIN that has just worked serves for it, a finger is asked for again. Only when that fails too,
+    /// with the clocks known to agree, is the key the reason: then it is removed from the list of keys.
+    ///
+    /// - Throws: ``LoginError``; `notEnabled` before anybody is asked, `identityNotFound` after the key was removed,
+    ///   `clockSkew`; ``KeystoreError`` of the hardware, with the key kept.
+    @discardableResult
+    public func authenticateBiometric() async throws -> AuthorizeResult {
+        let operation = "authenticate"
+        let prompt = prompt("log in to")
+        guard let stored = try await rows.verifiedKey(for: prompt) else { throw LoginError.notEnabled(operation) }
+        let server = try await server(for: operation)
+        let consent = SingleConsent(presence)
+        var lastRefusal: (error: LoginError, clock: ClockCheck?)?
+        for _ in 1...2 {
+            let (challenge, date) = try await server.challenge()
+            let clock = ClockCheck(server: date, device: now)
+            if let clock, clock.isHopeless { throw LoginError.clockSkew(operation, seconds: clock.ahead) }
+            let jwt = try await signedRequest(.authenticate, challenge, stored.key, prompt, consent)
+            guard !challenge.isExpired else { continue }
+            let response = try await server.authenticate(jwt: jwt)
+            guard !response.isSuccess else { return try await adopt(response, stored, server) }
+            let failure = response.failure(operation)
+            guard failure.isInvalidCredentials else { throw failure }
+            let checked = ClockCheck(server: response.date, device: now) ?? clock
+            if let checked, checked.isSuspicious { throw LoginError.clockSkew(operation, seconds: checked.ahead) }
+            lastRefusal = (failure, checked)
+        }
+        guard let (error, clock) = lastRefusal else {
+            throw LoginError(
+                operation: operation, code: .timedOut, reason: "the person took longer than the server waits",
+                recovery: "Start again when you are ready.")
+        }
+        // Without the server's time the clock can't be ruled out.
+        guard clock != nil else { throw error }
+        try await forget(stored)
+        throw LoginError.identityNotFound(
+            operation, "Log in another way, then enable biometric login again.", oauthError: error.oauthError,
+            httpStatus: error.httpStatus)
+    }
+
+    private func adopt(
+        _ response: ServerResponse, _ stored: BiometricKey, _ server: IdentityServer
+    ) async throws -> AuthorizeResult {
+        let tokens = try response.json(TokenResponse.self, server.operation)
+        return try await adopt(tokens, keyID: stored.id, server) { [configuration] in
+            guard let compact = tokens.idToken else { return stored.userID }
+            let verifier = IDTokenVerifier(
+                operation: server.operation, issuer: server.document.issuer, clientID: configuration.clientID)
+            let token = try verifier.checkClaims(compact, now: configuration.now(), serverDate: response.date)
+            guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
+            return token.sub
+        }
+    }
+
+    /// Removes a key that the server does not know. If another process has changed the row meanwhile, it is another
+    /// key's row, and stays.
+    private func forget(_ stored: BiometricKey) async throws {
+        let changes: [RecordChange] = [
+            .delete(LoginRows.keyID, ifGeneration: stored.generation), LoginRows.delete(identity: stored.id),
+        ]
+        guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else { return }
+        try await keystore.delete(stored.key)
+    }
+}

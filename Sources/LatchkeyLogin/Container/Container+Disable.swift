@@ -1,0 +1,108 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+extension Container {
+    /// Deletes the key, and has the server remove it where it has an endpoint for that. Asks nobody: whoever can
+    /// write the store can destroy a key.
+    ///
+    /// The steps are those of the design: (1) the key is deleted; (2) that there was none is kept in mind; (3) the
+    /// server is asked to remove the identity; (4) that it knows none is thrown at once; (5) if it removed one, (2) is
+    /// forgotten; (6) otherwise thrown. A crash or a failure after (1) leaves biometric login disabled here and the
+    /// name of the key in mind, so that calling again asks the server again.
+    ///
+    /// Whether (3) will be possible is found out before (1): without a session, or without the network, nothing is
+    /// changed. A server that has no such endpoint is asked nothing.
+    ///
+    /// - Parameter force: Disables on this device only, whatever the server would say. The server is asked when
+    ///   biometric login is enabled or disabled the next time.
+    /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
+    ///   ``KeystoreError``.
+    public func disableBiometric(force: Bool = false) async throws {
+        let operation = "disable biometric login"
+        guard !force else { return try await deleteKeysHere() }
+        guard try await hasBiometricRows() else { throw LoginError.notEnabled(operation) }
+        let removal = try await removal(operation)
+        let key = try await rows.key()
+        let identities = try await rows.identities()
+        let notFound = key == nil ? LoginError.notEnabled(operation) : nil
+        try await deleteKeys([key, try await rows.pending()].compactMap(\.self))
+        guard let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last else {
+            if let notFound { throw notFound }
+            return
+        }
+        guard let removal else {
+            try await forget(identities.map(\.id))
+            if let notFound { throw notFound }
+            return
+        }
+        try await finish { try await self.remove(identity.id, removal) }
+        try? await finish { try await self.removeLeftovers(removal) }
+    }
+
+    /// Whether there is anything to disable.
+    func hasBiometricRows() async throws -> Bool {
+        if try await rows.key() != nil { return true }
+        if try await rows.pending() != nil { return true }
+        return try await !rows.identities().isEmpty
+    }
+
+    /// What it takes to remove an identity from the server; nil when the server has no endpoint for it.
+    func removal(_ operation: String) async throws -> IdentityRemoval? {
+        let server = try await server(for: operation)
+        guard let endpoint = server.document.biometricRemoval else { return nil }
+        let recovery = "Log in or authenticate first, or use ‘force’ to disable it on this device only."
+        let (session, access) = try await accessibleSession(operation, recovery: recovery)
+        if let owner = try await rows.key()?.userID, owner != session.userID {
+            throw LoginError.userMismatch(operation)
+        }
+        return IdentityRemoval(server: server, endpoint: endpoint, userID: session.userID, access: access)
+    }
+
+    /// Removes one identity from the server, then its row.
+    func remove(_ identity: KeyID, _ removal: IdentityRemoval) async throws {
+        do {
+            try await removal.server.removeIdentity(identity, at: removal.endpoint, access: removal.access)
+        } catch {
+            if error.code == .identityNotFound { try await forget([identity]) }
+            throw error
+        }
+        try await forget([identity])
+    }
+
+    /// Removes from the server what earlier attempts have left there: every identity of the user that has no key here.
+    func removeLeftovers(_ removal: IdentityRemoval) async throws {
+        let current = try await rows.key()?.id
+        for identity in try await rows.identities() where identity.id != current && identity.userID == removal.userID {
+            do {
+                try await remove(identity.id, removal)
+            } catch let error as LoginError where error.code == .identityNotFound {
+                continue
+            }
+        }
+    }
+
+    /// Forgets that the server may know these.
+    func forget(_ identities: [KeyID]) async throws {
+        try await records.apply(
+            identities.map { LoginRows.delete(identity: $0) }, for: prompt("disable biometric login at"))
+    }
+
+    private func deleteKeys(_ keys: [BiometricKey]) async throws {
+        for key in keys { try await keystore.delete(key.key) }
+        try await deleteKeyRows()
+    }
+
+    /// Rows that can't be read any more are deleted too.
+    private func deleteKeysHere() async throws {
+        for key in [try? await rows.key(), try? await rows.pending()].compactMap(\.self) {
+            try? await keystore.delete(key.key)
+        }
+        try await deleteKeyRows()
+    }
+
+    private func deleteKeyRows() async throws {
+        try await records.apply(
+            [.delete(LoginRows.keyID, ifGeneration: nil), .delete(LoginRows.pendingID, ifGeneration: nil)],
+            for: prompt("disable biometric login at"))
+    }
+}

@@ -1,0 +1,164 @@
+internal import FoundationEssentials
+public import Latchkey
+
+extension Container {
+    /// Makes a key for the user who is logged in, and registers it with the server. The person is asked once.
+    ///
+    /// The order is such that a crash leaves biometric login either disabled or enabled here and on the server, and
+    /// never a key on the server whose name was forgotten here:
+    /// 1. the session is refreshed, the key made in the hardware: a crash leaves nothing;
+    /// 2. a row says that this key is about to be registered; only one process can have it: a crash leaves it to the
+    ///    next call, which takes its place and has the server remove that key;
+    /// 3. the server is asked, and says that it has the key;
+    /// 4. one transaction makes that row into the key's row.
+    ///
+    /// - Parameters:
+    ///   - policy: Who must be present when the key is used; nil for the configured policy.
+    ///   - replacing: Whether an enabled key gives way. The old one stays until the new one is stored.
+    /// - Throws: ``LoginError``; `unauthenticated` without a session, `conflict` when it is enabled already or another
+    ///   process is enabling it; ``KeystoreError``. Nothing is enabled then.
+    @discardableResult
+    public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
+        let operation = "enable biometric login"
+        let standing = try await rows.key()
+        guard standing == nil || replacing else { throw Self.isEnabled(operation) }
+        let abandoned = try await rows.pending()
+        let (session, access) = try await accessibleSession(operation)
+        let server = try await server(for: operation)
+        let prompt = prompt("enable biometric login at")
+        let consent = SingleConsent(presence)
+        let key = try await keystore.createKey(
+            KeyRequest(policy: policy ?? configuration.policy, label: endpoint.authority, prompt: prompt),
+            authorizedBy: consent)
+        consent.confirm()
+        let enrolment = Enrolment(
+            key: key, userID: session.userID, standing: standing, abandoned: abandoned, server: server, prompt: prompt)
+        let reservation = try await reserve(enrolment)
+        do {
+            let (challenge, date) = try await server.challenge()
+            if let clock = ClockCheck(server: date, device: now), clock.isHopeless {
+                throw LoginError.clockSkew(operation, seconds: clock.ahead)
+            }
+            let jwt = try await signedRequest(.setup, challenge, key, prompt, consent)
+            try await register(jwt, enrolment, access)
+        } catch let error as RegistrationUncertain {
+            try await finish { try await self.leave(enrolment, reservation, access) }
+            throw error.cause
+        } catch {
+            try await finish { try await self.release(enrolment, reservation) }
+            if let error = error as? LoginError, error.isInvalidGrant, !error.isInvalidCredentials {
+                try await endSession(.invalid, ifGeneration: session.generation)
+            }
+            throw error
+        }
+        return try await finish { try await self.commit(enrolment, reservation, access) }
+    }
+
+    // MARK: The steps
+
+    /// Step 2.
+    ///
+    /// - Returns: The generation of the reservation's row.
+    private func reserve(_ enrolment: Enrolment) async throws -> Int {
+        do {
+            var changes = [
+                LoginRows.put(
+                    pending: enrolment.key, owner: enrolment.userID, ifGeneration: enrolment.abandoned?.generation ?? 0)
+            ]
+            if let abandoned = enrolment.abandoned {
+                changes.append(LoginRows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
+            }
+            guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
+                throw Self.lostRace(enrolment.server.operation)
+            }
+            // Nobody can enable a key without the row that is ours now; this is whether somebody did just before.
+            guard try await rows.key()?.generation == enrolment.standing?.generation else {
+                try await records.apply(
+                    [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
+                throw Self.lostRace(enrolment.server.operation)
+            }
+            if let abandoned = enrolment.abandoned { try await keystore.delete(abandoned.key) }
+            return stored.generation
+        } catch {
+            try? await keystore.delete(enrolment.key)
+            throw error
+        }
+    }
+
+    /// Step 3.
+    private func register(
+        _ jwt: String, _ enrolment: Enrolment, _ access: AccessToken
+    ) async throws {
+        do {
+            try await enrolment.server.setUp(jwt: jwt, access: access)
+        } catch {
+            guard error.isDefiniteRefusal else { throw RegistrationUncertain(cause: error) }
+            throw error
+        }
+    }
+
+    /// Step 4.
+    private func commit(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws -> BiometricKey
+    {
+        let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
+        let standing = enrolment.standing
+        let changes: [RecordChange] = [
+            LoginRows.put(enrolment.key, owner: enrolment.userID, ifGeneration: standing?.generation ?? 0),
+            LoginRows.put(identity: identity), .delete(LoginRows.pendingID, ifGeneration: reservation),
+        ]
+        guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
+            // Another process has taken our place or disabled: the server must not keep a key that is in no row.
+            try await records.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+            try? await keystore.delete(enrolment.key)
+            try? await sweep(enrolment, access)
+            throw Self.lostRace(enrolment.server.operation)
+        }
+        if let standing { try? await keystore.delete(standing.key) }
+        try? await sweep(enrolment, access)
+        return BiometricKey(userID: enrolment.userID, key: enrolment.key, generation: stored.generation)
+    }
+
+    /// Gives up a key that the server certainly doesn't have.
+    private func release(_ enrolment: Enrolment, _ reservation: Int) async throws {
+        try? await keystore.delete(enrolment.key)
+        // Whoever has taken our place keeps it.
+        _ = try await rows.applyUnlessChanged(
+            [.delete(LoginRows.pendingID, ifGeneration: reservation)], for: enrolment.prompt)
+    }
+
+    /// Gives up a key that the server may have.
+    private func leave(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws {
+        let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
+        try await records.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+        try await release(enrolment, reservation)
+        try? await sweep(enrolment, access)
+    }
+
+    /// Has the server remove what is left over, if it can; what fails now is tried again another time.
+    private func sweep(_ enrolment: Enrolment, _ access: AccessToken) async throws {
+        guard let endpoint = enrolment.server.document.biometricRemoval else {
+            let current = try await rows.key()?.id
+            return try await forget(rows.identities().map(\.id).filter { $0 != current })
+        }
+        try await removeLeftovers(
+            IdentityRemoval(
+                server: enrolment.server, endpoint: endpoint, userID: enrolment.userID, access: access))
+    }
+
+    private static func isEnabled(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .conflict, reason: "it is enabled already",
+            recovery: "Use it, disable it first, or ask for it to be replaced.")
+    }
+
+    private static func lostRace(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .conflict, reason: "another program enabled or disabled it at the same moment",
+            recovery: "Look at the status, then try again if you still want to.")
+    }
+}
+
+/// The server may have registered the key, and may not have.
+private struct RegistrationUncertain: Error {
+    let cause: LoginError
+}

@@ -1,0 +1,29 @@
+public import FoundationEssentials
+public import Latchkey
+
+/// What a container needs to know.
+public struct ContainerConfiguration: Sendable {
+    /// The server's address: an absolute `https` URL, or `http` on a loopback host.
+    public var endpoint: String
+    /// The OAuth client id that the server knows this program by.
+    public var clientID: String
+    public var tokenStorage: TokenStorage
+    /// Who must be present before a new biometric key is used.
+    public var policy: AccessPolicy
+    /// How this machine presents itself to the server.
+    public var device: DeviceInfo
+    /// The clock.
+    public var now: @Sendable () -> Date
+
+    public init(
+        endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
+        device: DeviceInfo = .current(), now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.endpoint = endpoint
+        self.clientID = clientID
+        self.tokenStorage = tokenStorage
+        self.policy = policy
+        self.device = device
+        self.now = now
+    }
+}

@@ -1,0 +1,13 @@
+internal import Latchkey
+
+/// A key on its way to the server.
+struct Enrolment: Sendable {
+    let key: HardwareKey
+    let userID: String
+    /// The enabled key that gives way.
+    let standing: BiometricKey?
+    /// A key whose registration was begun earlier and never ended.
+    let abandoned: BiometricKey?
+    let server: IdentityServer
+    let prompt: PromptContext
+}

@@ -1,0 +1,121 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+extension LoginError {
+    static func oauth(_ operation: String, _ error: OAuthError, status: Int?) -> LoginError {
+        if error.error == "x_rate_limited" || status == 429 { return rateLimited(operation, oauthError: error) }
+        let words = error.description.map { " (\($0))" } ?? ""
+        return LoginError(
+            operation: operation, code: .oauthError, reason: "the server refused with ‘\(error.error)’\(words)",
+            recovery: "Ask whoever runs the server what this means, or log in again.", oauthError: error,
+            httpStatus: status)
+    }
+
+    static func server(_ operation: String, _ error: ServerError, status: Int) -> LoginError {
+        guard status != 429 else { return rateLimited(operation, serverError: error) }
+        return LoginError(
+            operation: operation, code: .serverError, reason: "the server refused: \(error.message) (\(error.reason))",
+            recovery: "Ask whoever runs the server what this means, or log in again.", serverError: error,
+            httpStatus: status)
+    }
+
+    static func unexpectedStatus(_ operation: String, _ status: Int) -> LoginError {
+        guard status != 429 else { return rateLimited(operation) }
+        return LoginError(
+            operation: operation, code: .unexpectedStatus, reason: "the server answered with status \(status)",
+            recovery: "Check the server's address, and try again later.", httpStatus: status)
+    }
+
+    private static func rateLimited(
+        _ operation: String, oauthError: OAuthError? = nil, serverError: ServerError? = nil
+    ) -> LoginError {
+        LoginError(
+            operation: operation, code: .rateLimited, reason: "the server takes no more requests for now",
+            recovery: "Wait a minute, then try again.", oauthError: oauthError, serverError: serverError,
+            httpStatus: 429)
+    }
+
+    /// What a transport's error means.
+    static func transport(_ operation: String, _ error: KeystoreError) -> LoginError {
+        LoginError(
+            operation: operation, code: error.code == .cancelled ? .cancelled : .network, reason: error.reason,
+            recovery: error.recovery, underlying: error.underlying)
+    }
+
+    static func invalidResponse(_ operation: String, _ reason: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .invalidResponse, reason: reason,
+            recovery: "Check the server's address, and that it is an Authgear server.")
+    }
+
+    static func invalidToken(_ operation: String, _ reason: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .invalidToken, reason: reason,
+            recovery: "Nothing was stored. Log in again; if it happens again, don't trust the server.")
+    }
+
+    static func cancelled(_ operation: String, _ reason: String = "it was cancelled") -> LoginError {
+        LoginError(
+            operation: operation, code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
+    }
+
+    static func notEnabled(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .notEnabled, reason: "biometric login is not enabled here",
+            recovery: "Log in, then enable it.")
+    }
+
+    static func unauthenticated(_ operation: String, recovery: String = "Log in, then try again.") -> LoginError {
+        LoginError(
+            operation: operation, code: .unauthenticated, reason: "nobody is logged in, or the session has ended",
+            recovery: recovery)
+    }
+
+    static func identityNotFound(
+        _ operation: String, _ recovery: String, oauthError: OAuthError? = nil, serverError: ServerError? = nil,
+        httpStatus: Int? = nil
+    ) -> LoginError {
+        LoginError(
+            operation: operation, code: .identityNotFound,
+            reason: "the server does not know this device's key; it may have been removed on the settings page",
+            recovery: recovery, oauthError: oauthError, serverError: serverError, httpStatus: httpStatus)
+    }
+
+    static func userMismatch(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .userMismatch,
+            reason: "it was not the user for whom biometric login is enabled here who logged in",
+            recovery: "Log in as that user, or disable biometric login first; another user can have another container.")
+    }
+
+    /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it is behind.
+    static func clockSkew(_ operation: String, seconds: Double) -> LoginError {
+        LoginError(
+            operation: operation, code: .clockSkew,
+            reason: "this machine's clock is \(Int(abs(seconds))) seconds "
+                + (seconds > 0 ? "ahead of" : "behind") + " the server's",
+            recovery: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again; the key is kept.")
+    }
+
+    /// Whether this is the answer that covers everything from a wrong clock to a removed identity.
+    var isInvalidCredentials: Bool {
+        oauthError?.error == "invalid_grant" && oauthError?.description == "InvalidCredentials"
+    }
+
+    /// Whether the server says that the session is over.
+    var isInvalidGrant: Bool {
+        oauthError?.error == "invalid_grant" || serverError?.reason == "InvalidGrant"
+    }
+
+    /// Whether the server certainly did not do what it was asked. Where no answer came, or one that blames the server
+    /// itself, it may have done it.
+    var isDefiniteRefusal: Bool {
+        httpStatus.map { (400..<500).contains($0) } ?? false
+    }
+}
+
+extension LoginError {
+    static func invalidInput(_ operation: String, _ reason: String) -> LoginError {
+        LoginError(operation: operation, code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
+    }
+}

@@ -1,0 +1,132 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The rows of a container.
+///
+/// | id | holds |
+/// |---|---|
+/// | `login.user` | the last user (`sub`) |
+/// | `login.session` | the session's tokens, encrypted |
+/// | `login.key` | the biometric key that the server knows, and its owner: enabled means that this row is there |
+/// | `login.pending` | a key whose registration was begun and not yet confirmed, and its owner |
+/// | `login.identity.KID` | that the server may list the key under this name |
+///
+/// An identity row without a key row is what remains to be removed on the server.
+struct LoginRows: Sendable {
+    static let userID: RecordID = "login.user"
+    static let sessionID: RecordID = "login.session"
+    static let keyID: RecordID = "login.key"
+    static let pendingID: RecordID = "login.pending"
+    private static let identityKind: RecordKind = "login.identity"
+    private static let owner = "sub"
+
+    let records: RecordContainer
+
+    // MARK: Reading
+
+    /// The last user's id. Needs no hardware.
+    func lastUser() async throws(KeystoreError) -> String? {
+        try await records.metadata(Self.userID)?.attributes[Self.owner]
+    }
+
+    /// The key without a look at whether the row is authentic. Needs no hardware.
+    func key() async throws(KeystoreError) -> BiometricKey? {
+        guard let record = try await records.metadata(Self.keyID) else { return nil }
+        return try Self.biometricKey(record)
+    }
+
+    /// The key, authentic.
+    func verifiedKey(for prompt: PromptContext) async throws(KeystoreError) -> BiometricKey? {
+        guard let found = try await records.read(Self.keyID, for: prompt) else { return nil }
+        return try Self.biometricKey(found.record)
+    }
+
+    /// The key whose registration was begun. Needs no hardware.
+    func pending() async throws(KeystoreError) -> BiometricKey? {
+        guard let record = try await records.metadata(Self.pendingID) else { return nil }
+        return try Self.biometricKey(record)
+    }
+
+    /// What the server may know, oldest first. Needs no hardware.
+    func identities() async throws(KeystoreError) -> [RegisteredIdentity] {
+        try await records.list(Self.identityKind).compactMap { record in
+            guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner]
+            else {
+                return nil
+            }
+            return RegisteredIdentity(id: kid, userID: owner)
+        }
+    }
+
+    /// The generation of the session's row, or nil without one. Needs no hardware.
+    func sessionGeneration() async throws(KeystoreError) -> Int? {
+        try await records.metadata(Self.sessionID)?.generation
+    }
+
+    func session(for prompt: PromptContext) async throws(KeystoreError) -> Session? {
+        guard let found = try await records.read(Self.sessionID, for: prompt) else { return nil }
+        guard
+            let payload = found.payload,
+            let stored = payload.withUnsafeBytes({ try? JSONDecoder().decode(StoredSession.self, from: Data($0)) })
+        else { throw .damaged(prompt.reason, "the stored session can't be read") }
+        return stored.session(generation: found.record.generation)
+    }
+
+    // MARK: Changes
+
+    /// Makes all changes or none.
+    ///
+    /// - Returns: The records that were put, or nil when a generation is not the expected one: then somebody else was
+    ///   here first, and nothing was changed.
+    func applyUnlessChanged(
+        _ changes: [RecordChange], for prompt: PromptContext
+    ) async throws(KeystoreError) -> [Record]? {
+        do {
+            return try await records.apply(changes, for: prompt)
+        } catch {
+            guard error.code == .conflict else { throw error }
+            return nil
+        }
+    }
+
+    static func put(lastUser: String) -> RecordChange {
+        .put(Record(id: userID, kind: "login.user", attributes: [owner: lastUser]), payload: nil, ifGeneration: nil)
+    }
+
+    static func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
+        let payload = SecretBytes(try JSONEncoder().encode(StoredSession(session)))
+        return .put(Record(id: sessionID, kind: "login.session"), payload: payload, ifGeneration: ifGeneration)
+    }
+
+    static func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
+        let record = Record(id: pendingID, kind: "login.pending", attributes: [Self.owner: owner], key: key)
+        return .put(record, payload: nil, ifGeneration: ifGeneration)
+    }
+
+    static func put(_ key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
+        let record = Record(id: keyID, kind: "login.key", attributes: [Self.owner: owner], key: key)
+        return .put(record, payload: nil, ifGeneration: ifGeneration)
+    }
+
+    static func put(identity: RegisteredIdentity) -> RecordChange {
+        let attributes = ["kid": identity.id.rawValue, owner: identity.userID]
+        return .put(
+            Record(id: row(of: identity.id), kind: identityKind, attributes: attributes), payload: nil,
+            ifGeneration: nil)
+    }
+
+    static func delete(identity: KeyID) -> RecordChange {
+        .delete(row(of: identity), ifGeneration: nil)
+    }
+
+    private static func row(of identity: KeyID) -> RecordID {
+        RecordID(rawValue: "login.identity.\(identity)")
+    }
+
+    private static func biometricKey(_ record: Record) throws(KeystoreError) -> BiometricKey {
+        guard let key = record.key, let owner = record.attributes[Self.owner] else {
+            throw .damaged("read the biometric key", "its record has no key or no owner")
+        }
+        return BiometricKey(userID: owner, key: key, generation: record.generation)
+    }
+}

@@ -1,0 +1,82 @@
+internal import AsyncHTTPClient
+internal import FoundationEssentials
+public import HTTPTypes
+public import Latchkey
+internal import NIOCore
+internal import NIOHTTP1
+internal import Synchronization
+
+/// HTTP over AsyncHTTPClient.
+///
+/// TLS is verified against the system's certificate authorities, redirects are not followed, a response has at most
+/// 1 MiB, and a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host. Nothing
+/// is made before the first request, so that a program that makes none pays nothing.
+public final class AsyncHTTPTransport: HTTPTransport {
+    /// The most bytes that a response body may have.
+    public static let maximumResponseBytes = 1 << 20
+
+    /// How many seconds a request may take, from the first packet to the last.
+    public let timeout: Int
+    private let client = Mutex<HTTPClient?>(nil)
+
+    public init(timeout: Int = 30) {
+        self.timeout = timeout
+    }
+
+    deinit {
+        // The client keeps itself alive until it has closed its connections; nobody needs to hear when.
+        client.withLock { $0?.shutdown { _ in } }
+    }
+
+    public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+        let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
+        guard let endpoint = Endpoint(url) else {
+            throw KeystoreError(
+                operation: "reach the server", code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
+                recovery: "Use an https address.")
+        }
+        var outgoing = HTTPClientRequest(url: endpoint.text)
+        outgoing.method = .RAW(value: request.method.rawValue)
+        outgoing.headers = HTTPHeaders(request.headerFields.map { ($0.name.rawName, $0.value) })
+        if !body.isEmpty { outgoing.body = .bytes(body) }
+        do {
+            let response = try await runningClient().execute(outgoing, timeout: .seconds(Int64(timeout)))
+            let bytes = try await response.body.collect(upTo: Self.maximumResponseBytes)
+            return (Self.translate(response), Array(buffer: bytes))
+        } catch {
+            throw Self.failure(error, host: endpoint.authority, isCancelled: Task.isCancelled)
+        }
+    }
+
+    private func runningClient() -> HTTPClient {
+        client.withLock { client in
+            if let client { return client }
+            var configuration = HTTPClient.Configuration()
+            configuration.redirectConfiguration = .disallow
+            configuration.decompression = .disabled
+            configuration.timeout = .init(connect: .seconds(10), read: .seconds(Int64(timeout)))
+            configuration.connectionPool.retryConnectionEstablishment = false
+            let made = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+            client = made
+            return made
+        }
+    }
+
+    private static func translate(_ response: HTTPClientResponse) -> HTTPResponse {
+        var fields = HTTPFields()
+        for (name, value) in response.headers {
+            if let name = HTTPField.Name(name) { fields.append(HTTPField(name: name, value: value)) }
+        }
+        return HTTPResponse(status: .init(code: Int(response.status.code)), headerFields: fields)
+    }
+
+    private static func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
+        if isCancelled || error is CancellationError { return .cancelled("reach the server") }
+        let reason =
+            error is NIOTooManyBytesError ? "\(host) answered with too much" : "\(host) did not answer as it should"
+        return KeystoreError(
+            operation: "reach the server", code: .unavailable, reason: reason,
+            recovery: "Check the network and the server's address, then try again.",
+            underlying: .init(layer: "http", text: String(describing: error)))
+    }
+}

@@ -1,0 +1,87 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+
+/// Waits on a loopback port for the browser to bring the answer to one authorization request (RFC 8252 section 7.3).
+///
+/// Only a GET of the one path that carries the right `state` ends the wait; whatever else comes in gets an error page
+/// and changes nothing.
+struct LoopbackListener: Sendable {
+    /// The path of the redirect URI.
+    static let path = "/callback"
+    /// How many connections are served at once, and for how long each may stay silent.
+    static let connectionLimit = 16
+    static let connectionTimeout: TimeAmount = .seconds(15)
+
+    /// `http://127.0.0.1:PORT/callback`.
+    let redirectURI: String
+    private let channel: any Channel
+    private let answers: AsyncStream<AuthorizationAnswer>
+
+    /// Starts to listen on a free port.
+    ///
+    /// - Parameter accept: Tells an answer from noise, by the query of the request.
+    static func start(
+        _ operation: String, accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
+    ) async throws(LoginError) -> LoopbackListener {
+        let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
+        let connections = ConnectionCounter(limit: connectionLimit)
+        let bootstrap = ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .serverChannelOption(.backlog, value: 16)
+            .childChannelInitializer { channel in
+                guard connections.admit(channel) else { return channel.close() }
+                return channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
+                    try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
+                    try pipeline.addHandler(
+                        RedirectHandler(path: path) { query in
+                            guard let answer = accept(query) else { return false }
+                            continuation.yield(answer)
+                            continuation.finish()
+                            return true
+                        })
+                }
+            }
+        do {
+            let channel = try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
+            guard let port = channel.localAddress?.port else { throw ChannelError.unknownLocalAddress }
+            return LoopbackListener(
+                redirectURI: "http://127.0.0.1:\(port)\(path)", channel: channel, answers: answers)
+        } catch {
+            throw LoginError(
+                operation: operation, code: .network, reason: "no port on the loopback interface can be opened",
+                recovery: "Check that the loopback interface is up.",
+                underlying: .init(layer: "nio", text: String(describing: error)))
+        }
+    }
+
+    /// Waits for the answer.
+    ///
+    /// - Throws: ``LoginError`` with code `timedOut`, or `cancelled` when the task is.
+    func answer(within timeout: Duration, _ operation: String) async throws(LoginError) -> AuthorizationAnswer {
+        let answers = answers
+        let answer = await withTaskGroup(of: AuthorizationAnswer?.self) { group in
+            group.addTask { await answers.first { _ in true } }
+            group.addTask {
+                try? await Task.sleep(for: timeout)
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            return first
+        }
+        if let answer { return answer }
+        guard !Task.isCancelled else { throw .cancelled(operation) }
+        throw LoginError(
+            operation: operation, code: .timedOut, reason: "nobody finished the login in the browser in time",
+            recovery: "Start again when you are ready.")
+    }
+
+    /// Stops listening. Pages that are on their way still arrive.
+    func close() async {
+        try? await channel.close().get()
+    }
+}

@@ -1,0 +1,13 @@
+internal import Latchkey
+
+/// A logged-in user's tokens.
+struct Session: Sendable {
+    let userID: String
+    let refreshToken: SecretBytes
+    /// The latest ID token; for pinning the user at the next login, expired or not.
+    var idToken: String?
+    /// Only ever in memory.
+    var access: AccessToken?
+    /// The generation of the stored row; 0 where the session is in memory only.
+    var generation = 0
+}

@@ -1,0 +1,37 @@
+/// What the server says about the user (OpenID Connect Core section 5.3): all claims, with names for the usual ones.
+///
+/// It encodes to the same JSON object that the server sent.
+public struct UserInfo: Hashable, Sendable {
+    /// All claims, `sub` included.
+    public let claims: [String: JSONValue]
+
+    /// The user's id (`sub`).
+    public let userID: String
+
+    /// Whether the user has no way to log in yet. nil when the server does not say.
+    public var isAnonymous: Bool? { claims["https://authgear.com/claims/user/is_anonymous"]?.bool }
+    /// Whether the user has verified an address. nil when the server does not say.
+    public var isVerified: Bool? { claims["https://authgear.com/claims/user/is_verified"]?.bool }
+    /// Whether the user can prove again who they are. nil when the server does not say.
+    public var canReauthenticate: Bool? { claims["https://authgear.com/claims/user/can_reauthenticate"]?.bool }
+    public var name: String? { claims["name"]?.string }
+    public var preferredUsername: String? { claims["preferred_username"]?.string }
+    public var email: String? { claims["email"]?.string }
+    public var isEmailVerified: Bool? { claims["email_verified"]?.bool }
+    public var phoneNumber: String? { claims["phone_number"]?.string }
+}
+
+extension UserInfo: Codable {
+    public init(from decoder: any Decoder) throws {
+        claims = try [String: JSONValue](from: decoder)
+        guard let subject = claims["sub"]?.string, IDToken.isSubject(subject) else {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
+        }
+        userID = subject
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        try claims.encode(to: encoder)
+    }
+}

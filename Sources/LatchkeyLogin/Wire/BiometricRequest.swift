@@ -1,0 +1,55 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The JWT with which a device sets up a biometric identity or logs in with one.
+struct BiometricRequest: Sendable {
+    /// What the device wants.
+    enum Action: String, Encodable, Sendable {
+        case setup
+        case authenticate
+    }
+
+    /// The JOSE `typ` of the request.
+    static let type = "vnd.authgear.biometric-request"
+    /// The OAuth grant type under which it is sent.
+    static let grantType = "urn:authgear:params:oauth:grant-type:biometric-request"
+    /// Seconds from `iat` to `exp`. The server adds 300 on either side for clocks that differ.
+    static let life = 60
+
+    let action: Action
+    let challenge: String
+    let key: HardwareKey
+    let device: DeviceInfo
+    let issuedAt: Date
+
+    /// The text that the key signs. `kid` is in the header for both actions, the public key for set-up only.
+    func signingInput() throws -> String {
+        let issued = Int(issuedAt.timeIntervalSince1970)
+        return try JWS.signingInput(
+            header: Header(
+                typ: Self.type, alg: "ES256", kid: key.id.rawValue,
+                jwk: action == .setup ? JWK(key.publicKey, kid: key.id) : nil),
+            payload: Payload(
+                iat: issued, exp: issued + Self.life, challenge: challenge, action: action, deviceInfo: device))
+    }
+
+    private struct Header: Encodable {
+        let typ: String
+        let alg: String
+        let kid: String
+        let jwk: JWK?
+    }
+
+    private struct Payload: Encodable {
+        let iat: Int
+        let exp: Int
+        let challenge: String
+        let action: Action
+        let deviceInfo: DeviceInfo
+
+        private enum CodingKeys: String, CodingKey {
+            case iat, exp, challenge, action
+            case deviceInfo = "device_info"
+        }
+    }
+}

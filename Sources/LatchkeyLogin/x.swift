@@ -1,4 +1,0 @@
-internal import AsyncHTTPClient
-internal import Latchkey
-internal import NIOHTTP1
-let x = 1

@@ -1,0 +1,193 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// What is said to a pinentry program and what its answers mean: a state machine that does no input or output itself.
+struct PinentryDialogue: ~Copyable {
+    enum Action {
+        /// Send this command, and hand in the lines that come back.
+        case send(String)
+        /// Hand in the next line.
+        case wait
+        case finish(Result<PINAnswer, KeystoreError>)
+    }
+
+    private enum Phase {
+        case greeting
+        /// A command was sent that only sets something up.
+        case setting(String)
+        case asking
+    }
+
+    static let question = "GETPIN"
+    /// More lines than any honest program sends for one question.
+    private static let maximumLines = 200
+
+    private let wording: PromptWording
+    private var phase = Phase.greeting
+    private var commands: ArraySlice<String>
+    private var answer = SecretBuffer()
+    /// The new PIN as it was given first, where the program does not compare the two itself.
+    private var first: PIN?
+    private var programRepeated = false
+    private var roundsLeft = 3
+    private var lines = 0
+
+    init(wording: PromptWording, options: [String], timeoutSeconds: Int) {
+        self.wording = wording
+        var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
+        commands.append("SETTITLE \(PromptWording.title)")
+        commands.append("SETDESC \(AssuanLine.escaped(wording.description))")
+        commands.append("SETPROMPT \(wording.label)")
+        commands.append("SETTIMEOUT \(timeoutSeconds)")
+        if wording.isNew {
+            commands.append("SETREPEAT \(wording.repeatLabel)")
+            commands.append("SETREPEATERROR \(PromptWording.mismatch)")
+        }
+        self.commands = (commands + [Self.question])[...]
+    }
+
+    /// Takes one line of the program's, without its line feed.
+    mutating func receive(_ line: UnsafeRawBufferPointer) -> Action {
+        lines += 1
+        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("it talks without end"))) }
+        switch Response(line) {
+        case .ok: return proceed()
+        case .error(let code, let text): return refused(code, text)
+        case .data(let bytes): return collect(UnsafeRawBufferPointer(rebasing: line[bytes]))
+        case .status(let keyword):
+            if keyword == "PIN_REPEATED" { programRepeated = true }
+            return .wait
+        case .comment: return .wait
+        case .inquiry: return .send("CAN")
+        case nil: return .finish(.failure(Self.broken("it sent a line that is no answer")))
+        }
+    }
+
+    private mutating func proceed() -> Action {
+        guard case .asking = phase else { return next() }
+        defer { answer.clear() }
+        let pin: PIN
+        do throws(KeystoreError) {
+            pin = try answer.pin()
+        } catch {
+            return again(PromptWording.complaint(error), otherwise: error)
+        }
+        guard wording.isNew, !programRepeated else { return .finish(.success(.pin(pin))) }
+        guard let first else {
+            self.first = pin
+            commands = ["SETPROMPT \(wording.repeatLabel)", Self.question]
+            return next()
+        }
+        guard first == pin else {
+            return again(
+                PromptWording.mismatch, otherwise: .invalidInput("read a new PIN", "the two PINs differ"))
+        }
+        return .finish(.success(.pin(pin)))
+    }
+
+    private mutating func next() -> Action {
+        guard let command = commands.popFirst() else { return .wait }
+        programRepeated = false
+        phase = command == Self.question ? .asking : .setting(command)
+        return .send(command)
+    }
+
+    private mutating func again(_ complaint: String, otherwise error: KeystoreError) -> Action {
+        roundsLeft -= 1
+        guard roundsLeft > 0 else { return .finish(.failure(error)) }
+        first = nil
+        commands = ["SETERROR \(AssuanLine.escaped(complaint))", "SETPROMPT \(wording.label)", Self.question]
+        return next()
+    }
+
+    private mutating func collect(_ escaped: UnsafeRawBufferPointer) -> Action {
+        guard case .asking = phase else { return .finish(.failure(Self.broken("it sent data that nobody asked for"))) }
+        var rest = escaped[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                answer.append(byte)
+                continue
+            }
+            guard let high = rest.popFirst().flatMap(Self.hexValue), let low = rest.popFirst().flatMap(Self.hexValue)
+            else { return .finish(.failure(Self.broken("it sent data with a broken escape"))) }
+            answer.append(high << 4 | low)
+        }
+        return .wait
+    }
+
+    private mutating func refused(_ code: UInt32, _ text: String) -> Action {
+        switch phase {
+        case .greeting: .finish(.failure(Self.unable(code, text)))
+        // Programs differ in what can be set. Without an option a prompt is plainer, no more.
+        case .setting: next()
+        case .asking: .finish(Self.outcome(of: code, text))
+        }
+    }
+
+    /// libgpg-error: the low 16 bits are the code, the upper ones name who said it.
+    private static func outcome(of error: UInt32, _ text: String) -> Result<PINAnswer, KeystoreError> {
+        switch error & 0xFFFF {
+        case 99, 198, 114: .success(.declined("you declined"))
+        case 62: .success(.declined("nobody answered in time"))
+        default: .failure(unable(error, text))
+        }
+    }
+
+    private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
+        .unavailable(
+            "pinentry can't ask here", recovery: "Set GPG_TTY to your terminal. \(KeystoreError.otherPINSource)",
+            underlying: .init(layer: "pinentry", rawCode: code, text: text))
+    }
+
+    static func broken(_ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "ask for the PIN through pinentry", code: .failed, reason: reason,
+            recovery: "Check the program that PINENTRY_PROGRAM names. \(KeystoreError.otherPINSource)")
+    }
+
+    private static func hexValue(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+}
+
+extension PinentryDialogue {
+    /// One line of an Assuan server.
+    private enum Response {
+        case ok
+        case error(UInt32, String)
+        /// Where in the line the data are, still escaped.
+        case data(Range<Int>)
+        case status(String)
+        case comment
+        case inquiry
+
+        init?(_ line: UnsafeRawBufferPointer) {
+            // A PIN must not become a string on the way.
+            if line.starts(with: "D ".utf8) {
+                self = .data(2..<line.count)
+                return
+            }
+            if line.first == UInt8(ascii: "#") {
+                self = .comment
+                return
+            }
+            let words = String(decoding: line, as: UTF8.self).split(separator: " ", maxSplits: 2)
+            switch words.first {
+            case "OK": self = .ok
+            case "ERR":
+                guard words.count > 1, let code = UInt32(words[1]) else { return nil }
+                let text = words.count > 2 ? words[2].unicodeScalars.prefix(100).filter { $0.value >= 32 } : []
+                self = .error(code, String(String.UnicodeScalarView(text)))
+            case "S": self = .status(words.count > 1 ? String(words[1]) : "")
+            case "INQUIRE": self = .inquiry
+            case "D": self = .data(line.count..<line.count)
+            default: return nil
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+internal import FoundationEssentials
+internal import Glibc
+internal import Latchkey
+
+/// A running pinentry program. It is gone when this goes: asked to leave, then told to, then made to.
+struct PinentryProcess: ~Copyable {
+    /// A socket to its standard input and output. A socket, since a write to a program that is gone must not raise
+    /// SIGPIPE in the app.
+    let descriptor: Int32
+    private let id: pid_t
+
+    /// - Throws: ``KeystoreError`` with code `unavailable` when it can't be started.
+    init(program: String, environment: [String: String]) throws(KeystoreError) {
+        var ends: [Int32] = [-1, -1]
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
+            throw Self.unavailable(program, errno)
+        }
+        defer { close(ends[1]) }
+        var child: pid_t = 0
+        let error = Self.spawn(program, environment, input: ends[1], into: &child)
+        guard error == 0 else {
+            close(ends[0])
+            throw Self.unavailable(program, error)
+        }
+        descriptor = ends[0]
+        id = child
+    }
+
+    /// - Returns: Whether the program still listens.
+    func send(_ command: String) -> Bool {
+        var rest = Array((command + "\n").utf8)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { bytes in
+                Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    /// Says goodbye and gives the program a moment to put the terminal back.
+    func leave(_ wakeUp: WakeUp) {
+        guard send("BYE") else { return }
+        let reader = PatientReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + .milliseconds(500))
+        while case .bytes = reader.readByte().event {}
+    }
+
+    deinit {
+        close(descriptor)
+        kill(id, SIGTERM)
+        // A form at a terminal puts it back when it is told to end; half a second is plenty for that.
+        for _ in 0..<50 {
+            if waitpid(id, nil, WNOHANG) != 0 { return }
+            usleep(10_000)
+        }
+        kill(id, SIGKILL)
+        waitpid(id, nil, 0)
+    }
+
+    private static func spawn(
+        _ program: String, _ environment: [String: String], input: Int32, into child: inout pid_t
+    ) -> Int32 {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_adddup2(&actions, input, 0)
+        posix_spawn_file_actions_adddup2(&actions, input, 1)
+        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        for descriptor in openDescriptors() { posix_spawn_file_actions_addclose(&actions, descriptor) }
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // Our thread may block signals that the program needs.
+        var mask = sigset_t()
+        sigemptyset(&mask)
+        posix_spawnattr_setsigmask(&attributes, &mask)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
+
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup(program), nil]
+        var variables = environment.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { (arguments + variables).forEach { free($0) } }
+        return posix_spawnp(&child, program, &actions, &attributes, &arguments, &variables)
+    }
+
+    /// Whatever of ours could leak into the program: not every library opens its files with close-on-exec.
+    private static func openDescriptors() -> [Int32] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+        return names.compactMap { Int32($0) }.filter { $0 > 2 }
+    }
+
+    private static func unavailable(_ program: String, _ number: Int32) -> KeystoreError {
+        .unavailable(
+            "the program ‘\(program)’ can't be started: \(systemReason(number))",
+            recovery: "Install pinentry-curses or another pinentry. \(KeystoreError.otherPINSource)")
+    }
+}

@@ -1,0 +1,44 @@
+/// What a device says about itself: for people to recognise it by, never to decide by.
+///
+/// The shapes are those of the deployed server: an object `android`, else an object `ios`. There is no shape for Linux;
+/// a Linux client fills one of these.
+public struct DeviceInfo: Hashable, Sendable {
+    public let json: JSONValue
+    /// What kind of machine it is. Never empty.
+    public let model: String
+    /// The name that its owner gave it, where there is one.
+    public let name: String?
+
+    /// - Returns: nil when the JSON names no model.
+    public init?(_ json: JSONValue) {
+        guard let model = Self.model(json), !model.isEmpty else { return nil }
+        self.json = json
+        self.model = model
+        name = Self.name(json).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// The model and the name: `Linux ThinkPad X1 (workbench)`.
+    public var label: String {
+        name.map { "\(model) (\($0))" } ?? model
+    }
+
+    private static func model(_ json: JSONValue) -> String? {
+        if let android = json["android"], android.object != nil {
+            let build = android["Build"]
+            guard let manufacturer = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string else {
+                return nil
+            }
+            return "\(manufacturer) \(model)"
+        }
+        let machine = json["ios"]?["uname"]?["machine"]?.string
+        return machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine
+    }
+
+    private static func name(_ json: JSONValue) -> String? {
+        if let android = json["android"], android.object != nil {
+            let settings = android["Settings"]
+            return settings?["Global"]?["DEVICE_NAME"]?.string ?? settings?["Secure"]?["bluetooth_name"]?.string
+        }
+        return json["ios"]?["uname"]?["nodename"]?.string
+    }
+}

@@ -1,0 +1,30 @@
+/// What a token endpoint says when it refuses (RFC 6749 section 5.2), with the HTTP status that goes with it.
+public struct OAuthError: Error, Hashable, Sendable {
+    /// The HTTP status code.
+    public var status: Int
+    /// The member `error`.
+    public var error: String
+    /// The member `error_description`.
+    public var description: String
+
+    public init(status: Int = 400, _ error: String, _ description: String) {
+        self.status = status
+        self.error = error
+        self.description = description
+    }
+
+    public static func invalidRequest(_ description: String) -> OAuthError { OAuthError("invalid_request", description) }
+    public static func invalidGrant(_ description: String) -> OAuthError { OAuthError("invalid_grant", description) }
+    public static func invalidScope(_ description: String) -> OAuthError { OAuthError("invalid_scope", description) }
+    public static func unauthorizedClient(_ description: String) -> OAuthError {
+        OAuthError("unauthorized_client", description)
+    }
+
+    /// Too many requests: 429.
+    public static let rateLimited = OAuthError(
+        status: 429, "x_rate_limited", "rate limit exceeded, please try again later.")
+    /// Something that the client can't mend: 500.
+    public static let serverError = OAuthError(status: 500, "server_error", "internal server error")
+    /// The one answer to every biometric request that proves nothing.
+    public static let invalidCredentials = OAuthError.invalidGrant("InvalidCredentials")
+}
