@@ -4,7 +4,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct AuthorizeTests {
+@Suite(.softwareTPM) struct AuthorizeTests {
     @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
     func `an ID token is verified against the server's keys`(algorithm: TokenSigner.Algorithm) async throws {
         try await Bench.with(.init(algorithm: algorithm)) { bench in

@@ -4,7 +4,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct EnableTests {
+@Suite(.softwareTPM) struct EnableTests {
     @Test func `without a session nobody is asked`() async throws {
         try await Bench.with { bench in
             let (presence, wire) = (ScriptedPresence([]), RecordingTransport())

@@ -2,28 +2,30 @@ import Foundation
 import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
 /// Against the real server over real HTTP.
-struct EndToEndTests {
+@Suite(.softwareTPM) struct EndToEndTests {
     private struct Machine {
         let server: IdentityProcess
         let directory: TemporaryDirectory
-        let keystore: any Keystore
+        let tpm: SoftwareTPM
 
         init(_ server: IdentityProcess) async throws {
             self.server = server
             directory = try TemporaryDirectory()
-            keystore = try await makeKeystore()
+            tpm = try SoftwareTPM.current
         }
 
         func start(
             _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4, policy: AccessPolicy = .pin,
             now: @escaping @Sendable () -> Date = { Date() }
         ) async throws -> Container {
+            let store = try await RecordStore(directory: directory.path)
             let records = try RecordContainer(
-                name: name, store: try await RecordStore(directory: directory.path), keystore: keystore)
+                name: name, store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
             return try Container(
                 ContainerConfiguration(
                     endpoint: server.endpoint, clientID: server.clientID, policy: policy, now: now),
@@ -112,11 +114,12 @@ struct EndToEndTests {
             await #expect(throws: login(.timedOut)) { try await second.authorize(options) }
             #expect(await bob.visited.first?.contains("user_id") == true)
             #expect(try await second.lastUserID == container.lastUserID)
-            try await second.authorize(.init())
-        } 
+            try await container.authorize()
+        }
     }
 
-    @Test func `a deployed server is told by an ID token, and another user is refused here if not there`() async throws {
+    @Test func `a deployed server is told by an ID token, and another user is refused here if not there`() async throws
+    {
         let extensions = ["biometric_removal": false, "biometric_login_hint": false]
         try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"]) { server in
             let machine = try await Machine(server)
@@ -178,7 +181,9 @@ struct EndToEndTests {
             server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#, error: "x_rate_limited",
             description: "rate limit exceeded, please try again later.", enrolments: 2),
     ])
-    private func `what the server refuses is said in its words, and leaves nothing enabled`(refusal: Refusal) async throws {
+    private func `what the server refuses is said in its words, and leaves nothing enabled`(refusal: Refusal)
+        async throws
+    {
         let members = try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any] ?? [:]
         try await IdentityProcess.with(members) { server in
             let container = try await Machine(server).start()
@@ -195,8 +200,10 @@ struct EndToEndTests {
 
     @Test func `a client that the server does not know gets no further than the page`() async throws {
         try await IdentityProcess.with { server in
+            let directory = try TemporaryDirectory()
+            let store = try await RecordStore(directory: directory.path)
             let records = try RecordContainer(
-                store: try await RecordStore(directory: TemporaryDirectory().path), keystore: try await makeKeystore())
+                store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
             let container = try Container(
                 ContainerConfiguration(endpoint: server.endpoint, clientID: "unknown"), records: records,
                 presence: ScriptedPresence([]), browser: FormBrowser(server.users[0]))

@@ -40,7 +40,8 @@ actor FormBrowser: Browser {
     }
 
     private func submit(from url: String, _ fields: [String: String], last: Bool = false) async throws {
-        guard let form = page.matches(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines()).last
+        guard
+            let form = page.matches(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines()).last
         else { return }
         var values = fields
         for input in String(form.2).matches(of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/) {
