@@ -139,7 +139,9 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
                 cryptoExtras,
-                httpTypes, .product(name: "JWTKit", package: "jwt-kit"),
+                httpTypes, subprocess, .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),

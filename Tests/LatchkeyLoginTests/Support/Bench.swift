@@ -28,13 +28,15 @@ struct Bench {
         name: String = "default",
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
         transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
-        keystore: (any Keystore)? = nil, now: @escaping @Sendable () -> Date = { Date() }
+        keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
+        endpoint: String = FakeIdentity.address, now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
         let store = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(name: name, store: store, keystore: keystore ?? self.keystore)
         let configuration = ContainerConfiguration(
-            endpoint: FakeIdentity.address, clientID: "app", tokenStorage: tokenStorage, policy: policy, now: now)
+            endpoint: endpoint, clientID: "app", tokenStorage: tokenStorage, policy: policy, now: now)
         return try Container(
-            configuration, records: records, presence: presence, browser: browser, transport: transport ?? identity)
+            configuration, records: records, presence: presence, browser: browser ?? self.browser,
+            transport: transport ?? identity)
     }
 }
