@@ -116,7 +116,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeySimulatorsTests",
-            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", subprocess],
+            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", crypto, httpTypes, subprocess],
             swiftSettings: strict
         ),
         .testTarget(
@@ -141,7 +141,9 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
                 cryptoExtras,
-                httpTypes, .product(name: "JWTKit", package: "jwt-kit"),
+                httpTypes, subprocess, .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import Latchkey
 internal import Subprocess
 
@@ -30,10 +31,12 @@ struct EndorsementProvisioner {
         [
             "--tpm2", "--tpmstate", stateDirectory, "--create-ek-cert", "--ecc",
             "--config", "\(stateDirectory)/setup.conf",
-            // Run by root, it would otherwise become the user tss, who can't enter the directory.
-            "--runas", ProcessInfo.processInfo.userName,
-        ]
+        ] + (geteuid() == 0 ? Self.asRoot : [])
     }
+
+    /// Run by root, swtpm_setup would become the user tss, who can't enter the directory. Run by others, it refuses the
+    /// option.
+    private static let asRoot = ["--runas", "root"]
 
     private func writeConfiguration() throws(KeystoreError) {
         let authority = "\(stateDirectory)/ca"

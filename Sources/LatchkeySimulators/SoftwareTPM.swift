@@ -139,7 +139,7 @@ public actor SoftwareTPM {
                 Self.getRandom, with: socketPath, within: 1000)
             if let response, response.starts(with: Self.randomByteFollows) { return true }
             // The process opens its socket when it is ready; nothing tells when but trying.
-            try? await Task.sleep(for: .milliseconds(3))
+            guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
         }
         return false
     }

@@ -1,3 +1,5 @@
+internal import FoundationEssentials
+internal import Latchkey
 public import LatchkeySimulators
 public import Testing
 
@@ -11,6 +13,7 @@ public import Testing
 /// ```
 ///
 /// On a suite it applies to every test in it, each with its own TPM. The TPM is killed when the test is over.
+/// A few run at once; further tests wait for their turn.
 public struct SoftwareTPMTrait: TestTrait, SuiteTrait, TestScoping {
     let provisioning: SoftwareTPM.Provisioning
 
@@ -23,10 +26,14 @@ public struct SoftwareTPMTrait: TestTrait, SuiteTrait, TestScoping {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await SoftwareTPM.withRunning(provisioning) { tpm in
-            try await SoftwareTPM.$scoped.withValue(tpm) { try await function() }
+        try await Self.turnstile.pass {
+            try await SoftwareTPM.withRunning(provisioning) { tpm in
+                try await SoftwareTPM.$scoped.withValue(tpm) { try await function() }
+            }
         }
     }
+
+    private static let turnstile = Turnstile(width: 2 * ProcessInfo.processInfo.activeProcessorCount)
 }
 
 extension Trait where Self == SoftwareTPMTrait {
@@ -44,8 +51,15 @@ extension SoftwareTPM {
 
     /// The TPM of the running test.
     ///
-    /// - Throws: When the test does not have the trait ``SoftwareTPMTrait``.
+    /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``SoftwareTPMTrait``.
     public static var current: SoftwareTPM {
-        get throws { try #require(scoped, "the test needs the trait .softwareTPM") }
+        get throws {
+            guard let scoped else {
+                throw KeystoreError(
+                    operation: "find the test's software TPM", code: .wrongState, reason: "the test has none",
+                    recovery: "Give the test or its suite the trait .softwareTPM.")
+            }
+            return scoped
+        }
     }
 }

@@ -98,7 +98,8 @@ extension Container {
     }
 
     /// Step 4.
-    private func commit(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws -> BiometricKey {
+    private func commit(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws -> BiometricKey
+    {
         let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
         let standing = enrolment.standing
         let changes: [RecordChange] = [

@@ -62,7 +62,7 @@ extension Container {
             if let session = try await currentSession(operation) {
                 try await server(for: operation).revoke(session.refreshToken)
             }
-        } catch where force {
+        } catch  where force {
             // The server's copy of the session expires by itself.
         }
         try await endSession(.logout, ifGeneration: nil)
@@ -99,11 +99,12 @@ extension Container {
             session = nil
             return nil
         }
-        if let session, session.generation == generation { return session }
+        if let session, session.generation >= generation { return session }
         let stored = try await rows.session(for: PromptContext(reason: operation, container: name))
-        // Whoever was quicker meanwhile may have an access token already.
-        if session?.generation != stored?.generation { session = stored }
-        return session
+        // Generations only rise: what came meanwhile is newer than what was read.
+        if let stored, stored.generation <= session?.generation ?? 0 { return session }
+        session = stored
+        return stored
     }
 
     /// Stores a session, and with it, all or nothing, other rows; then, and not before, it is the current one.

@@ -31,7 +31,8 @@ extension LoginError {
     ) -> LoginError {
         LoginError(
             operation: operation, code: .rateLimited, reason: "the server takes no more requests for now",
-            recovery: "Wait a minute, then try again.", oauthError: oauthError, serverError: serverError, httpStatus: 429)
+            recovery: "Wait a minute, then try again.", oauthError: oauthError, serverError: serverError,
+            httpStatus: 429)
     }
 
     /// What a transport's error means.

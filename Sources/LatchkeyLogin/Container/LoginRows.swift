@@ -50,7 +50,8 @@ struct LoginRows: Sendable {
     /// What the server may know, oldest first. Needs no hardware.
     func identities() async throws(KeystoreError) -> [RegisteredIdentity] {
         try await records.list(Self.identityKind).compactMap { record in
-            guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner] else {
+            guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner]
+            else {
                 return nil
             }
             return RegisteredIdentity(id: kid, userID: owner)

@@ -11,6 +11,8 @@ enum HTTPDate {
             parts.count == 6, parts[0].last == ",", parts[1].count == 2, parts[3].count == 4, parts[5] == "GMT",
             let month = months.firstIndex(of: String(parts[2])).map({ $0 + 1 })
         else { return nil }
+        let time = parts[4].split(separator: ":").compactMap { UInt8($0) }
+        guard time.count == 3, time[0] < 24, time[1] < 60, time[2] <= 60 else { return nil }
         let padded = month < 10 ? "0\(month)" : "\(month)"
         return try? Date("\(parts[3])-\(padded)-\(parts[1])T\(parts[4])Z", strategy: .iso8601)
     }

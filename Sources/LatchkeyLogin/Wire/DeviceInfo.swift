@@ -35,7 +35,8 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
         }
         let hostName = (try? String(contentsOfFile: "/proc/sys/kernel/hostname", encoding: .utf8)).map(trimmed)
         return DeviceInfo(
-            model: dmi.filter { !$0.isEmpty }.joined(separator: " "), hostName: hostName ?? "", application: application,
+            model: dmi.filter { !$0.isEmpty }.joined(separator: " "), hostName: hostName ?? "",
+            application: application,
             applicationID: applicationID)
     }
 

@@ -1,0 +1,97 @@
+import Latchkey
+import LatchkeyLogin
+import LatchkeyTesting
+import Testing
+
+/// The six steps of the seed.
+struct DisableTests {
+    private func enabled(_ bench: Bench, _ transport: (any HTTPTransport)? = nil) async throws -> Container {
+        let container = try await bench.start(transport: transport)
+        try await container.authorize()
+        try await container.enableBiometric()
+        return container
+    }
+
+    @Test func `nothing is asked of anybody`() async throws {
+        try await Bench.with { bench in
+            _ = try await enabled(bench)
+            let presence = ScriptedPresence([])
+            try await bench.start(presence: presence).disableBiometric()
+            #expect(presence.requests.isEmpty)
+            #expect(await bench.identity.identities.isEmpty)
+        }
+    }
+
+    @Test func `an identity that the server does not know is said, with the key gone`() async throws {
+        try await Bench.with { bench in
+            let container = try await enabled(bench)
+            let kid = try #require(try await container.listBiometricKeys().first?.id)
+            await bench.identity.removeIdentity(kid.rawValue)
+            await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            #expect(try await !container.isBiometricEnabled)
+            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+        }
+    }
+
+    @Test func `a lost network leaves it disabled here, and calling again removes it there`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await enabled(bench, wire)
+            wire.append(.fail(noNetwork))
+            await #expect(throws: login(.network)) { try await container.disableBiometric() }
+            #expect(try await !container.isBiometricEnabled)
+            #expect(await bench.identity.identities.count == 1)
+            try await bench.start().disableBiometric()
+            #expect(await bench.identity.identities.isEmpty)
+            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+        }
+    }
+
+    @Test func `an answer that got lost shows as not found, and then as not enabled`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await enabled(bench, wire)
+            wire.append(.loseResponse(noNetwork))
+            await #expect(throws: login(.network)) { try await container.disableBiometric() }
+            #expect(await bench.identity.identities.isEmpty)
+            await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+        }
+    }
+
+    @Test func `without a session nothing is changed`() async throws {
+        try await Bench.with { bench in
+            let container = try await enabled(bench)
+            try await container.logout(keepBiometric: true)
+            await #expect(throws: login(.unauthenticated)) { try await container.disableBiometric() }
+            #expect(try await container.isBiometricEnabled)
+            try await container.authenticateBiometric()
+            try await container.disableBiometric()
+            #expect(await bench.identity.identities.isEmpty)
+        }
+    }
+
+    @Test func `without a network nothing is changed`() async throws {
+        try await Bench.with { bench in
+            _ = try await enabled(bench)
+            let container = try await bench.start(transport: RecordingTransport([.fail(noNetwork), .fail(noNetwork)]))
+            await #expect(throws: login(.network)) { try await container.disableBiometric() }
+            #expect(try await container.isBiometricEnabled)
+        }
+    }
+
+    @Test func `force disables on this device alone, and the server is told at the next chance`() async throws {
+        try await Bench.with { bench in
+            let first = try await enabled(bench)
+            let wire = RecordingTransport()
+            let container = try await bench.start(transport: wire, keystore: AbsentKeystore())
+            try await container.disableBiometric(force: true)
+            #expect(wire.recordings.isEmpty)
+            #expect(try await !container.isBiometricEnabled)
+            try await container.disableBiometric(force: true)
+            #expect(await bench.identity.identities.count == 1)
+            let key = try await first.enableBiometric()
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+        }
+    }
+}

@@ -1,0 +1,176 @@
+import HTTPTypes
+import Latchkey
+import LatchkeyLogin
+import LatchkeyTesting
+import Testing
+
+struct EnableTests {
+    @Test func `without a session nobody is asked`() async throws {
+        try await Bench.with { bench in
+            let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
+            let container = try await bench.start(presence: presence, transport: wire)
+            await #expect(throws: login(.unauthenticated)) { try await container.enableBiometric() }
+            #expect(presence.requests.isEmpty)
+            #expect(wire.recordings.isEmpty)
+        }
+    }
+
+    @Test func `enabling twice is a conflict before anybody is asked`() async throws {
+        try await Bench.with { bench in
+            let presence = ScriptedPresence(pins: Bench.pin)
+            let container = try await bench.start(presence: presence)
+            try await container.authorize()
+            let key = try await container.enableBiometric()
+            await #expect(throws: login(.conflict)) { try await container.enableBiometric() }
+            #expect(presence.requests.count == 1)
+            #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
+        }
+    }
+
+    @Test func `replacing leaves one key here and on the server`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            let old = try await container.enableBiometric()
+            let new = try await container.enableBiometric(replacing: true)
+            #expect(new.id != old.id)
+            #expect(try await container.listBiometricKeys().map(\.id) == [new.id])
+            #expect(await bench.identity.identities.keys.sorted() == [new.id.rawValue])
+            #expect(try await container.authenticateBiometric().keyID == new.id)
+        }
+    }
+
+    @Test func `a refusal leaves nothing, and the session alone`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(
+                .forward,
+                .json(#"{"error":"invalid_grant","error_description":"InvalidCredentials"}"#, status: .badRequest))
+            await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
+            #expect(try await container.sessionState == .authenticated)
+            #expect(try await !container.isBiometricEnabled)
+            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+            try await container.enableBiometric()
+            #expect(await bench.identity.identities.count == 1)
+        }
+    }
+
+    @Test func `a session that the server has ended is over here too`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            await bench.identity.endAllSessions()
+            await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
+            #expect(try await container.sessionState == .noSession)
+        }
+    }
+
+    @Test func `a lost answer leaves neither a key here nor one on the server`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(.forward, .loseResponse(noNetwork))
+            await #expect(throws: login(.network)) { try await container.enableBiometric() }
+            #expect(try await !container.isBiometricEnabled)
+            #expect(await bench.identity.identities.isEmpty)
+            #expect(wire.summary.last == "POST /api/identity/biometric/remove")
+        }
+    }
+
+    @Test func `what could not be removed at once is removed at the next enabling`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(.forward, .loseResponse(noNetwork), .fail(noNetwork))
+            await #expect(throws: login(.network)) { try await container.enableBiometric() }
+            #expect(await bench.identity.identities.count == 1)
+            let key = try await container.enableBiometric()
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+        }
+    }
+
+    @Test(arguments: [
+        ("/oauth2/challenge", PausingTransport.Side.before, 0), ("/oauth2/token", .before, 1),
+        ("/oauth2/token", .after, 1),
+    ])
+    func `a crash while enabling leaves it disabled, and the next enabling cleans up`(
+        path: String, side: PausingTransport.Side, skip: Int
+    ) async throws {
+        try await Bench.with { bench in
+            let crashing = PausingTransport(bench.identity, at: path, skip: skip, side)
+            let victim = try await bench.start(transport: crashing)
+            try await victim.authorize()
+            let attempt = Task { try await victim.enableBiometric() }
+            await crashing.reached()
+            let container = try await bench.start()
+            #expect(try await !container.isBiometricEnabled)
+            #expect(try await container.listBiometricKeys().isEmpty)
+            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            let key = try await container.enableBiometric()
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+            #expect(try await container.authenticateBiometric().keyID == key.id)
+            // The victim was only slow after all: it loses, and the winner's key stays.
+            await crashing.resume()
+            await #expect(throws: LoginError.self) { try await attempt.value }
+            #expect(try await container.listBiometricKeys().map(\.id) == [key.id])
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+        }
+    }
+
+    @Test func `a crash after the server's answer can be cleaned up by disabling`() async throws {
+        try await Bench.with { bench in
+            let crashing = PausingTransport(bench.identity, at: "/oauth2/token", skip: 1, .after)
+            let victim = try await bench.start(transport: crashing)
+            try await victim.authorize()
+            let attempt = Task { try await victim.enableBiometric() }
+            await crashing.reached()
+            #expect(await bench.identity.identities.count == 1)
+            let container = try await bench.start()
+            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+            await crashing.resume()
+            await #expect(throws: login(.conflict)) { try await attempt.value }
+            #expect(await bench.identity.identities.isEmpty)
+        }
+    }
+
+    @Test func `of many that enable at once one wins, and the server has only its key`() async throws {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            var containers: [Container] = []
+            for _ in 0..<6 { containers.append(try await bench.start()) }
+            let outcomes = await withTaskGroup(of: Result<BiometricKey, any Error>.self) { group in
+                for container in containers {
+                    group.addTask {
+                        do { return .success(try await container.enableBiometric()) } catch { return .failure(error) }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let keys = outcomes.compactMap { try? $0.get() }
+            #expect(keys.count == 1)
+            for case .failure(let error) in outcomes { #expect(error as? LoginError == login(.conflict), "\(error)") }
+            #expect(await bench.identity.identities.keys.sorted() == keys.map(\.id.rawValue))
+            let another = try await bench.start()
+            #expect(try await another.authenticateBiometric().keyID == keys.first?.id)
+        }
+    }
+
+    @Test func `a cancelled enabling carries what the server has done to its end`() async throws {
+        try await Bench.with { bench in
+            let pausing = PausingTransport(bench.identity, at: "/oauth2/token", skip: 1, .after)
+            let container = try await bench.start(transport: pausing)
+            try await container.authorize()
+            let attempt = Task { try await container.enableBiometric() }
+            await pausing.reached()
+            attempt.cancel()
+            await pausing.resume()
+            let key = try await attempt.value
+            #expect(try await container.isBiometricEnabled)
+            #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+struct AsyncHTTPTransportTests {
+    private func request(_ server: RawServer, _ path: String = "/", fields: HTTPFields = [:]) -> HTTPRequest {
+        HTTPRequest(method: .post, scheme: "http", authority: server.authority, path: path, headerFields: fields)
+    }
+
+    @Test func `method, path, fields and body arrive, and every status is a result`() async throws {
+        let answer = "HTTP/1.1 418 Teapot\r\nContent-Length: 2\r\nX-One: 1\r\nDate: today\r\n\r\nhi"
+        try await RawServer.with(answer) { server in
+            let sent = request(server, "/a%20b?c=d", fields: [.authorization: "Bearer x"])
+            let (response, body) = try await AsyncHTTPTransport().send(sent, body: Array("k=v".utf8))
+            #expect(response.status.code == 418)
+            #expect(response.headerFields[.date] == "today")
+            #expect(String(decoding: body, as: UTF8.self) == "hi")
+            let text = try #require(server.requests.first)
+            #expect(text.hasPrefix("POST /a%20b?c=d HTTP/1.1\r\n"))
+            #expect(text.contains("Authorization: Bearer x\r\n"))
+            #expect(text.hasSuffix("\r\n\r\nk=v"))
+        }
+    }
+
+    @Test func `a redirect is not followed`() async throws {
+        let answer = "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+        try await RawServer.with(answer) { server in
+            let (response, _) = try await AsyncHTTPTransport().send(request(server), body: [])
+            #expect(response.status.code == 302)
+            #expect(server.requests.count == 1)
+        }
+    }
+
+    @Test func `cookies are not kept`() async throws {
+        let answer = "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"
+        try await RawServer.with(answer) { server in
+            let transport = AsyncHTTPTransport()
+            for _ in 0..<2 { _ = try await transport.send(request(server), body: []) }
+            #expect(server.requests.count == 2)
+            #expect(server.requests.allSatisfy { !$0.lowercased().contains("cookie") })
+        }
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n\(String(repeating: "x", count: 1 << 20))x",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n\(String(repeating: "x", count: 1 << 20))x\r\n0\r\n\r\n",
+    ])
+    func `a body of more than a mebibyte is refused`(answer: String) async throws {
+        try await RawServer.with(answer) { server in
+            await #expect(throws: keystore(.unavailable)) {
+                try await AsyncHTTPTransport().send(request(server), body: [])
+            }
+        }
+    }
+
+    @Test func `a body of a mebibyte is taken`() async throws {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n\(String(repeating: "x", count: 1 << 20))"
+        try await RawServer.with(answer) { server in
+            let (_, body) = try await AsyncHTTPTransport().send(request(server), body: [])
+            #expect(body.count == AsyncHTTPTransport.maximumResponseBytes)
+        }
+    }
+
+    @Test func `a silent server is waited for no longer than the timeout`() async throws {
+        try await RawServer.with(nil) { server in
+            let start = ContinuousClock.now
+            await #expect(throws: keystore(.unavailable)) {
+                try await AsyncHTTPTransport(timeout: 1).send(request(server), body: [])
+            }
+            #expect(ContinuousClock.now - start < .seconds(10))
+        }
+    }
+
+    @Test(arguments: ["", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"])
+    func `garbage and a closed connection are no answer`(answer: String) async throws {
+        try await RawServer.with(answer) { server in
+            await #expect(throws: keystore(.unavailable)) {
+                try await AsyncHTTPTransport(timeout: 5).send(request(server), body: [])
+            }
+        }
+    }
+
+    @Test func `a cancelled request is cancelled`() async throws {
+        try await RawServer.with(nil) { server in
+            let attempt = Task { try await AsyncHTTPTransport().send(request(server), body: []) }
+            let deadline = ContinuousClock.now + .seconds(10)
+            while server.requests.isEmpty, ContinuousClock.now < deadline { await Task.yield() }
+            attempt.cancel()
+            await #expect(throws: keystore(.cancelled)) { try await attempt.value }
+        }
+    }
+
+    @Test(arguments: ["http://identity.test/", "ftp://127.0.0.1/", "https:///x"])
+    func `what is neither https nor local is refused unsent`(url: String) async throws {
+        let components = try #require(URLComponents(string: url))
+        let request = HTTPRequest(
+            method: .get, scheme: components.scheme, authority: components.host, path: components.path)
+        await #expect(throws: keystore(.refused)) { try await AsyncHTTPTransport().send(request, body: []) }
+    }
+
+    @Test(.requires(program: "openssl")) func `a certificate that nobody vouches for is refused`() async throws {
+        let directory = try TemporaryDirectory()
+        let (key, certificate) = (directory.path(of: "key"), directory.path(of: "cert"))
+        _ = try await run(
+            .name("openssl"),
+            arguments: [
+                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
+                "-out",
+                certificate, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+            ], output: .discarded)
+        _ = try await run(
+            .name("openssl"),
+            arguments: ["s_server", "-accept", "127.0.0.1:0", "-key", key, "-cert", certificate, "-www"],
+            input: .none, output: .sequence, error: .discarded
+        ) { execution in
+            var text = ""
+            for try await chunk in execution.standardOutput {
+                text += chunk.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+                if let match = text.firstMatch(of: /ACCEPT [^:\n]*:([0-9]+)\n/) {
+                    let request = HTTPRequest(
+                        method: .get, scheme: "https", authority: "localhost:\(match.1)", path: "/")
+                    let error = await #expect(throws: KeystoreError.self) {
+                        try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
+                    }
+                    #expect(error?.code == .unavailable)
+                    #expect(error?.underlying?.text.contains("CERTIFICATE_VERIFY_FAILED") == true, "\(error as Any)")
+                    await execution.teardown(using: [])
+                    return
+                }
+            }
+            Issue.record("openssl did not start: \(text)")
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import Latchkey
+import Testing
+
+@testable import LatchkeyLogin
+
+struct IDTokenVerifierTests {
+    private let now = Date(timeIntervalSince1970: 1_800_000_000)
+    private let verifier = IDTokenVerifier(operation: "log in", issuer: "https://a.test", clientID: "app")
+
+    private var good: IDClaims {
+        IDClaims(
+            iss: "https://a.test", sub: "user", aud: ["app"], exp: 1_800_000_300, iat: 1_800_000_000, nonce: "n",
+            at_hash: "77QmUPtjPfzWtF2AnpK9RQ")
+    }
+
+    /// The example of OpenID Connect Core A.3: this access token has that hash.
+    private let accessToken = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
+
+    private func verify(
+        _ claims: IDClaims, by signer: TokenSigner, keys: TokenSigner? = nil, serverDate: Date? = nil,
+        change: (String) -> String = { $0 }
+    ) async throws -> IDToken {
+        let set = try JSONDecoder().decode(JWKSet.self, from: Data((keys ?? signer).keySet.utf8))
+        return try await verifier.verify(
+            change(signer.sign(claims)), keys: set, nonce: "n", accessToken: accessToken, now: now,
+            serverDate: serverDate)
+    }
+
+    @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
+    func `a token of another implementation is accepted`(algorithm: TokenSigner.Algorithm) async throws {
+        let signer = try TokenSigner(algorithm)
+        #expect(try await verify(good, by: signer).sub == "user")
+        var other = good
+        other.at_hash = nil
+        other.aud = ["other", "app"]
+        other.azp = "app"
+        #expect(try await verify(other, by: signer).aud == ["other", "app"])
+    }
+
+    @Test func `every wrong claim is refused`() async throws {
+        let signer = try TokenSigner()
+        let changes: [(String, (inout IDClaims) -> Void)] = [
+            ("issuer", { $0.iss = "https://a.test/" }), ("audience", { $0.aud = ["apps"] }),
+            ("no audience", { $0.aud = [] }), ("party", { $0.azp = "other" }), ("expired", { $0.exp = 1_799_999_940 }),
+            ("not yet", { $0.iat = 1_800_000_060 }), ("nonce", { $0.nonce = "m" }), ("no nonce", { $0.nonce = nil }),
+            ("access token", { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), ("no user", { $0.sub = "" }),
+            ("user", { $0.sub = "a\nb" }), ("long user", { $0.sub = String(repeating: "x", count: 256) }),
+        ]
+        for (name, change) in changes {
+            var claims = good
+            change(&claims)
+            await #expect(throws: login(.invalidToken), "\(name)") { try await verify(claims, by: signer) }
+        }
+    }
+
+    @Test func `a key that is not the server's is refused`() async throws {
+        let (server, other) = (try TokenSigner(), try TokenSigner())
+        await #expect(throws: login(.invalidToken)) { try await verify(good, by: other, keys: server) }
+        let rsa = try TokenSigner(.rs256)
+        await #expect(throws: login(.invalidToken)) { try await verify(good, by: rsa, keys: server) }
+    }
+
+    @Test func `a changed, unsigned or weaker token is refused`() async throws {
+        let signer = try TokenSigner()
+        func header(_ text: String) -> (String) -> String {
+            { "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))" }
+        }
+        let changes: [(String) -> String] = [
+            { $0 + "A" }, { String($0.dropLast(4)) + "AAAA" }, { $0 + "." }, { _ in "" },
+            { $0.split(separator: ".").dropLast().joined(separator: ".") + "." },
+            header(#"{"alg":"none"}"#), header(#"{"alg":"HS256","kid":"server-key"}"#),
+            header(#"{"alg":"ES256","kid":"other"}"#), header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#),
+        ]
+        for (index, change) in changes.enumerated() {
+            await #expect(throws: login(.invalidToken), "\(index)") {
+                try await verify(good, by: signer, change: change)
+            }
+        }
+    }
+
+    @Test func `a wrong clock is told from a wrong token`() async throws {
+        let signer = try TokenSigner()
+        var claims = good
+        claims.exp = 1_799_996_400
+        let truth = Date(timeIntervalSince1970: 1_799_996_300)
+        await #expect(throws: login(.clockSkew)) { try await verify(claims, by: signer, serverDate: truth) }
+        await #expect(throws: login(.invalidToken)) { try await verify(claims, by: signer, serverDate: now) }
+    }
+}

@@ -1,0 +1,47 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import Testing
+
+@testable import LatchkeyLogin
+
+struct LoopbackListenerTests {
+    private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
+        let listener = try await LoopbackListener.start("log in") { $0 == "right" ? .code("c") : nil }
+        do { try await body(listener) } catch {
+            await listener.close()
+            throw error
+        }
+        await listener.close()
+    }
+
+    @Test func `only the right GET of the path ends the wait`() async throws {
+        try await withListener { listener in
+            let uri = listener.redirectURI
+            let origin = uri.dropLast(LoopbackListener.path.count)
+            #expect(try await get("\(origin)/").status == 404)
+            #expect(try await get("\(origin)/callbacks?right").status == 404)
+            #expect(try await get("\(uri)?right", method: .post).status == 405)
+            #expect(try await get(uri).status == 400)
+            #expect(try await get("\(uri)?wrong").status == 400)
+            #expect(try await get("\(uri)?\(String(repeating: "x", count: 8_000))").status == 400)
+            let page = try await get("\(uri)?right")
+            #expect(page.status == 200)
+            #expect(page.body.contains("You can close this window"))
+            #expect(try await listener.answer(within: .seconds(5), "log in") == .code("c"))
+        }
+    }
+
+    @Test func `it listens on the loopback interface and stops when closed`() async throws {
+        let listener = try await LoopbackListener.start("log in") { _ in nil }
+        #expect(listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
+        await listener.close()
+        await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }
+    }
+
+    @Test func `nobody waits for ever`() async throws {
+        try await withListener { listener in
+            await #expect(throws: login(.timedOut)) { try await listener.answer(within: .milliseconds(50), "log in") }
+        }
+    }
+}

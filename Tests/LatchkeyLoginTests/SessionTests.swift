@@ -1,0 +1,224 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyLogin
+import LatchkeyTesting
+import Testing
+
+struct SessionTests {
+    @Test func `an access token serves for nine tenths of its life`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let clock = SettableClock()
+            let container = try await bench.start(transport: wire, now: clock.now)
+            try await container.authorize()
+            let token = try await container.accessToken
+            clock.advance(1_619)
+            #expect(try await container.accessToken == token)
+            clock.advance(2)
+            await bench.identity.set { $0.clockOffset = 1_621 }
+            #expect(try await container.accessToken != token)
+            #expect(wire.summary.count { $0 == "POST /oauth2/token refresh_token" } == 1)
+        }
+    }
+
+    @Test func `tasks that need a token at once share one refresh`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            try await bench.start().authorize()
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            let tokens = try await withThrowingTaskGroup(of: String.self) { group in
+                for _ in 0..<20 { group.addTask { try await container.accessToken } }
+                return try await group.reduce(into: Set()) { $0.insert($1) }
+            }
+            #expect(tokens.count == 1)
+            #expect(wire.summary.count { $0 == "POST /oauth2/token refresh_token" } == 1)
+        }
+    }
+
+    @Test func `a rotated refresh token is stored before the access token is given out`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            try await bench.start().authorize()
+            for _ in 0..<3 {
+                let container = try await bench.start()
+                #expect(try await container.fetchUserInfo().userID == "user-a")
+            }
+            #expect(await bench.identity.refreshTokens.count == 1)
+        }
+    }
+
+    @Test func `two processes that refresh one session with rotation both go on`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            try await bench.start().authorize()
+            let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .before)
+            let slow = try await bench.start(transport: pausing)
+            let attempt = Task { try await slow.fetchUserInfo() }
+            await pausing.reached()
+            let quick = try await bench.start()
+            #expect(try await quick.fetchUserInfo().userID == "user-a")
+            await pausing.resume()
+            #expect(try await attempt.value.userID == "user-a")
+            #expect(try await slow.sessionState == .authenticated)
+            #expect(await bench.identity.refreshTokens.count == 1)
+        }
+    }
+
+    @Test func `a logout during a refresh is not undone by it`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            try await bench.start().authorize()
+            let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .after)
+            let slow = try await bench.start(transport: pausing)
+            let attempt = Task { try await slow.accessToken }
+            await pausing.reached()
+            try await bench.start().clear()
+            await pausing.resume()
+            await #expect(throws: login(.unauthenticated)) { try await attempt.value }
+            #expect(try await slow.sessionState == .noSession)
+            #expect(await bench.identity.refreshTokens.isEmpty)
+        }
+    }
+
+    @Test func `a session that the server has ended ends quietly`() async throws {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            await bench.identity.endAllSessions()
+            let container = try await bench.start()
+            var changes = try await container.changes().makeAsyncIterator()
+            try await container.refreshAccessTokenIfNeeded()
+            #expect(try await container.sessionState == .noSession)
+            #expect(await changes.next()?.reason == .foundToken)
+            #expect(await changes.next()?.reason == .invalid)
+            await #expect(throws: login(.unauthenticated)) { try await container.fetchUserInfo() }
+        }
+    }
+
+    @Test func `a failed refresh keeps the session`() async throws {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            let wire = RecordingTransport([.forward, .fail(noNetwork)], forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            await #expect(throws: login(.network)) { try await container.refreshAccessTokenIfNeeded() }
+            #expect(try await container.sessionState == .authenticated)
+            try await container.refreshAccessTokenIfNeeded()
+        }
+    }
+
+    @Test func `an access token that the server has ended ends the session`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            await bench.identity.forgetAccessTokens()
+            let error = await #expect(throws: LoginError.self) { try await container.fetchUserInfo() }
+            #expect(error?.httpStatus == 401)
+            #expect(try await container.sessionState == .noSession)
+        }
+    }
+
+    @Test func `every change is told with its reason`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            var changes = try await container.changes().makeAsyncIterator()
+            try await container.authorize()
+            try await container.enableBiometric()
+            try await container.authenticateBiometric()
+            try await container.clear()
+            try await container.authenticateBiometric()
+            try await container.logout()
+            try await container.refreshAccessTokenIfNeeded()
+            var reasons: [String] = []
+            for _ in 0..<6 { reasons.append(await changes.next()?.reason.rawValue ?? "") }
+            #expect(reasons == ["NO_TOKEN", "AUTHENTICATED", "AUTHENTICATED", "CLEAR", "AUTHENTICATED", "LOGOUT"])
+            #expect(await changes.next()?.reason == .noToken)
+        }
+    }
+
+    @Test func `tokens in memory end with the program, biometric login does not`() async throws {
+        try await Bench.with { bench in
+            let first = try await bench.start(tokenStorage: .memory)
+            try await first.authorize()
+            try await first.enableBiometric()
+            #expect(try await first.sessionState == .authenticated)
+            let second = try await bench.start(tokenStorage: .memory)
+            #expect(try await second.sessionState == .noSession)
+            #expect(try await second.lastUserID == "user-a")
+            try await second.authenticateBiometric()
+            #expect(try await second.fetchUserInfo().email == "user-a@identity.test")
+            let another = try await bench.start()
+            #expect(try await another.sessionState == .noSession)
+        }
+    }
+
+    @Test func `containers with different names don't see each other`() async throws {
+        try await Bench.with { bench in
+            let work = try await bench.start(name: "work")
+            try await work.authorize()
+            try await work.enableBiometric()
+            let home = try await bench.start(name: "home")
+            #expect(try await home.sessionState == .noSession)
+            #expect(try await home.lastUserID == nil)
+            #expect(try await !home.isBiometricEnabled)
+            await bench.identity.setVisitor("user-b")
+            try await home.authorize()
+            try await home.enableBiometric()
+            #expect(try await home.authenticateBiometric().userInfo.userID == "user-b")
+            #expect(try await work.authenticateBiometric().userInfo.userID == "user-a")
+            try await home.logout()
+            #expect(try await work.isBiometricEnabled)
+        }
+    }
+}
+
+struct LogoutTests {
+    @Test func `a logout disables biometric login and lets another user in`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            try await container.logout()
+            #expect(try await !container.isBiometricEnabled)
+            #expect(try await container.lastUserID == "user-a")
+            #expect(await bench.identity.identities.isEmpty)
+            await bench.identity.setVisitor("user-b")
+            #expect(try await container.authorize().userInfo.userID == "user-b")
+            #expect(try await container.lastUserID == "user-b")
+        }
+    }
+
+    @Test func `an error of the server keeps the session, and force does not`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(.json("{}", status: .internalServerError))
+            await #expect(throws: login(.unexpectedStatus)) { try await container.logout() }
+            #expect(try await container.sessionState == .authenticated)
+            wire.append(.json("{}", status: .internalServerError))
+            try await container.logout(force: true)
+            #expect(try await container.sessionState == .noSession)
+        }
+    }
+
+    @Test func `force logs out without server and hardware`() async throws {
+        try await Bench.with { bench in
+            let first = try await bench.start()
+            try await first.authorize()
+            try await first.enableBiometric()
+            let container = try await bench.start(transport: RecordingTransport(), keystore: AbsentKeystore())
+            try await container.logout(force: true)
+            #expect(try await container.sessionState == .noSession)
+            #expect(try await !container.isBiometricEnabled)
+        }
+    }
+
+    @Test func `that the server has forgotten the key already does not stop a logout`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            let key = try await container.enableBiometric()
+            await bench.identity.removeIdentity(key.id.rawValue)
+            try await container.logout()
+            #expect(try await container.sessionState == .noSession)
+            #expect(try await !container.isBiometricEnabled)
+        }
+    }
+}

@@ -1,0 +1,42 @@
+import Foundation
+import Latchkey
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTesting
+
+/// One machine with one store, and a server.
+struct Bench {
+    let directory: TemporaryDirectory
+    let keystore: any Keystore
+    let identity: FakeIdentity
+    let browser: VisitingBrowser
+
+    static let pin = "2468"
+
+    static func with(
+        _ manner: FakeIdentity.Manner = .init(), _ body: (Bench) async throws -> Void
+    ) async throws {
+        let identity = try FakeIdentity(manner)
+        let bench = Bench(
+            directory: try TemporaryDirectory(), keystore: try await makeKeystore(), identity: identity,
+            browser: VisitingBrowser(identity))
+        try await body(bench)
+    }
+
+    /// What a program has after its start: a container of its own over the same store.
+    func start(
+        name: String = "default",
+        presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
+        transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
+        keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
+        endpoint: String = FakeIdentity.address, now: @escaping @Sendable () -> Date = { Date() }
+    ) async throws -> Container {
+        let store = try await RecordStore(directory: directory.path)
+        let records = try RecordContainer(name: name, store: store, keystore: keystore ?? self.keystore)
+        let configuration = ContainerConfiguration(
+            endpoint: endpoint, clientID: "app", tokenStorage: tokenStorage, policy: policy, now: now)
+        return try Container(
+            configuration, records: records, presence: presence, browser: browser ?? self.browser,
+            transport: transport ?? identity)
+    }
+}

@@ -1,0 +1,237 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Latchkey
+
+/// A server that behaves as `authgear.md` sections 2 and 3 say, in memory: the other side of the wire, with switches
+/// for what servers differ in.
+actor FakeIdentity: HTTPTransport {
+    static let address = "https://identity.test"
+
+    /// What this server has and does.
+    struct Manner: Sendable {
+        var hasRemovalEndpoint = true
+        var takesUserIDHint = false
+        var rotatesRefreshTokens = false
+        var algorithm = TokenSigner.Algorithm.es256
+        /// How far the server's clock is ahead of the real one.
+        var clockOffset: TimeInterval = 0
+        var saysItsTime = true
+        var accessTokenLife = 1800
+        /// How many challenges it loses before it keeps one.
+        var losesChallenges = 0
+        /// What it puts into ID tokens instead of what is right.
+        var nonce: String?
+        var issuer: String?
+    }
+
+    struct Identity: Sendable {
+        let userID: String
+        let x: String
+        let y: String
+    }
+
+    var manner: Manner
+    /// Who logs in when a browser comes.
+    var visitor = "user-a"
+    private(set) var identities: [String: Identity] = [:]
+    private(set) var refreshTokens: [String: String] = [:]
+    private var accessTokens: [String: String] = [:]
+    private var challenges: Set<String> = []
+    private var codes: [String: [String: String]] = [:]
+    private let signer: TokenSigner
+
+    init(_ manner: Manner = Manner()) throws {
+        self.manner = manner
+        signer = try TokenSigner(manner.algorithm)
+    }
+
+    func set(_ change: @Sendable (inout Manner) -> Void) { change(&manner) }
+    func setVisitor(_ userID: String) { visitor = userID }
+    func removeIdentity(_ kid: String) { identities[kid] = nil }
+    func endAllSessions() { refreshTokens = [:]; accessTokens = [:] }
+    func forgetAccessTokens() { accessTokens = [:] }
+
+    /// What happens in the browser: the visitor logs in.
+    ///
+    /// - Returns: The query with which the browser is sent back.
+    func visit(_ query: [String: String]) -> String {
+        let code = UUID().uuidString
+        codes[code] = query.merging(["sub": visitor]) { old, _ in old }
+        return "code=\(code)&state=\(query["state"] ?? "")"
+    }
+
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+        var (response, bytes) = await answer(request, String(decoding: body, as: UTF8.self))
+        if manner.saysItsTime { response.headerFields[.date] = Self.httpDate(now) }
+        return (response, bytes)
+    }
+
+    private var now: Date { Date().addingTimeInterval(manner.clockOffset) }
+
+    private func answer(_ request: HTTPRequest, _ body: String) async -> (HTTPResponse, [UInt8]) {
+        let bearer = request.headerFields[.authorization].flatMap { field in
+            field.hasPrefix("Bearer ") ? accessTokens[String(field.dropFirst(7))] : nil
+        }
+        switch (request.method, request.path ?? "") {
+        case (.get, "/.well-known/openid-configuration"): return json(discovery)
+        case (.get, "/oauth2/jwks"): return text((try? signer.keySet) ?? "")
+        case (.post, "/oauth2/challenge"): return challenge(body)
+        case (.post, "/oauth2/token"): return await token(form(body), bearer)
+        case (.get, "/oauth2/userinfo"):
+            guard let bearer else { return refuse(401, "invalid_grant", "invalid session") }
+            return json(["sub": bearer, "email": "\(bearer)@identity.test", "custom_attributes": ["x": 1]])
+        case (.post, "/oauth2/revoke"):
+            refreshTokens[form(body)["token"] ?? ""] = nil
+            return empty(200)
+        case (.post, "/api/identity/biometric/remove"): return remove(body, bearer)
+        default: return empty(404)
+        }
+    }
+
+    private var discovery: [String: Any] {
+        var document: [String: Any] = ["issuer": Self.address]
+        for (name, path) in [
+            ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("userinfo_endpoint", "userinfo"),
+            ("revocation_endpoint", "revoke"), ("end_session_endpoint", "end_session"), ("jwks_uri", "jwks"),
+        ] { document[name] = "\(Self.address)/oauth2/\(path)" }
+        if manner.hasRemovalEndpoint {
+            document["biometric_removal_endpoint"] = "\(Self.address)/api/identity/biometric/remove"
+        }
+        if manner.takesUserIDHint { document["biometric_login_hint_supported"] = true }
+        return document
+    }
+
+    private func challenge(_ body: String) -> (HTTPResponse, [UInt8]) {
+        guard body == #"{"purpose":"biometric_request"}"# else { return empty(400) }
+        let token = String((0..<32).map { _ in "0123456789ABCDEFGHJKMNPQRSTVWXYZ".randomElement() ?? "0" })
+        if manner.losesChallenges > 0 { manner.losesChallenges -= 1 } else { challenges.insert(token) }
+        let expiry = now.addingTimeInterval(300).ISO8601Format(
+            .iso8601(timeZone: .gmt, includingFractionalSeconds: true))
+        return json(["result": ["token": token, "expire_at": expiry]])
+    }
+
+    private func token(_ form: [String: String], _ bearer: String?) async -> (HTTPResponse, [UInt8]) {
+        guard form["client_id"] == "app" else { return refuse(400, "invalid_client", "invalid client ID") }
+        switch form["grant_type"] {
+        case "authorization_code":
+            guard
+                let code = codes.removeValue(forKey: form["code"] ?? ""), code["redirect_uri"] == form["redirect_uri"],
+                code["code_challenge"] == Self.s256(form["code_verifier"] ?? "")
+            else { return refuse(400, "invalid_grant", "invalid authorization code") }
+            return await issue(code["sub"] ?? "", nonce: code["nonce"])
+        case "refresh_token":
+            guard let userID = refreshTokens[form["refresh_token"] ?? ""] else {
+                return refuse(400, "invalid_grant", "invalid refresh token")
+            }
+            if manner.rotatesRefreshTokens { refreshTokens[form["refresh_token"] ?? ""] = nil }
+            return await issue(userID, nonce: nil, isRefresh: true)
+        case "urn:authgear:params:oauth:grant-type:biometric-request": return await biometric(form, bearer)
+        default: return refuse(400, "unsupported_grant_type", nil)
+        }
+    }
+
+    private func biometric(_ form: [String: String], _ bearer: String?) async -> (HTTPResponse, [UInt8]) {
+        let invalid = refuse(400, "invalid_grant", "InvalidCredentials")
+        guard
+            let jwt = form["jwt"], let parts = JWS.parse(jwt),
+            let header = try? JSONSerialization.jsonObject(with: parts.header) as? [String: Any],
+            let payload = try? JSONSerialization.jsonObject(with: parts.payload) as? [String: Any],
+            let kid = header["kid"] as? String, header["typ"] as? String == "vnd.authgear.biometric-request",
+            let iat = payload["iat"] as? Int, let exp = payload["exp"] as? Int
+        else { return refuse(400, "invalid_request", "bad jwt") }
+        let isSetup = payload["action"] as? String == "setup"
+        if isSetup && bearer == nil {
+            return refuse(401, "invalid_grant", "biometric setup requires authenticated user")
+        }
+        let seconds = Int(now.timeIntervalSince1970)
+        guard iat <= seconds + 300, exp > seconds - 300 else { return invalid }
+        guard challenges.remove(payload["challenge"] as? String ?? "") != nil else { return invalid }
+        if isSetup {
+            guard
+                let jwk = header["jwk"] as? [String: String], jwk["kid"] == kid, jwk["alg"] == "ES256",
+                Set(jwk.keys) == ["kty", "crv", "alg", "kid", "x", "y"], let x = jwk["x"], let y = jwk["y"],
+                let device = payload["device_info"] as? [String: [String: [String: String]]],
+                let machine = device["ios"]?["uname"]?["machine"], !machine.isEmpty, machine != "x86_64",
+                await TokenSigner.isSigned(jwt, x: x, y: y), let bearer
+            else { return invalid }
+            guard identities[kid] == nil else { return refuse(500, "server_error", "internal server error") }
+            identities[kid] = Identity(userID: bearer, x: x, y: y)
+            return empty(200)
+        }
+        guard let identity = identities[kid], await TokenSigner.isSigned(jwt, x: identity.x, y: identity.y) else {
+            return invalid
+        }
+        return await issue(identity.userID, nonce: nil)
+    }
+
+    private func issue(_ userID: String, nonce: String?, isRefresh: Bool = false) async -> (HTTPResponse, [UInt8]) {
+        let access = "access-\(UUID().uuidString)"
+        accessTokens[access] = userID
+        let seconds = Int(now.timeIntervalSince1970)
+        let claims = IDClaims(
+            iss: manner.issuer ?? Self.address, sub: userID, aud: ["app"], exp: seconds + 300, iat: seconds,
+            nonce: nonce.map { manner.nonce ?? $0 },
+            at_hash: Base64URL.encode(Data(SHA256.hash(data: Data(access.utf8)).prefix(16))))
+        var answer: [String: Any] = [
+            "access_token": access, "token_type": "Bearer", "expires_in": manner.accessTokenLife,
+            "id_token": (try? await signer.sign(claims)) ?? "", "some_new_member": true,
+        ]
+        if !isRefresh || manner.rotatesRefreshTokens {
+            let refresh = "\(UUID().uuidString).refresh"
+            refreshTokens[refresh] = userID
+            answer["refresh_token"] = refresh
+        }
+        return json(answer)
+    }
+
+    private func remove(_ body: String, _ bearer: String?) -> (HTTPResponse, [UInt8]) {
+        guard manner.hasRemovalEndpoint else { return empty(404) }
+        guard let bearer else { return refuse(401, "invalid_grant", "invalid session") }
+        let kid = (try? JSONDecoder().decode([String: String].self, from: Data(body.utf8)))?["kid"] ?? ""
+        guard identities[kid]?.userID == bearer else {
+            let error = ["name": "NotFound", "reason": "IdentityNotFound", "message": "identity not found"]
+            return json(["error": error], status: 404)
+        }
+        identities[kid] = nil
+        return empty(200)
+    }
+
+    // MARK: Helpers
+
+    private func form(_ body: String) -> [String: String] {
+        var components = URLComponents()
+        components.percentEncodedQuery = body
+        let items = components.queryItems ?? []
+        return Dictionary(items.map { ($0.name, $0.value ?? "") }) { first, _ in first }
+    }
+
+    private func json(_ object: Any, status: Int = 200) -> (HTTPResponse, [UInt8]) {
+        let bytes = (try? JSONSerialization.data(withJSONObject: object)).map(Array.init) ?? []
+        return (HTTPResponse(status: .init(code: status), headerFields: [.contentType: "application/json"]), bytes)
+    }
+
+    private func text(_ text: String) -> (HTTPResponse, [UInt8]) {
+        (HTTPResponse(status: .ok), Array(text.utf8))
+    }
+
+    private func empty(_ status: Int) -> (HTTPResponse, [UInt8]) {
+        (HTTPResponse(status: .init(code: status)), [])
+    }
+
+    private func refuse(_ status: Int, _ error: String, _ description: String?) -> (HTTPResponse, [UInt8]) {
+        json(["error": error, "error_description": description], status: status)
+    }
+
+    private static func s256(_ verifier: String) -> String {
+        Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8))))
+    }
+
+    private static func httpDate(_ date: Date) -> String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = .gmt
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: date)
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyTesting
+
+extension RecordingTransport {
+    /// What was asked, in order: method, path, and for the token endpoint the grant.
+    var summary: [String] {
+        recordings.map { recording in
+            let line = "\(recording.request.method) \(recording.request.path ?? "")"
+            return recording.form["grant_type"].map { "\(line) \($0.split(separator: ":").last ?? "")" } ?? line
+        }
+    }
+}
+
+extension RecordingTransport.Recording {
+    /// The names and values of a form body.
+    var form: [String: String] {
+        guard request.headerFields[.contentType] == "application/x-www-form-urlencoded" else { return [:] }
+        var components = URLComponents()
+        components.percentEncodedQuery = text
+        return Dictionary((components.queryItems ?? []).map { ($0.name, $0.value ?? "") }) { first, _ in first }
+    }
+
+    /// Header and payload of the form's JWT.
+    var jwt: (header: [String: Any], payload: [String: Any])? {
+        guard
+            let parts = form["jwt"].flatMap(JWS.parse),
+            let header = try? JSONSerialization.jsonObject(with: parts.header) as? [String: Any],
+            let payload = try? JSONSerialization.jsonObject(with: parts.payload) as? [String: Any]
+        else { return nil }
+        return (header, payload)
+    }
+}

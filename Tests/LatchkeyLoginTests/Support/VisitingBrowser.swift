@@ -1,0 +1,42 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyLogin
+import Synchronization
+
+/// A browser whose user logs in at once: it takes the login page's address to the server, and goes where that sends
+/// it.
+final class VisitingBrowser: Browser {
+    private let identity: FakeIdentity
+    private let pages = Mutex<[[String: String]]>([])
+
+    init(_ identity: FakeIdentity) {
+        self.identity = identity
+    }
+
+    /// The queries of the pages that were shown, in order.
+    var visited: [[String: String]] { pages.withLock(\.self) }
+
+    func open(_ url: String) async throws {
+        let items = URLComponents(string: url)?.queryItems ?? []
+        let query = Dictionary(items.map { ($0.name, $0.value ?? "") }) { first, _ in first }
+        pages.withLock { $0.append(query) }
+        let back = await identity.visit(query)
+        _ = try await get("\(query["redirect_uri"] ?? "")?\(back)")
+    }
+}
+
+/// A GET over the real transport.
+func get(_ url: String, method: HTTPRequest.Method = .get) async throws -> (status: Int, body: String) {
+    let parts = try parse(url)
+    let request = HTTPRequest(method: method, scheme: parts.scheme, authority: parts.authority, path: parts.path)
+    let (response, body) = try await AsyncHTTPTransport().send(request, body: [])
+    return (response.status.code, String(decoding: body, as: UTF8.self))
+}
+
+private func parse(_ url: String) throws -> (scheme: String, authority: String, path: String) {
+    let components = URLComponents(string: url)
+    let port = components?.port.map { ":\($0)" } ?? ""
+    let query = components?.percentEncodedQuery.map { "?\($0)" } ?? ""
+    return (components?.scheme ?? "", (components?.host ?? "") + port, (components?.percentEncodedPath ?? "") + query)
+}

@@ -1,0 +1,73 @@
+import Foundation
+import HTTPTypes
+import Testing
+
+@testable import LatchkeyLogin
+
+struct ServerResponseTests {
+    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse {
+        ServerResponse(status: status, fields: fields, body: Data(body.utf8))
+    }
+
+    @Test(arguments: [
+        (#"{"error":"invalid_grant","error_description":"x"}"#, 400, LoginError.Code.oauthError),
+        (#"{"error":"invalid_grant"}"#, 401, .oauthError),
+        (#"{"error":"x_rate_limited"}"#, 429, .rateLimited),
+        (#"{"error":{"name":"NotFound","reason":"IdentityNotFound","message":"m","code":404}}"#, 404, .serverError),
+        (#"{"error":{"name":"TooManyRequest","reason":"RateLimited","message":"m"}}"#, 429, .rateLimited),
+        (#"{"error":7}"#, 502, .unexpectedStatus), ("<html>", 503, .unexpectedStatus), ("", 302, .unexpectedStatus),
+        ("", 429, .rateLimited),
+    ])
+    func `a body is judged by its content, an OAuth error first`(body: String, status: Int, code: LoginError.Code) {
+        let failure = response(status, body).failure("log in")
+        #expect(failure.code == code)
+        #expect(failure.httpStatus == status)
+        #expect(!failure.recovery.isEmpty)
+    }
+
+    @Test func `the server's clock is read, and other forms of dates are not`() {
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        #expect(response(200, "", [.date: date]).date == Date(timeIntervalSince1970: 784_111_777))
+        for other in [
+            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "", "Sun, 06 Nov 1994 08:49:37 CET",
+            "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 36 Nov 1994 08:49:37 GMT", "Sun, 06 Nox 1994 08:49:37 GMT",
+        ] {
+            #expect(response(200, "", [.date: other]).date == nil, "\(other)")
+        }
+    }
+
+    @Test(arguments: [
+        #"{"access_token":"a","token_type":"Bearer"}"#,
+        #"{"access_token":"a","token_type":"Bearer","expires_in":0}"#,
+        #"{"access_token":"a","token_type":"Bearer","expires_in":31536001}"#,
+        #"{"access_token":"a","token_type":"mac","expires_in":60}"#,
+        #"{"access_token":"","token_type":"Bearer","expires_in":60}"#,
+        #"{"access_token":"a\r\nX: y","token_type":"Bearer","expires_in":60}"#,
+        #"{"access_token":"a b","token_type":"Bearer","expires_in":60}"#,
+        #"{"token_type":"Bearer","expires_in":60}"#, "", "[]",
+    ])
+    func `tokens out of their bounds are no tokens`(body: String) {
+        #expect(throws: login(.invalidResponse)) { try response(200, body).json(TokenResponse.self, "log in") }
+    }
+
+    @Test func `tokens may lack what is optional and have what is new`() throws {
+        let body = #"{"access_token":"a","token_type":"bearer","expires_in":60,"x":[{}],"refresh_token":""}"#
+        let tokens = try response(200, body).json(TokenResponse.self, "log in")
+        #expect(tokens.refreshToken == nil)
+        #expect(tokens.idToken == nil)
+    }
+
+    @Test(arguments: [
+        ("2026-01-01T00:05:00Z", 300.0), ("2026-01-01T00:05:00.5Z", 300.5), ("2026-01-01T00:01:00.123456789Z", 60.123),
+        ("2026-01-01T01:05:00+01:00", 300), ("soon", 300), ("2025-01-01T00:00:00Z", 0),
+    ])
+    func `a challenge lives as long as the server says, by the server's own clock`(expiry: String, life: Double) throws
+    {
+        let date = try Date("2026-01-01T00:00:00Z", strategy: .iso8601)
+        let body = #"{"result":{"token":"T","expire_at":"\#(expiry)","x":1}}"#
+        let envelope = try response(200, body).json(Challenge.Envelope.self, "log in")
+        let challenge = Challenge(envelope.result, date: date)
+        #expect(abs(challenge.life / .seconds(1) - life) < 0.001)
+        #expect(challenge.isExpired == (life == 0))
+    }
+}

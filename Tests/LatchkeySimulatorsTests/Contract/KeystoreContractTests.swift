@@ -1,0 +1,43 @@
+import Crypto
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+@Suite struct `The keystore contract` {
+    @Test(arguments: KeystoreContract.Requirement.allCases)
+    func `can be kept`(_ requirement: KeystoreContract.Requirement) async throws {
+        try await contract(nil).check(requirement)
+    }
+
+    @Test(arguments: PaperKeystore.Fault.allCases)
+    func `notices each breach`(_ fault: PaperKeystore.Fault) async throws {
+        await withKnownIssue { try await contract(fault).check(requirement(broken: fault)) }
+    }
+
+    private func requirement(broken fault: PaperKeystore.Fault) -> KeystoreContract.Requirement {
+        switch fault {
+        case .asksAgain: .refusesWrongPIN
+        case .ignoresPIN: .sealsWithPIN
+        case .readsHalfThePIN: .everyCharacterCounts
+        case .believesTheRow: .editedPolicy
+        case .weakensPolicies: .refusesUnsupportedPolicies
+        case .asksWhenLocked: .locksOut
+        case .sealsAnything: .seals32BytesOnly
+        case .keepsOldPIN: .changesPIN
+        case .repeatsItself: .eachKeyIsNew
+        case .overlooksTheEnd: .damagedKey
+        case .takesNoForAnError: .declinedAtUse
+        case .forgetsToCount: .locksOut
+        case .checksNoPublicKey: .editedPublicKey
+        case .takesAnyDevice: .otherDevice
+        case .attestsAnything: .attests
+        }
+    }
+
+    private func contract(_ fault: PaperKeystore.Fault?) -> KeystoreContract {
+        let device = SymmetricKey(size: .bits256)
+        return KeystoreContract(
+            open: { PaperKeystore(device: device, fault: fault) },
+            openOther: { body in try await body(PaperKeystore(fault: fault)) })
+    }
+}

@@ -1,0 +1,150 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import Synchronization
+
+/// A keystore that keeps the contract and guards nothing: its "hardware" is an AES key in memory.
+///
+/// It is here to check the contract: that it can be kept, and that each ``Fault`` is noticed.
+final class PaperKeystore: Keystore {
+    /// One way to break the contract.
+    enum Fault: Sendable, CaseIterable {
+        case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
+        case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
+        case takesAnyDevice, attestsAnything
+    }
+
+    /// What a blob holds, encrypted with the device's key.
+    struct Sheet: Codable {
+        var policy: AccessPolicy
+        var pin: Data?
+        var content: Data
+    }
+
+    static let limit = 3
+    let backend = "paper"
+    let fault: Fault?
+    let device: SymmetricKey
+    let failures: Mutex<Int> = Mutex(0)
+
+    init(device: SymmetricKey = SymmetricKey(size: .bits256), fault: Fault? = nil) {
+        self.device = device
+        self.fault = fault
+    }
+
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        KeystoreCapabilities(device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false)
+    }
+
+    func pinStatus() async throws(KeystoreError) -> PINStatus {
+        let left = Self.limit - failures.withLock(\.self)
+        return PINStatus(attemptsLeft: left, attemptLimit: Self.limit, isLockedOut: left <= 0)
+    }
+
+    func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
+        -> HardwareKey
+    {
+        let key =
+            fault == .repeatsItself
+            ? try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: [1])) : P256.Signing.PrivateKey()
+        guard let key else { throw .damaged("create a key", "it can't be made") }
+        return HardwareKey(
+            id: request.id, backend: backend, policy: request.policy, assurance: assurance(of: request.policy),
+            publicKey: try PublicKey(x963Representation: key.publicKey.x963Representation), label: request.label,
+            createdAt: Date(),
+            blob: try await newBlob(key.rawRepresentation, request.policy, request.prompt, presence))
+    }
+
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature {
+        var sheet = try sheet(key.blob)
+        if fault == .believesTheRow { sheet.policy = key.policy }
+        do {
+            let privateKey = try P256.Signing.PrivateKey(rawRepresentation: sheet.content)
+            guard
+                fault == .checksNoPublicKey
+                    || privateKey.publicKey.x963Representation == key.publicKey.x963Representation,
+                sheet.policy == key.policy
+            else { throw KeystoreError.damaged("sign", "the row is not the blob's") }
+            try await authorize(sheet, prompt, presence)
+            let signature = try privateKey.signature(for: PaperDigest(bytes: digest.bytes)).rawRepresentation
+            guard let signature = ECDSASignature(rawRepresentation: signature) else { throw SheetError() }
+            return signature
+        } catch let error as KeystoreError {
+            throw error
+        } catch {
+            throw .damaged("sign", "the blob holds no key")
+        }
+    }
+
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        guard secret.count == 32 || fault == .sealsAnything else { throw .invalidInput("seal", "it has no 32 bytes") }
+        let bytes = secret.withUnsafeBytes { Data($0) }
+        return SealedSecret(
+            backend: backend, policy: policy, assurance: assurance(of: policy),
+            blob: try await newBlob(bytes, policy, prompt, presence))
+    }
+
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        var sheet = try sheet(secret.blob)
+        if fault == .believesTheRow { sheet.policy = secret.policy }
+        guard sheet.policy == secret.policy else { throw .damaged("unseal", "the row is not the blob's") }
+        try await authorize(sheet, prompt, presence)
+        return SecretBytes(sheet.content)
+    }
+
+    func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        let sheets = try (keys.map(\.blob) + secrets.map(\.blob)).map { blob throws(KeystoreError) in try sheet(blob) }
+        guard let first = sheets.first else { return (keys, secrets) }
+        try await authorize(first, prompt, presence)
+        let new = try await pinDigest(.init(purpose: .new, context: prompt), presence)
+        let blobs = try sheets.map { sheet throws(KeystoreError) in
+            try blob(Sheet(policy: sheet.policy, pin: fault == .keepsOldPIN ? sheet.pin : new, content: sheet.content))
+        }
+        return (
+            zip(keys, blobs).map { $0.replacing(blob: $1) },
+            zip(secrets, blobs.dropFirst(keys.count)).map { $0.replacing(blob: $1) }
+        )
+    }
+
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        guard fault == .attestsAnything else {
+            throw .unsupported("attest", "paper attests nothing", recovery: "Use hardware.")
+        }
+        return KeyAttestation(
+            format: "paper", statement: challenge, signature: Data(), publicArea: key.publicKey.x,
+            attestationKey: Data(), certificates: [])
+    }
+
+    func assurance(of policy: AccessPolicy) -> AssuranceLevel {
+        AssuranceLevel(root: .swtpm, presence: policy.requirement == .none ? .none : .pin)
+    }
+}
+
+struct SheetError: Error {}
+
+/// A digest that was computed elsewhere.
+struct PaperDigest: Digest {
+    static let byteCount = 32
+    let bytes: [UInt8]
+
+    var description: String { "digest" }
+
+    func withUnsafeBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+        try bytes.withUnsafeBytes(body)
+    }
+
+    func makeIterator() -> Array<UInt8>.Iterator { bytes.makeIterator() }
+}

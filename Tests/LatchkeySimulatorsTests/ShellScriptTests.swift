@@ -1,0 +1,90 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+@Suite(.requires(program: "tpm2_getcap")) struct `The swtpm scripts` {
+    @Test func `start a TPM once, tell its TCTI, and stop it`() async throws {
+        try await withState { state in
+            let tcti = try await script("start", "--state", state)
+            #expect(tcti == "swtpm:path=\(state)/sock")
+            #expect(try await script("start", "--state", state) == tcti, "a TPM that runs is left running")
+            #expect(try await script("start", "--state", state, "--export") == "export LATCHKEY_TCTI=\(tcti)")
+            #expect(try await capability("properties-fixed", tcti).contains("TPM2_PT_FAMILY_INDICATOR"))
+
+            _ = try await script("stop", "--state", state)
+            #expect(!FileManager.default.fileExists(atPath: "\(state)/sock"))
+            #expect(FileManager.default.fileExists(atPath: "\(state)/tpm2-00.permall"), "the state stays")
+            _ = try await script("stop", "--state", state)
+            _ = try await script("stop", "--state", state, "--remove")
+            #expect(!FileManager.default.fileExists(atPath: state))
+        }
+    }
+
+    @Test func `leave one TPM when many start it at once`() async throws {
+        try await withState { state in
+            let answers = try await withThrowingTaskGroup { group in
+                for _ in 0..<4 { group.addTask { try await script("start", "--state", state) } }
+                return try await group.reduce(into: Set<String>()) { $0.insert($1) }
+            }
+            #expect(answers == ["swtpm:path=\(state)/sock"])
+            #expect(try await capability("handles-persistent", answers.first ?? "") == "")
+        }
+    }
+
+    @Test(.requires(program: "swtpm_setup")) func `provision endorsement certificates`() async throws {
+        try await withState { state in
+            let root = try await script("provision", "--state", state)
+            #expect(try String(contentsOfFile: root, encoding: .utf8).contains("BEGIN CERTIFICATE"))
+            let tcti = try await script("start", "--state", state)
+            #expect(try await capability("handles-nv-index", tcti).contains("0x1C00016"))
+            #expect(try await script("provision", "--state", state) == root, "what is provisioned is left alone")
+        }
+    }
+
+    @Test func `refuse what can't be, with exit code 2`() async throws {
+        for arguments in [["start", "--port", "65535"], ["start", "--nonsense"], ["stop", "everything"]] {
+            let result = try await runScript(arguments)
+            #expect(result.status == .exited(2), "\(arguments)")
+            #expect(result.output == "")
+        }
+    }
+
+    /// Lends a path for a TPM's state, and stops the TPM afterwards.
+    private func withState(_ body: (String) async throws -> Void) async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let state = directory.path(of: "tpm")
+            do {
+                try await body(state)
+            } catch {
+                _ = try? await runScript(["stop", "--state", state])
+                throw error
+            }
+            _ = try await script("stop", "--state", state)
+        }
+    }
+
+    private func script(_ arguments: String...) async throws -> String {
+        let result = try await runScript(arguments)
+        #expect(result.status.isSuccess, "\(arguments)")
+        return result.output
+    }
+
+    private func runScript(_ arguments: [String]) async throws -> (status: TerminationStatus, output: String) {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../swtpm").path
+        let result = try await run(
+            .name("bash"), arguments: Arguments(["\(folder)/\(arguments[0])"] + arguments.dropFirst()),
+            output: .string(limit: 4096), error: .discarded)
+        return (result.terminationStatus, trimmed(result.standardOutput))
+    }
+
+    private func capability(_ name: String, _ tcti: String) async throws -> String {
+        let result = try await run(
+            .name("tpm2_getcap"), arguments: ["-T", tcti, name], output: .string(limit: 64 * 1024), error: .discarded)
+        #expect(result.terminationStatus.isSuccess)
+        return trimmed(result.standardOutput)
+    }
+
+    private func trimmed(_ text: String) -> String { text.split(separator: "\n").joined(separator: "\n") }
+}

@@ -1,0 +1,115 @@
+internal import CESAPI
+
+extension ESAPI {
+    enum SessionKind {
+        case hmac, policy, trial
+
+        fileprivate var code: UInt8 {
+            switch self {
+            case .hmac: UInt8(TPM2_SE_HMAC)
+            case .policy: UInt8(TPM2_SE_POLICY)
+            case .trial: UInt8(TPM2_SE_TRIAL)
+            }
+        }
+    }
+
+    /// Starts a session with SHA-256. With a salt key it is salted to that key and encrypts parameters both ways.
+    func startSession(_ kind: SessionKind, saltKey: ESYS_TR? = nil) throws -> ESYS_TR {
+        var symmetric = TPMT_SYM_DEF()
+        symmetric.algorithm = UInt16(TPM2_ALG_NULL)
+        if saltKey != nil {
+            symmetric.algorithm = UInt16(TPM2_ALG_AES)
+            symmetric.keyBits.aes = 128
+            symmetric.mode.aes = UInt16(TPM2_ALG_CFB)
+        }
+        var session = ESYS_TR()
+        try Self.check(
+            Esys_StartAuthSession(
+                context, saltKey ?? UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), nil, kind.code, &symmetric, UInt16(TPM2_ALG_SHA256),
+                &session),
+            "Esys_StartAuthSession")
+        if saltKey != nil {
+            let attributes = UInt8(TPMA_SESSION_CONTINUESESSION | TPMA_SESSION_DECRYPT | TPMA_SESSION_ENCRYPT)
+            try Self.check(
+                Esys_TRSess_SetAttributes(context, session, attributes, 0xFF), "Esys_TRSess_SetAttributes")
+        }
+        return session
+    }
+
+    /// The digest that the TPM itself computes for the policy that `steps` run in a trial session.
+    func policyDigest(_ steps: (borrowing ESAPI, ESYS_TR) throws -> Void) throws -> [UInt8] {
+        let session = try startSession(.trial)
+        defer { try? flush(session) }
+        try steps(self, session)
+        return try policyDigest(of: session)
+    }
+
+    func policyDigest(of session: ESYS_TR) throws -> [UInt8] {
+        var digest: UnsafeMutablePointer<TPM2B_DIGEST>?
+        try Self.check(
+            Esys_PolicyGetDigest(
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &digest),
+            "Esys_PolicyGetDigest")
+        return try MarshallingUnit.bytes(Self.take(digest, "Esys_PolicyGetDigest"))
+    }
+
+    func policyAuthValue(_ session: ESYS_TR) throws {
+        try Self.check(
+            Esys_PolicyAuthValue(
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE)),
+            "Esys_PolicyAuthValue")
+    }
+
+    func policyCommandCode(_ session: ESYS_TR, _ code: UInt32) throws {
+        try Self.check(
+            Esys_PolicyCommandCode(
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), code),
+            "Esys_PolicyCommandCode")
+    }
+
+    func policyCpHash(_ session: ESYS_TR, _ cpHash: [UInt8]) throws {
+        var cpHash = try MarshallingUnit.digest(cpHash)
+        try Self.check(
+            Esys_PolicyCpHash(
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &cpHash),
+            "Esys_PolicyCpHash")
+    }
+
+    func policyOR(_ session: ESYS_TR, _ branches: [[UInt8]]) throws {
+        var list = try MarshallingUnit.read(
+            [0, 0, 0, UInt8(branches.count)] + branches.flatMap(MarshallingUnit.sized), into: TPML_DIGEST(),
+            Tss2_MU_TPML_DIGEST_Unmarshal)
+        try Self.check(
+            Esys_PolicyOR(
+                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &list),
+            "Esys_PolicyOR")
+    }
+
+    /// PolicySigned by a key that was loaded; a trial session does not look at the signature.
+    func policySigned(_ session: ESYS_TR, by key: ESYS_TR, policyRef: [UInt8]) throws {
+        var nonce = TPM2B_NONCE()
+        var cpHash = TPM2B_DIGEST()
+        var reference = try MarshallingUnit.digest(policyRef)
+        var signature = TPMT_SIGNATURE()
+        signature.sigAlg = UInt16(TPM2_ALG_ECDSA)
+        signature.signature.ecdsa.hash = UInt16(TPM2_ALG_SHA256)
+        try Self.check(
+            Esys_PolicySigned(
+                context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &nonce,
+                &cpHash, &reference, 0, &signature, nil, nil),
+            "Esys_PolicySigned")
+    }
+
+    /// PolicySecret of the owner, whose authorization value is empty on a fresh TPM.
+    func policySecretOfOwner(_ session: ESYS_TR, policyRef: [UInt8]) throws {
+        var nonce = TPM2B_NONCE()
+        var cpHash = TPM2B_DIGEST()
+        var reference = try MarshallingUnit.digest(policyRef)
+        try Self.check(
+            Esys_PolicySecret(
+                context, UInt32(ESYS_TR_RH_OWNER), session, UInt32(ESYS_TR_PASSWORD), UInt32(ESYS_TR_NONE),
+                UInt32(ESYS_TR_NONE), &nonce, &cpHash, &reference, 0, nil, nil),
+            "Esys_PolicySecret")
+    }
+}
