@@ -164,7 +164,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess,
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
+                subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),
