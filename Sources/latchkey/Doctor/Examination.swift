@@ -59,16 +59,11 @@ struct Examination {
     private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
         guard diagnosis.hasP256 else {
             return .problem(
-                "tpm", "\(name(diagnosis.identity)) can't sign with P-256 and SHA-256.", "Use another TPM.",
+                "tpm", "\(diagnosis.identity.description) can't sign with P-256 and SHA-256.", "Use another TPM.",
                 .unsupported)
         }
         let kind = diagnosis.identity.isSimulated ? "a simulator: it protects keys from nobody" : "hardware"
-        return .ok("tpm", "\(name(diagnosis.identity)) answers; it is \(kind).")
-    }
-
-    private func name(_ identity: TPMIdentity) -> String {
-        let words = [identity.manufacturer, identity.model].flatMap { $0.split(separator: " ") }.joined(separator: " ")
-        return "The TPM \(words), firmware \(identity.firmware),"
+        return .ok("tpm", "\(diagnosis.identity.description) answers; it is \(kind).")
     }
 
     private func storageRootKey(_ diagnosis: TPMDiagnosis) -> Check {
