@@ -1,0 +1,102 @@
+internal import Latchkey
+internal import TPM2
+
+extension KeystoreError {
+    /// What a TPM's answer means for a person, where the place in which it came says nothing more.
+    init(_ error: TPMError, during operation: String) {
+        let meaning = Self.meaning(of: error)
+        self.init(
+            operation: operation, code: meaning.code, reason: meaning.reason, recovery: meaning.recovery,
+            underlying: Underlying(error))
+    }
+
+    static func wrongDevice(_ operation: String, _ reason: String, underlying: TPMError? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .wrongDevice, reason: reason,
+            recovery: "Use the machine on which it was made, or set it up again here; nothing was changed.",
+            underlying: underlying.map(Underlying.init))
+    }
+
+    static func lockedOut(_ operation: String, _ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .lockedOut, reason: "the TPM takes no PIN after too many wrong ones",
+            recovery: status.recoverySeconds.map {
+                "Leave the machine on and try again in at most \($0) seconds."
+            } ?? "Wait and try again.",
+            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
+    }
+
+    static func wrongPIN(_ operation: String, attemptsLeft: Int?, underlying: TPMError) -> KeystoreError {
+        let left = attemptsLeft.map { $0 == 1 ? "; 1 attempt is left" : "; \($0) attempts are left" } ?? ""
+        return KeystoreError(
+            operation: operation, code: .wrongProof, reason: "the PIN is wrong\(left)",
+            recovery: "Try again with the right PIN.", attemptsLeft: attemptsLeft, underlying: Underlying(underlying))
+    }
+
+    private typealias Meaning = (code: Code, reason: String, recovery: String)
+
+    private static func meaning(of error: TPMError) -> Meaning {
+        switch error.kind {
+        case .transport(let transport): meaning(of: transport, error.reason)
+        case .malformed, .forged:
+            (
+                .unavailable, "the TPM's answer can't be trusted: \(error.reason)",
+                "Restart the machine. If it stays, the TPM is broken or somebody is between it and the processor."
+            )
+        case .unsupported: (.unsupported, error.reason, "Use another TPM.")
+        case .response(let code): meaning(of: code)
+        }
+    }
+
+    private static func meaning(of transport: TPMError.Transport, _ reason: String) -> Meaning {
+        switch transport {
+        case .absent:
+            (
+                .unavailable, reason,
+                "Enable the TPM in the firmware's settings, or name another one with LATCHKEY_TCTI."
+            )
+        case .forbidden:
+            (
+                .unavailable, reason,
+                "Have an administrator give you access to the device, for example by a udev rule with TAG+=\"uaccess\"."
+            )
+        case .timeout, .broken: (.transient, reason, "Try again; restart the machine if it stays.")
+        }
+    }
+
+    private static func meaning(of code: ResponseCode) -> Meaning {
+        switch code {
+        case .lockout:
+            (.lockedOut, "the TPM takes no PIN after too many wrong ones", "Leave the machine on and try again later.")
+        case .authFail, .badAuth:
+            (.refused, "the TPM refused the authorization", "Have an administrator look at the TPM's passwords.")
+        case .authUnavailable, .authType, .policyFail:
+            (.invalidated, "the TPM can no longer authorize this", "Delete it and set it up again.")
+        case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
+            (
+                .transient, "other programs use all of the TPM's room",
+                "Try again; use /dev/tpmrm0, which shares the TPM, where you named another device."
+            )
+        case .retry, .yielded, .testing, .canceled, .nvRate, .nvUnavailable:
+            (.transient, "the TPM is busy", "Try again in a moment.")
+        case .initialize, .failure:
+            (.unavailable, "the TPM does not work: \(code)", "Restart the machine.")
+        case .nvSpace: (.unavailable, "the TPM's memory is full", "Remove persistent objects that nothing needs.")
+        case .commandCode, .curve, .symmetric, .scheme:
+            (.unsupported, "this TPM lacks what is needed: \(code)", "Use another TPM.")
+        default:
+            (.failed, "the TPM answered: \(code)", "Run `latchkey doctor` and report what it says.")
+        }
+    }
+}
+
+extension KeystoreError.Underlying {
+    init(_ error: TPMError) {
+        let layer =
+            switch error.kind {
+            case .transport: "tcti"
+            default: "tpm"
+            }
+        self.init(layer: layer, rawCode: error.responseCode?.rawValue, text: error.description)
+    }
+}

@@ -1,0 +1,35 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import TPM2
+
+/// The TPM's guard against guessing (TPM 2.0 Part 1 section 17.8).
+struct LockoutState: Hashable, Sendable {
+    let counter: UInt32
+    let limit: UInt32
+    /// Seconds of powered-on time until one failure is forgotten; 0 when failures don't lock.
+    let interval: UInt32
+
+    /// One command.
+    init(_ tpm: TPM) throws(TPMError) {
+        let properties = try tpm.properties(from: .lockoutCounter, count: 4)
+        guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
+            let interval = properties[.lockoutInterval]
+        else { throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not say whether it is locked") }
+        self.counter = counter
+        self.limit = limit
+        self.interval = interval
+    }
+
+    var isLockedOut: Bool { counter >= limit && interval != 0 }
+
+    /// Nil when failures don't lock.
+    var attemptsLeft: Int? { interval == 0 ? nil : Int(limit) - Int(min(counter, limit)) }
+
+    /// The TPM does not say how much of the interval has passed, so this is the latest time.
+    var status: PINStatus {
+        PINStatus(
+            attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit), isLockedOut: isLockedOut,
+            lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
+            recoverySeconds: interval == 0 ? nil : Int(interval))
+    }
+}

@@ -1,0 +1,42 @@
+public import Latchkey
+
+/// What an administrator wants to know about a TPM before trusting keys to it.
+public struct TPMDiagnosis: Hashable, Sendable {
+    /// What is at 0x81000001.
+    public enum StorageRootKey: String, Hashable, Sendable {
+        /// Nothing: it is made with the first key.
+        case absent
+        /// The TCG's ECC key, usable.
+        case present
+        /// Somebody else's key. Latchkey leaves it alone and makes its own for each operation, which is slower.
+        case foreign
+    }
+
+    /// How the storage root key compares with the pinned one.
+    public enum Pin: String, Hashable, Sendable {
+        /// Nothing is pinned yet.
+        case none
+        case same
+        /// There is no storage root key to compare with.
+        case undecided
+        /// The store's keys belong to another TPM, or this TPM was cleared since.
+        case different
+    }
+
+    public let identity: TPMIdentity
+    public let storageRootKey: StorageRootKey
+    public let pin: Pin
+    /// Whether the owner's password is set. Then Latchkey can't make a storage root key.
+    public let isOwnerPasswordSet: Bool
+    /// Whether the password that ends a lockout is set. Without one, any user of the device can end a lockout and go on
+    /// guessing.
+    public let isLockoutPasswordSet: Bool
+    public let pinStatus: PINStatus
+    /// Whether the TPM has P-256 with ECDSA and SHA-256.
+    public let hasP256: Bool
+
+    /// Whether a key can be made now.
+    public var canCreateKeys: Bool {
+        hasP256 && pin != .different && (storageRootKey == .present || !isOwnerPasswordSet)
+    }
+}

@@ -1,0 +1,109 @@
+internal import FoundationEssentials
+internal import SwiftASN1
+internal import TPM2
+
+/// What a stored key or sealed secret holds for this keystore, in DER:
+///
+///     LatchkeyTPMKey ::= SEQUENCE {
+///         version     INTEGER (1),
+///         key         TPMKey,                            -- a whole TSS2 PRIVATE KEY
+///         parentName  OCTET STRING,                      -- the Name of the storage root key
+///         pinSalt     [0] EXPLICIT OCTET STRING OPTIONAL,
+///         birth       [1] EXPLICIT SEQUENCE {            -- what CertifyCreation wants back
+///             creationHash    OCTET STRING,
+///             creationTicket  OCTET STRING } OPTIONAL }
+///
+/// The TPM authenticates the key itself; the rest only decides which error is given.
+struct TPMKeyBlob: Hashable, Sendable {
+    static let version = 1
+
+    /// Proof of how the key was born.
+    struct Birth: Hashable, Sendable {
+        let hash: [UInt8]
+        let ticket: Ticket
+    }
+
+    let key: TSS2PrivateKey
+    let parentName: TPMName
+    let pinSalt: [UInt8]?
+    let birth: Birth?
+
+    /// The stored bytes.
+    var serialized: Data {
+        get throws {
+            var serializer = DER.Serializer()
+            try serializer.serialize(self)
+            return Data(serializer.serializedBytes)
+        }
+    }
+
+    /// - Throws: When the bytes are not such a structure, or one with a rest.
+    init(_ bytes: Data) throws {
+        try self.init(derEncoded: Array(bytes))
+    }
+
+    init(key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?) {
+        self.key = key
+        self.parentName = parentName
+        self.pinSalt = pinSalt
+        self.birth = birth
+    }
+
+    /// The same object wrapped for another authValue.
+    func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]) -> TPMKeyBlob {
+        TPMKeyBlob(
+            key: TSS2PrivateKey(
+                kind: key.kind, hasEmptyAuth: key.hasEmptyAuth, parent: key.parent, publicArea: key.publicArea,
+                privatePart: privatePart),
+            parentName: parentName, pinSalt: pinSalt, birth: birth)
+    }
+}
+
+extension TPMKeyBlob: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            guard try Int(derEncoded: &nodes) == Self.version else {
+                throw ASN1Error.invalidASN1Object(reason: "another version")
+            }
+            let key = try TSS2PrivateKey(derEncoded: &nodes)
+            let parentName = try ASN1OctetString(derEncoded: &nodes)
+            let salt = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+                try Array(ASN1OctetString(derEncoded: $0).bytes)
+            }
+            let birth = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
+                try DER.sequence(node, identifier: .sequence) { nodes in
+                    Birth(
+                        hash: Array(try ASN1OctetString(derEncoded: &nodes).bytes),
+                        ticket: try Ticket(unmarshalling: try ASN1OctetString(derEncoded: &nodes).bytes))
+                }
+            }
+            return TPMKeyBlob(
+                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, birth: birth)
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(Self.version)
+            try coder.serialize(key)
+            try coder.serialize(ASN1OctetString(contentBytes: parentName.bytes[...]))
+            if let pinSalt {
+                try coder.serialize(
+                    ASN1OctetString(contentBytes: pinSalt[...]), explicitlyTaggedWithTagNumber: 0,
+                    tagClass: .contextSpecific)
+            }
+            if let birth { try Self.serialize(birth, into: &coder) }
+        }
+    }
+
+    private static func serialize(_ birth: Birth, into coder: inout DER.Serializer) throws {
+        try coder.serialize(explicitlyTaggedWithTagNumber: 1, tagClass: .contextSpecific) { coder in
+            try coder.appendConstructedNode(identifier: .sequence) { coder in
+                try coder.serialize(ASN1OctetString(contentBytes: birth.hash[...]))
+                try coder.serialize(ASN1OctetString(contentBytes: birth.ticket.marshalled[...]))
+            }
+        }
+    }
+}

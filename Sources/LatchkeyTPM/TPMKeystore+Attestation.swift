@@ -1,0 +1,125 @@
+internal import Crypto
+public import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// The name under which the attestation key is kept, wrapped by the TPM. It names the machine to a verifier, so it
+    /// serves this store only.
+    private static let attestationAnchor = "tpm/attestation-key"
+
+    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        let operation = "attest a key"
+        guard (8...32).contains(challenge.count) else {
+            throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and may have 8 to 32")
+        }
+        let blob = try keyBlob(of: key, operation)
+        guard let birth = blob.birth else {
+            throw .unsupported(
+                operation, "the key came without the proof of its birth", recovery: "Make a new key and attest that.")
+        }
+        let root = try await root(of: blob, operation)
+        let signer = try await attestationKey(under: root, operation)
+        let result: Certified
+        do {
+            result = try await device.visit { (tpm) throws(TPMError) in
+                try tpm.certify(blob, birth, under: root, by: signer, challenge: Array(challenge))
+            }
+        } catch {
+            throw await explained(error, root, hasPIN: false, operation)
+        }
+        return KeyAttestation(
+            format: backend, statement: Data(result.statement), signature: result.signature.rawRepresentation,
+            publicArea: Data(blob.key.publicArea.marshalled), attestationKey: Data(signer.key.publicArea.marshalled),
+            certificates: result.certificates.map { Data($0) })
+    }
+
+    /// The store's attestation key, made at the first need.
+    private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob {
+        if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try signer(anchor, root, operation) }
+        let created = try await visit(operation) { (tpm) throws(TPMError) in
+            try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
+                try tpm.create(KeyTemplates.attestationKey, under: parent)
+            }
+        }
+        let blob = TPMKeyBlob(
+            key: TSS2PrivateKey(
+                kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, publicArea: created.publicArea,
+                privatePart: created.privatePart),
+            parentName: root.name, pinSalt: nil, birth: nil)
+        let standing = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob, operation))
+        return try signer(standing, root, operation)
+    }
+
+    private func signer(_ anchor: Data, _ root: StorageRoot, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
+        guard let blob = try? TPMKeyBlob(anchor), blob.key.publicArea.isMade(from: KeyTemplates.attestationKey) else {
+            throw .damaged(operation, "the stored attestation key can't be read")
+        }
+        guard blob.parentName == root.name else { throw otherTPM(operation) }
+        return blob
+    }
+}
+
+/// What the TPM says about a key.
+private struct Certified: Sendable {
+    let statement: [UInt8]
+    let signature: ECDSASignature
+    let certificates: [[UInt8]]
+}
+
+extension TPM {
+    /// Where the TPM's maker puts the certificates of its endorsement keys (TCG EK Credential Profile sections 2.2.1.4
+    /// and 2.2.1.5): ECC P-256, RSA-2048, ECC P-384.
+    private static let certificateIndices = [0x01c0_000a, 0x01c0_0002, 0x01c0_0016].map(TPMHandle.init(rawValue:))
+
+    fileprivate func certify(
+        _ blob: TPMKeyBlob, _ birth: TPMKeyBlob.Birth, under root: StorageRoot, by signer: TPMKeyBlob,
+        challenge: [UInt8]
+    ) throws(TPMError) -> Certified {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withLoaded(signer.key.privatePart, signer.key.publicArea, under: parent) {
+                (attestationKey) throws(TPMError) in
+                try withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
+                    (object) throws(TPMError) in
+                    let said = try certifyCreation(
+                        of: object, creationHash: birth.hash, creationTicket: birth.ticket, challenge: challenge,
+                        by: attestationKey)
+                    let signature = try Self.checked(said, about: object, challenge, by: attestationKey)
+                    return Certified(
+                        statement: said.bytes, signature: signature, certificates: try endorsementCertificates())
+                }
+            }
+        }
+    }
+
+    /// A statement goes out only if a verifier would accept it.
+    private static func checked(
+        _ said: (bytes: [UInt8], statement: Attest, signature: TPMSignature), about object: TPMObject,
+        _ challenge: [UInt8], by attestationKey: TPMObject
+    ) throws(TPMError) -> ECDSASignature {
+        guard case .creation(object.name, _) = said.statement.statement, said.statement.extraData == challenge,
+            let signature = ECDSASignature(said.signature),
+            let point = attestationKey.publicArea.p256Point?.p256Representation,
+            let key = try? PublicKey(x963Representation: point),
+            key.isValid(signature, for: MessageDigest(sha256: said.bytes))
+        else {
+            throw TPMError(.forged, command: .certifyCreation, reason: "the attestation is not about this key")
+        }
+        return signature
+    }
+
+    private func endorsementCertificates() throws(TPMError) -> [[UInt8]] {
+        var certificates: [[UInt8]] = []
+        let present = try handles(from: TPMHandle(rawValue: 0x01c0_0000), count: 32)
+        for index in Self.certificateIndices where present.contains(index) {
+            certificates.append(Self.withoutPadding(try nvRead(try nvReadPublic(index))))
+        }
+        return certificates
+    }
+
+    /// Some makers fill the index up behind the certificate. DER says how long it is: `30 82` and two bytes.
+    private static func withoutPadding(_ bytes: [UInt8]) -> [UInt8] {
+        guard bytes.count > 4, bytes[0] == 0x30, bytes[1] == 0x82 else { return bytes }
+        return Array(bytes.prefix(4 + Int(bytes[2]) << 8 + Int(bytes[3])))
+    }
+}

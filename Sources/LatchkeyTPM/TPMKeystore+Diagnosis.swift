@@ -1,0 +1,53 @@
+public import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// Looks at the TPM and changes nothing.
+    public func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
+        let pinned = try await pinnedRoot("look at the TPM")
+        return try await visit("look at the TPM") { (tpm) throws(TPMError) in try tpm.diagnosis(pinned) }
+    }
+}
+
+extension TPM {
+    fileprivate func diagnosis(_ pinned: StorageRoot?) throws(TPMError) -> TPMDiagnosis {
+        let state = try storageRootState()
+        let hasCurve = try curves().contains(.nistP256)
+        let signs = try signsWithP256()
+        // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
+        let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
+        return TPMDiagnosis(
+            identity: try TPMIdentity(self), storageRootKey: state.kind, pin: state.compared(with: pinned),
+            isOwnerPasswordSet: permanent & 1 != 0, isLockoutPasswordSet: permanent & 4 != 0,
+            pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
+    }
+
+    private func signsWithP256() throws(TPMError) -> Bool {
+        do {
+            try testParms(ECCParameters(scheme: .ecdsaSHA256))
+            return true
+        } catch {
+            guard error.responseCode != nil else { throw error }
+            return false
+        }
+    }
+}
+
+extension TPM.StorageRootState {
+    fileprivate var kind: TPMDiagnosis.StorageRootKey {
+        switch self {
+        case .absent: .absent
+        case .usable: .present
+        case .foreign: .foreign
+        }
+    }
+
+    fileprivate func compared(with pinned: StorageRoot?) -> TPMDiagnosis.Pin {
+        guard let pinned else { return .none }
+        switch self {
+        case .usable(let object): return object.name == pinned.name ? .same : .different
+        case .absent: return .undecided
+        case .foreign: return pinned.location == .transient ? .same : .different
+        }
+    }
+}

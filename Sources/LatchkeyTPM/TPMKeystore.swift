@@ -1,0 +1,66 @@
+public import Latchkey
+public import TPM2
+
+/// Keys in a TPM 2.0.
+///
+/// Nothing of a key stays in the TPM: it is wrapped by the TPM's storage root key, handed to the caller, and loaded for
+/// each use. The storage root key is the TCG's shared one at 0x81000001; it is made where it is absent, never
+/// overwritten, and pinned in `anchors` at the first use.
+///
+/// The policies are `.none` and `.pin`. A PIN is hardened into the key's authValue and proven in a session that is
+/// salted to the pinned key: it is never on the bus, and the TPM counts wrong ones.
+public struct TPMKeystore: Keystore {
+    /// The device that is used when no other is named: the kernel's resource manager.
+    public static let defaultTCTI = "device:/dev/tpmrm0"
+
+    public let backend = "tpm"
+
+    let device: TPMDevice
+    let anchors: any TrustAnchors
+
+    /// Uses the TPM at a TCTI string of tpm2-tss. Opens nothing yet.
+    ///
+    /// - Parameters:
+    ///   - tcti: For example `device:/dev/tpmrm0`, `swtpm:path=/run/tpm.sock`, `tabrmd:`.
+    ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
+    public init(tcti: String? = nil, anchors: any TrustAnchors) {
+        let tcti = tcti ?? Self.defaultTCTI
+        self.init(anchors: anchors) { () throws(TPMError) in try TCTIConnection(tcti) }
+    }
+
+    /// Uses the TPM behind connections of another kind. `connect` is called for each operation, on a thread that may
+    /// block.
+    public init(anchors: any TrustAnchors, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
+        device = TPMDevice(connect: connect)
+        self.anchors = anchors
+    }
+
+    public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        let identity = try await visit("look at the TPM") { (tpm) throws(TPMError) in try TPMIdentity(tpm) }
+        return KeystoreCapabilities(
+            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm, requirements: [.none, .pin],
+            canAttest: true)
+    }
+
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        try await lockoutState("read the TPM's PIN counter").status
+    }
+
+    /// Does nothing: a TPM holds nothing of a key that is not loaded. Forgetting the returned value deletes it.
+    public func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+
+    /// One connection's worth of work.
+    func visit<R: Sendable>(
+        _ operation: String, _ body: @Sendable (TPM) throws(TPMError) -> R
+    ) async throws(KeystoreError) -> R {
+        do {
+            return try await device.visit(body)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+    }
+
+    func lockoutState(_ operation: String) async throws(KeystoreError) -> LockoutState {
+        try await visit(operation) { (tpm) throws(TPMError) in try LockoutState(tpm) }
+    }
+}

@@ -1,0 +1,71 @@
+internal import SwiftASN1
+internal import TPM2
+
+/// A key file of the kind `TSS2 PRIVATE KEY` (draft "ASN.1 Specification for TPM 2.0 Key Files", J. Bottomley): what
+/// openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
+struct TSS2PrivateKey: Hashable, Sendable {
+    /// What the file holds, as an object identifier.
+    enum Kind: Sendable {
+        /// `id-loadablekey`, 2.23.133.10.1.3.
+        case loadable
+        /// `id-sealedkey`, 2.23.133.10.1.5.
+        case sealed
+
+        fileprivate var identifier: ASN1ObjectIdentifier {
+            switch self {
+            case .loadable: [2, 23, 133, 10, 1, 3]
+            case .sealed: [2, 23, 133, 10, 1, 5]
+            }
+        }
+    }
+
+    static let pemType = "TSS2 PRIVATE KEY"
+
+    let kind: Kind
+    /// Whether the object can be used without any proof.
+    let hasEmptyAuth: Bool
+    let parent: TPMHandle
+    let publicArea: PublicArea
+    let privatePart: PrivateBlob
+}
+
+extension TSS2PrivateKey: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            let type = try ASN1ObjectIdentifier(derEncoded: &nodes)
+            let kind: Kind
+            switch type {
+            case Kind.loadable.identifier: kind = .loadable
+            case Kind.sealed.identifier: kind = .sealed
+            default: throw ASN1Error.unexpectedFieldType(node.identifier)
+            }
+            let emptyAuth = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+                try Bool(derEncoded: $0)
+            }
+            // Policies, imported secrets and RSA parents are other people's: what Latchkey writes has none.
+            let parent = try UInt32(derEncoded: &nodes)
+            let publicBytes = try ASN1OctetString(derEncoded: &nodes)
+            let privateBytes = try ASN1OctetString(derEncoded: &nodes)
+            var publicReader = TPMReader(publicBytes.bytes)
+            let publicArea = try publicReader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
+            try publicReader.finish()
+            return TSS2PrivateKey(
+                kind: kind, hasEmptyAuth: emptyAuth ?? false, parent: TPMHandle(rawValue: parent),
+                publicArea: publicArea, privatePart: try PrivateBlob(unmarshalling: privateBytes.bytes))
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        var publicBytes = TPMWriter()
+        publicBytes.writeSized(publicArea)
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(kind.identifier)
+            if hasEmptyAuth { try coder.serialize(true, explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) }
+            try coder.serialize(parent.rawValue)
+            try coder.serialize(ASN1OctetString(contentBytes: publicBytes.bytes[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: privatePart.marshalled[...]))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+package import Crypto
+internal import FoundationEssentials
+
+/// The two key derivation functions of a TPM, over SHA-256 (TPM 2.0 Part 1 sections 11.4.10.2 and 11.4.10.3).
+package enum KeyDerivation {
+    /// KDFa: SP800-108 in counter mode with HMAC.
+    ///
+    /// - Parameter count: In bytes.
+    package static func kdfa(
+        key: SymmetricKey, label: String, contextU: [UInt8], contextV: [UInt8], count: Int
+    ) -> SymmetricKey {
+        collect(count) { counter in
+            var mac = HMAC<SHA256>(key: key)
+            mac.update(data: counter.bigEndianBytes)
+            mac.update(data: Array(label.utf8) + [0])
+            mac.update(data: contextU)
+            mac.update(data: contextV)
+            mac.update(data: UInt32(count * 8).bigEndianBytes)
+            return mac.finalize()
+        }
+    }
+
+    /// KDFe: SP800-56A over the x coordinate of an ECDH exchange.
+    ///
+    /// - Parameters:
+    ///   - partyU: The x coordinate of the ephemeral key.
+    ///   - partyV: The x coordinate of the TPM's key.
+    ///   - count: In bytes.
+    package static func kdfe(
+        sharedSecret: SharedSecret, label: String, partyU: [UInt8], partyV: [UInt8], count: Int
+    ) -> SymmetricKey {
+        collect(count) { counter in
+            var hash = SHA256()
+            hash.update(data: counter.bigEndianBytes)
+            sharedSecret.withUnsafeBytes { hash.update(bufferPointer: $0) }
+            hash.update(data: Array(label.utf8) + [0])
+            hash.update(data: partyU)
+            hash.update(data: partyV)
+            return hash.finalize()
+        }
+    }
+
+    /// Takes 32-byte blocks, numbered from 1, until there are `count` bytes.
+    private static func collect(_ count: Int, _ block: (UInt32) -> some ContiguousBytes) -> SymmetricKey {
+        SymmetricKey(count: count) { buffer in
+            var filled = 0
+            var counter: UInt32 = 1
+            while filled < count {
+                block(counter).withUnsafeBytes { bytes in
+                    let taken = min(bytes.count, count - filled)
+                    UnsafeMutableRawBufferPointer(rebasing: buffer[filled..<(filled + taken)])
+                        .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[..<taken]))
+                    filled += taken
+                }
+                counter += 1
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+/// A signature, `TPMT_SIGNATURE` (TPM 2.0 Part 2 section 11.3.4).
+public enum TPMSignature: Hashable, Sendable {
+    /// ECDSA: `r` and `s`, big-endian.
+    case ecdsa(hash: TPMAlgorithm, r: [UInt8], s: [UInt8])
+    /// RSASSA or RSAPSS.
+    case rsa(scheme: TPMAlgorithm, hash: TPMAlgorithm, signature: [UInt8])
+}
+
+extension TPMSignature: TPMMarshallable, TPMUnmarshallable {
+    public init(from reader: inout TPMReader) throws(TPMError) {
+        let scheme = try reader.read(TPMAlgorithm.self)
+        switch scheme {
+        case .ecdsa:
+            self = .ecdsa(
+                hash: try reader.read(), r: try reader.readSized(maximum: ECCPoint.maximumCoordinate),
+                s: try reader.readSized(maximum: ECCPoint.maximumCoordinate))
+        case .rsassa, .rsapss:
+            self = .rsa(scheme: scheme, hash: try reader.read(), signature: try reader.readSized(maximum: 512))
+        default: throw .malformed("a signature has the unknown scheme 0x\(String(scheme.rawValue, radix: 16))")
+        }
+    }
+
+    public func marshal(into writer: inout TPMWriter) {
+        switch self {
+        case .ecdsa(let hash, let r, let s):
+            writer.write(TPMAlgorithm.ecdsa)
+            writer.write(hash)
+            writer.writeSized(r)
+            writer.writeSized(s)
+        case .rsa(let scheme, let hash, let signature):
+            writer.write(scheme)
+            writer.write(hash)
+            writer.writeSized(signature)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+internal import CTSS2
+internal import Glibc
+
+/// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…` and whatever else
+/// `libtss2-tctildr` can load.
+public final class TCTIConnection: TPMTransport {
+    /// How long one command may take. RSA keys are the slowest thing a TPM makes: minutes on the oldest chips.
+    public static let defaultDeadlineSeconds = 120
+
+    private let configuration: String
+    private let deadlineSeconds: Int
+    private var context: OpaquePointer?
+
+    /// Opens the connection.
+    ///
+    /// - Parameters:
+    ///   - configuration: A TCTI string, `name:options`.
+    ///   - deadlineSeconds: How long to wait for each response, where the TCTI can be waited for; else it blocks.
+    /// - Throws: ``TPMError`` of kind `transport`; the reason names what is missing.
+    public init(_ configuration: String, deadlineSeconds: Int = defaultDeadlineSeconds) throws(TPMError) {
+        self.configuration = configuration
+        self.deadlineSeconds = deadlineSeconds
+        Self.quietenLogging
+        let code = Tss2_TctiLdr_Initialize(configuration, &context)
+        guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
+    }
+
+    deinit {
+        close()
+    }
+
+    public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
+        guard let context else { throw broken("it is closed") }
+        guard command.count <= TPM.maximumMessageBytes else { throw broken("a command is too long") }
+        try check(ctss2_transmit(context, command.count, command), "sending")
+        try waitForResponse(context)
+        var response = [UInt8](repeating: 0, count: TPM.maximumMessageBytes)
+        var size = response.count
+        try check(ctss2_receive(context, &size, &response, TSS2_TCTI_TIMEOUT_BLOCK), "receiving")
+        guard size <= response.count else { throw broken("the response is longer than its buffer") }
+        return Array(response.prefix(size))
+    }
+
+    public func close() {
+        Tss2_TctiLdr_Finalize(&context)
+        context = nil
+    }
+
+    /// Waits until there is something to receive. TCTIs that have nothing to wait on (swtpm and mssim before tpm2-tss 4)
+    /// block in receive instead.
+    private func waitForResponse(_ context: OpaquePointer) throws(TPMError) {
+        var count = 0
+        guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return }
+        var handles = [pollfd](repeating: pollfd(), count: count)
+        guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return }
+        let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
+        while true {
+            let left = (deadline - ContinuousClock.now).components
+            let milliseconds = max(0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000)
+            let ready = poll(&handles, nfds_t(count), Int32(clamping: milliseconds))
+            if ready > 0 { return }
+            if ready < 0 && errno == EINTR { continue }
+            guard ready == 0 else { throw broken("waiting failed: \(String(cString: strerror(errno)))") }
+            _ = ctss2_cancel(context)
+            throw TPMError(
+                .transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
+        }
+    }
+
+    private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {
+        guard code != 0 else { return }
+        throw broken("\(doing) failed with 0x\(String(code, radix: 16))")
+    }
+
+    private func broken(_ reason: String) -> TPMError {
+        TPMError(.transport(.broken), reason: "the connection to the TPM at \(configuration) broke: \(reason)")
+    }
+
+    /// tpm2-tss writes to standard error about every failure, expected ones too. It reads `TSS2_LOG` once, before its
+    /// first message; a value that the user has set stays. Set once per process, before the library's first use.
+    private static let quietenLogging: Void = {
+        setenv("TSS2_LOG", "all+NONE", 0)
+    }()
+}
+
+extension TCTIConnection {
+    /// Says why a connection can't be opened: for a device the operating system knows, for everything else only the
+    /// TCTI's code is there.
+    private static func openingFailed(_ configuration: String, _ code: TSS2_RC) -> TPMError {
+        let parts = configuration.split(separator: ":", maxSplits: 1).map(String.init)
+        if parts.first == "device" {
+            let path = parts.count > 1 && !parts[1].isEmpty ? parts[1] : "/dev/tpmrm0"
+            if access(path, F_OK) != 0 {
+                return TPMError(.transport(.absent), reason: "there is no TPM at \(path)")
+            }
+            if access(path, R_OK | W_OK) != 0 {
+                return TPMError(
+                    .transport(.forbidden), reason: "this user may not open \(path), which belongs to \(group(of: path))")
+            }
+        }
+        return TPMError(
+            .transport(.absent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
+    }
+
+    private static func group(of path: String) -> String {
+        var status = stat()
+        guard stat(path, &status) == 0, let group = getgrgid(status.st_gid) else { return "another group" }
+        return "the group \(String(cString: group.pointee.gr_name))"
+    }
+}
