@@ -94,11 +94,14 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "LatchkeyRelyingParty", arguments, configuration, cryptoExtras, grdb, logging,
+                "Latchkey", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Mustache", package: "swift-mustache"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
