@@ -44,6 +44,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
         .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
@@ -65,7 +66,7 @@ let package = Package(
         .target(
             name: "LatchkeyLogin",
             dependencies: [
-                "Latchkey", crypto, cryptoExtras, httpTypes, logging,
+                "Latchkey", crypto, cryptoExtras, httpTypes,
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -85,18 +86,22 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators", "TPM2",
-                arguments, configuration, logging, subprocess,
+                arguments, configuration, crypto, httpTypes, logging, subprocess,
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "LatchkeyRelyingParty", arguments, configuration, cryptoExtras, grdb, logging,
+                "Latchkey", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Mustache", package: "swift-mustache"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -162,7 +167,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", subprocess,
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
+                subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),

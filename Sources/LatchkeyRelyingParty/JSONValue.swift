@@ -56,7 +56,11 @@ extension JSONValue: Codable {
         case .null: try container.encodeNil()
         case .bool(let bool): try container.encode(bool)
         case .number(let number):
-            if let integer = Int(exactly: number) { try container.encode(integer) } else { try container.encode(number) }
+            if let integer = Int(exactly: number) {
+                try container.encode(integer)
+            } else {
+                try container.encode(number)
+            }
         case .string(let string): try container.encode(string)
         case .array(let array): try container.encode(array)
         case .object(let members): try container.encode(members)

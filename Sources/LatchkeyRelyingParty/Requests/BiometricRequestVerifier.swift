@@ -88,7 +88,8 @@ public struct BiometricRequestVerifier: Sendable {
         }
         guard let challenge = request.challenge else { throw refuse("there is no challenge") }
         guard try await challenges.consume(challenge, for: .biometricRequest) else {
-            throw BiometricRequestError(.challengeRejected, "the challenge is unknown, expired, used or for another use")
+            throw BiometricRequestError(
+                .challengeRejected, "the challenge is unknown, expired, used or for another use")
         }
         return kid
     }

@@ -13,7 +13,9 @@ public struct OAuthError: Error, Hashable, Sendable {
         self.description = description
     }
 
-    public static func invalidRequest(_ description: String) -> OAuthError { OAuthError("invalid_request", description) }
+    public static func invalidRequest(_ description: String) -> OAuthError {
+        OAuthError("invalid_request", description)
+    }
     public static func invalidGrant(_ description: String) -> OAuthError { OAuthError("invalid_grant", description) }
     public static func invalidScope(_ description: String) -> OAuthError { OAuthError("invalid_scope", description) }
     public static func unauthorizedClient(_ description: String) -> OAuthError {

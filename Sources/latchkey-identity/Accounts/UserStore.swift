@@ -1,0 +1,78 @@
+import FoundationEssentials
+import GRDB
+import LatchkeyRelyingParty
+
+/// The users and their passwords.
+struct UserStore: Sendable {
+    let database: any DatabaseWriter
+    let hasher: PasswordHasher
+    let clock: WallClock
+
+    enum AddError: Error {
+        case nameTaken
+        case invalidName
+        case weakPassword
+    }
+
+    /// Adds a user.
+    ///
+    /// - Parameters:
+    ///   - username: 1 to 64 characters without control characters and white space; unique without regard to case.
+    ///   - password: 8 to 256 bytes.
+    @discardableResult
+    func add(username: String, password: String, isAnonymous: Bool = false) async throws -> User {
+        guard
+            (1...64).contains(username.count),
+            username.unicodeScalars.allSatisfy({
+                !$0.properties.isWhitespace && $0.properties.generalCategory != .control
+            })
+        else { throw AddError.invalidName }
+        guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
+        let user = User(
+            id: UUID().uuidString.lowercased(), username: username, password: try await hasher.hash(password),
+            isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.now.timeIntervalSince1970)
+        do {
+            try await database.write { try user.insert($0) }
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
+            throw AddError.nameTaken
+        }
+        return user
+    }
+
+    func user(id: String) async throws -> User? {
+        try await database.read { try User.fetchOne($0, sql: "SELECT * FROM user WHERE id = ?", arguments: [id]) }
+    }
+
+    func user(named username: String) async throws -> User? {
+        try await database.read {
+            try User.fetchOne($0, sql: "SELECT * FROM user WHERE username = ?", arguments: [username])
+        }
+    }
+
+    /// The user with this name and password who may log in now. It takes as long when there is none.
+    func authenticate(username: String, password: String) async throws -> User? {
+        let user = try await user(named: username)
+        let matches = try await hasher.matches(password, stored: user?.password)
+        guard let user, matches, !user.isDisabled else { return nil }
+        return user
+    }
+
+    /// Lets a user in or shuts them out, and ends their sessions with that.
+    ///
+    /// - Returns: Whether there is such a user.
+    func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
+        try await database.write { database in
+            try database.execute(
+                sql: "UPDATE user SET is_disabled = ? WHERE username = ?", arguments: [isDisabled, username])
+            guard database.changesCount == 1 else { return false }
+            if isDisabled {
+                for table in ["offline_grant", "web_session", "authorization_code"] {
+                    try database.execute(
+                        sql: "DELETE FROM \(table) WHERE user_id = (SELECT id FROM user WHERE username = ?)",
+                        arguments: [username])
+                }
+            }
+            return true
+        }
+    }
+}

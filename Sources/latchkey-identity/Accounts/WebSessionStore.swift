@@ -1,0 +1,57 @@
+import FoundationEssentials
+import GRDB
+import LatchkeyRelyingParty
+
+/// Who is logged in on this server's own pages, by cookie.
+struct WebSessionStore: Sendable {
+    /// Seconds from the login on.
+    static let lifetime = 12 * 3_600.0
+
+    let database: any DatabaseWriter
+    let clock: WallClock
+    let random: RandomSource
+
+    struct Session: Sendable {
+        let user: User
+        /// Seconds since 1970.
+        let authTime: Double
+    }
+
+    /// Starts a session and ends the one that the browser came with. The name of a session never outlives a login.
+    ///
+    /// - Returns: The new session's cookie value.
+    func start(for user: User, replacing old: String?) async throws -> String {
+        let token = OpaqueToken.bytes(random)
+        let now = clock.now.timeIntervalSince1970
+        try await database.write { database in
+            if let old {
+                try database.execute(
+                    sql: "DELETE FROM web_session WHERE digest = ?", arguments: [OpaqueToken.digest(old)])
+            }
+            try database.execute(sql: "DELETE FROM web_session WHERE expires_at <= ?", arguments: [now])
+            try database.execute(
+                sql: "INSERT INTO web_session (digest, user_id, auth_time, expires_at) VALUES (?, ?, ?, ?)",
+                arguments: [OpaqueToken.digest(token), user.id, now, now + Self.lifetime])
+        }
+        return token
+    }
+
+    func session(_ token: String) async throws -> Session? {
+        let now = clock.now.timeIntervalSince1970
+        return try await database.read { database in
+            guard
+                let row = try Row.fetchOne(
+                    database, sql: "SELECT user_id, auth_time FROM web_session WHERE digest = ? AND expires_at > ?",
+                    arguments: [OpaqueToken.digest(token), now]),
+                let user = try User.fetchOne(database, key: row["user_id"] as String), !user.isDisabled
+            else { return nil }
+            return Session(user: user, authTime: row["auth_time"])
+        }
+    }
+
+    func end(_ token: String) async throws {
+        try await database.write {
+            try $0.execute(sql: "DELETE FROM web_session WHERE digest = ?", arguments: [OpaqueToken.digest(token)])
+        }
+    }
+}

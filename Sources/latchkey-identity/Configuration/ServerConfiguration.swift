@@ -1,0 +1,100 @@
+import FoundationEssentials
+
+/// What an operator decides: the JSON file behind `--config`. Every member may be left out but `clients`.
+///
+/// The names are those of an Authgear project's configuration where it has the thing (seed 003:
+/// `identity.biometric.list_enabled`).
+struct ServerConfiguration: Sendable, Codable {
+    /// Key names (`kid`) are unique within a project.
+    var project: String
+    /// The origin under which clients reach the server, when a proxy stands before it: `https://id.example.com`.
+    var publicOrigin: String?
+    var authentication: Authentication
+    var identity: Identity
+    var clients: [ClientConfiguration]
+    var rateLimits: RateLimits
+    /// What deployed servers lack and the seeds describe. All on by default.
+    var extensions: Extensions
+    /// The algorithm that ID tokens are signed with: `ES256`, or `RS256` as on the deployed server.
+    var idTokenSigningAlgorithm: IDTokenAlgorithm
+
+    struct Authentication: Sendable, Codable {
+        /// What a user may be known by. Without `biometric`, biometric requests answer `BiometricDisallowed`.
+        var identities: [String] = ["login_id", "biometric"]
+
+        var allowsBiometric: Bool { identities.contains("biometric") }
+    }
+
+    struct Identity: Sendable, Codable {
+        var biometric: Biometric
+
+        enum CodingKeys: String, CodingKey {
+            case biometric
+        }
+    }
+
+    struct Biometric: Sendable, Codable {
+        /// Whether the settings page leads to the list of a user's devices.
+        var listEnabled: Bool
+        /// Whether the plan excludes biometric login.
+        var disabled: Bool
+        /// How many devices one user may have.
+        var maximumDevices: Int
+
+        enum CodingKeys: String, CodingKey {
+            case listEnabled = "list_enabled"
+            case disabled
+            case maximumDevices = "maximum_devices"
+        }
+    }
+
+    struct RateLimits: Sendable, Codable {
+        /// Requests to the token endpoint, per address and minute.
+        var tokenPerAddress: Int
+        /// Biometric requests, per user and minute.
+        var biometricPerUser: Int
+
+        enum CodingKeys: String, CodingKey {
+            case tokenPerAddress = "token_per_address"
+            case biometricPerUser = "biometric_per_user"
+        }
+    }
+
+    struct Extensions: Sendable, Codable {
+        /// Whether `/api/identity/biometric/remove` is there and advertised.
+        var biometricRemoval: Bool
+        /// Whether a biometric `login_hint` is understood and advertised.
+        var biometricLoginHint: Bool
+
+        enum CodingKeys: String, CodingKey {
+            case biometricRemoval = "biometric_removal"
+            case biometricLoginHint = "biometric_login_hint"
+        }
+    }
+
+    enum IDTokenAlgorithm: String, Sendable, Codable {
+        case es256 = "ES256"
+        case rs256 = "RS256"
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case project, authentication, identity, clients, extensions
+        case publicOrigin = "public_origin"
+        case rateLimits = "rate_limits"
+        case idTokenSigningAlgorithm = "id_token_signing_alg"
+    }
+
+    init(clients: [ClientConfiguration]) {
+        project = "latchkey"
+        authentication = Authentication()
+        identity = Identity(biometric: Biometric())
+        self.clients = clients
+        rateLimits = RateLimits()
+        extensions = Extensions()
+        idTokenSigningAlgorithm = .es256
+    }
+
+    func client(id: String) -> ClientConfiguration? {
+        clients.first { $0.id == id }
+    }
+}

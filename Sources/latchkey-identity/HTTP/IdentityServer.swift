@@ -1,0 +1,68 @@
+import Hummingbird
+import HummingbirdCore
+import LatchkeyRelyingParty
+import Logging
+import NIOCore
+
+/// The HTTP server: which endpoint answers what.
+enum IdentityServer {
+    /// - Parameters:
+    ///   - host: The address to listen on. Loopback, unless an operator says otherwise.
+    ///   - port: 0 for a free one.
+    ///   - onReady: Called once, with the server's origin, when it listens.
+    static func application(
+        _ services: IdentityServices, host: String, port: Int, logger: Logger,
+        onReady: @escaping @Sendable (String) -> Void = { _ in }
+    ) -> some ApplicationProtocol {
+        Application(
+            router: router(services),
+            server: .http1(configuration: .init(idleTimeout: .seconds(30))),
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port), serverName: "latchkey-identity"),
+            onServerRunning: { channel in
+                let port = channel.localAddress?.port ?? port
+                let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+                services.origin.listening(on: origin)
+                onReady(services.origin.current ?? origin)
+            },
+            logger: logger)
+    }
+
+    private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
+        let router = Router(context: IdentityContext.self)
+        router.add(middleware: RefusalMiddleware())
+
+        let discovery = DiscoveryEndpoint(services: services)
+        router.get("/.well-known/openid-configuration", use: discovery.document)
+        router.get("/oauth2/jwks", use: discovery.keys)
+
+        let login = LoginForm(services: services)
+        let authorize = AuthorizeEndpoint(services: services, login: login)
+        router.get("/oauth2/authorize", use: authorize.show)
+        router.post("/oauth2/authorize", use: authorize.submit)
+        router.post("/oauth2/challenge", use: ChallengeEndpoint(services: services).issue)
+        router.post("/oauth2/token", use: TokenEndpoint(services: services).exchange)
+
+        let sessions = SessionEndpoints(services: services)
+        router.get("/oauth2/userinfo", use: sessions.userInfo)
+        router.post("/oauth2/userinfo", use: sessions.userInfo)
+        router.post("/oauth2/revoke", use: sessions.revoke)
+        if services.configuration.extensions.biometricRemoval {
+            router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
+        }
+
+        let endSession = EndSessionEndpoint(services: services)
+        router.get("/oauth2/end_session", use: endSession.show)
+        router.post("/oauth2/end_session", use: endSession.submit)
+
+        let settings = SettingsPages(services: services, login: login)
+        router.get("/") { _, _ in Response.seeOther("/settings") }
+        router.get("/login", use: settings.showLogin)
+        router.post("/login", use: settings.submitLogin)
+        router.post("/logout", use: settings.logout)
+        router.get("/settings", use: settings.showSettings)
+        router.get("/settings/biometric", use: settings.showBiometric)
+        router.post("/settings/biometric", use: settings.removeBiometric)
+        return router
+    }
+}

@@ -1,0 +1,59 @@
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import LatchkeyRelyingParty
+import NIOCore
+
+extension HTTPFields {
+    /// Sets a header that HTTPTypes has no name for.
+    subscript(named name: String) -> String? {
+        get { HTTPField.Name(name).flatMap { self[$0] } }
+        set { if let name = HTTPField.Name(name) { self[name] = newValue } }
+    }
+}
+
+extension Response {
+    /// A JSON answer that nobody may store.
+    static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) throws -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let bytes = try encoder.encode(value)
+        return Response(
+            status: status, headers: [.contentType: "application/json"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes))
+        ).unstored()
+    }
+
+    /// Forbids storing, also to caches of HTTP 1.0, as the deployed server does.
+    private func unstored() -> Response {
+        var response = self
+        response.headers[.cacheControl] = "no-store"
+        response.headers[named: "Pragma"] = "no-cache"
+        return response
+    }
+
+    /// 200 with nothing in it.
+    static var empty: Response {
+        Response(status: .ok).unstored()
+    }
+
+    /// A redirect after a form: the browser comes with GET.
+    static func seeOther(_ location: String) -> Response {
+        Response(status: .seeOther, headers: [.location: location]).unstored()
+    }
+
+    /// An OAuth refusal.
+    static func refusal(_ error: OAuthError) throws -> Response {
+        struct Body: Encodable {
+            let error: String
+            let error_description: String
+        }
+        var response = try json(
+            Body(error: error.error, error_description: error.description), status: .init(code: error.status))
+        if error.status == 401 {
+            response.headers[.wwwAuthenticate] =
+                "Bearer error=\"\(error.error)\", error_description=\"\(error.description)\""
+        }
+        return response
+    }
+}

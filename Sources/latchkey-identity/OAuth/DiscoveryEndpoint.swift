@@ -1,0 +1,54 @@
+import Hummingbird
+import Latchkey
+
+/// What a client needs to know before anything else (OpenID Connect Discovery 1.0 section 3).
+struct DiscoveryEndpoint: Sendable {
+    let services: IdentityServices
+
+    /// Two members are this server's own and stand for what only the seeds describe; a client uses the things behind
+    /// them only when they are there:
+    /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a biometric identity of the
+    ///   token's user.
+    /// - `biometric_login_hint_supported`, a Boolean: `/oauth2/authorize` takes a `login_hint` of the form
+    ///   `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then lets nobody but that user log in.
+    struct Document: Encodable {
+        let issuer: String
+        let authorization_endpoint: String
+        let token_endpoint: String
+        let userinfo_endpoint: String
+        let revocation_endpoint: String
+        let end_session_endpoint: String
+        let jwks_uri: String
+        let scopes_supported = Scope.all
+        let response_types_supported = ["code"]
+        let response_modes_supported = ["query"]
+        let grant_types_supported = ["authorization_code", "refresh_token"]
+        let subject_types_supported = ["public"]
+        let id_token_signing_alg_values_supported: [String]
+        let code_challenge_methods_supported = ["S256"]
+        let token_endpoint_auth_methods_supported = ["none"]
+        let claims_supported = ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"]
+        let prompt_values_supported = ["none", "login", "consent", "select_account"]
+        let biometric_removal_endpoint: String?
+        let biometric_login_hint_supported: Bool?
+    }
+
+    func document(_ request: Request, _ context: IdentityContext) throws -> Response {
+        guard let origin = services.origin.current else { throw HTTPError(.serviceUnavailable) }
+        let extensions = services.configuration.extensions
+        return try .json(
+            Document(
+                issuer: origin, authorization_endpoint: origin + "/oauth2/authorize",
+                token_endpoint: origin + "/oauth2/token", userinfo_endpoint: origin + "/oauth2/userinfo",
+                revocation_endpoint: origin + "/oauth2/revoke", end_session_endpoint: origin + "/oauth2/end_session",
+                jwks_uri: origin + "/oauth2/jwks",
+                id_token_signing_alg_values_supported: [services.configuration.idTokenSigningAlgorithm.rawValue],
+                biometric_removal_endpoint: extensions.biometricRemoval
+                    ? origin + "/api/identity/biometric/remove" : nil,
+                biometric_login_hint_supported: extensions.biometricLoginHint ? true : nil))
+    }
+
+    func keys(_ request: Request, _ context: IdentityContext) throws -> Response {
+        try .json(["keys": [services.signer.jwk]])
+    }
+}

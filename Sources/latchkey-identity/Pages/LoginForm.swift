@@ -1,0 +1,80 @@
+import FoundationEssentials
+import Hummingbird
+import Logging
+
+/// The form with a name and a password, wherever it is shown.
+struct LoginForm: Sendable {
+    /// Why a login did not work.
+    enum Problem: Error {
+        case expired
+        case wrongPassword
+        case wrongUser
+        case throttled(seconds: Int)
+
+        var status: HTTPResponse.Status {
+            if case .throttled = self { .tooManyRequests } else { .forbidden }
+        }
+
+        var text: String {
+            switch self {
+            case .expired: "This page was open for too long. Please try again."
+            case .wrongPassword: "The user name or the password is wrong."
+            case .wrongUser:
+                "This device is set up for another account. Log in with that one, or disable biometric login in the app first."
+            case .throttled(let seconds):
+                "There were too many attempts. Please wait \(max(1, (seconds + 59) / 60)) minutes and try again."
+            }
+        }
+    }
+
+    let services: IdentityServices
+
+    /// Checks a name and a password.
+    func check(
+        _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
+    ) async throws -> Result<User, Problem> {
+        guard let username = form["username"], let password = form["password"], password.utf8.count <= 256 else {
+            return .failure(.wrongPassword)
+        }
+        if let seconds = services.throttle.wait(username: username, address: context.address) {
+            return .failure(.throttled(seconds: Int(seconds.rounded(.up))))
+        }
+        services.throttle.begin(username: username, address: context.address)
+        guard let user = try await services.users.authenticate(username: username, password: password) else {
+            context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
+            return .failure(.wrongPassword)
+        }
+        services.throttle.succeeded(username: username, address: context.address)
+        guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
+        return .success(user)
+    }
+
+    func page(
+        action: String, purpose: String, cookies: BrowserCookies, clientName: String?, username: String?,
+        isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil, problem: Problem? = nil
+    ) -> Response {
+        let cookie = cookies.form ?? services.forms.newCookie()
+        let page = LoginPage(
+            action: action, clientName: clientName, username: username, isPinned: isPinned,
+            canCancel: redirectURI != nil, problem: problem?.text,
+            token: services.forms.token(cookie: cookie, session: cookies.session, purpose: purpose))
+        var response = services.pages.render(page, status: problem?.status ?? .ok, mayLeadTo: redirectURI)
+        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        return response
+    }
+}
+
+extension IdentityServices {
+    /// A cookie that scripts can't read, that other sites' forms don't carry, and that ends with the browser.
+    func cookie(_ name: String, _ value: String, maxAge: Int? = nil) -> Cookie {
+        Cookie(
+            name: name, value: value, maxAge: maxAge, path: "/", secure: origin.current?.hasPrefix("https:") ?? true,
+            httpOnly: true, sameSite: .lax)
+    }
+
+    /// The session of a browser, if it is logged in.
+    func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
+        guard let token = cookies.session else { return nil }
+        return try await sessions.session(token)
+    }
+}

@@ -1,0 +1,125 @@
+import FoundationEssentials
+import Hummingbird
+import Latchkey
+import LatchkeyRelyingParty
+import Logging
+
+/// The pages on which a user looks after their own account.
+struct SettingsPages: Sendable {
+    private static let loginPurpose = "login"
+    private static let settingsPurpose = "settings"
+
+    let services: IdentityServices
+    let login: LoginForm
+
+    func showLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        let cookies = BrowserCookies(request)
+        if try await services.session(cookies) != nil { return .seeOther("/settings") }
+        return loginPage(cookies)
+    }
+
+    func submitLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        let form = try await request.form(context)
+        let cookies = BrowserCookies(request)
+        guard accepts(form, cookies, Self.loginPurpose) else { return loginPage(cookies, problem: .expired) }
+        switch try await login.check(form, context: context) {
+        case .failure(let problem): return loginPage(cookies, username: form["username"], problem: problem)
+        case .success(let user):
+            let session = try await services.sessions.start(for: user, replacing: cookies.session)
+            var response = Response.seeOther("/settings")
+            response.setCookie(services.cookie(BrowserCookies.sessionName, session))
+            return response
+        }
+    }
+
+    func logout(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        let form = try await request.form(context)
+        let cookies = BrowserCookies(request)
+        guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
+        if let session = cookies.session { try await services.sessions.end(session) }
+        var response = services.pages.message(title: "Logged out", text: "You are logged out of this browser.")
+        response.setCookie(services.cookie(BrowserCookies.sessionName, "", maxAge: 0))
+        return response
+    }
+
+    func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try await withUser(request) { user, cookies, cookie in
+            let count = try await services.devices.devices(of: user.id).count
+            return SettingsPage(
+                username: user.username, showsBiometric: services.configuration.identity.biometric.listEnabled,
+                deviceCount: count == 1 ? "1 device" : "\(count) devices",
+                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose))
+        }
+    }
+
+    /// The list of devices. Whether settings lead here is configurable; whoever knows the address may always come.
+    func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try await withUser(request) { user, cookies, cookie in
+            let devices = try await services.devices.devices(of: user.id)
+            return BiometricPage(
+                username: user.username,
+                devices: devices.map {
+                    BiometricPage.Device(
+                        id: $0.id, model: $0.info.model, name: $0.info.name, kid: $0.kid.rawValue,
+                        day: $0.createdAt.formatted(.iso8601.year().month().day().dateSeparator(.dash)))
+                },
+                notice: request.uri.query == "removed" ? "The device was removed." : nil,
+                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose),
+                hasNone: devices.isEmpty)
+        }
+    }
+
+    /// Removes a device: `x_action=remove`, `x_identity_id`. Sessions that it made go on, as on the deployed server.
+    func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        let form = try await request.form(context)
+        let cookies = BrowserCookies(request)
+        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
+        guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
+        guard form["x_action"] == "remove", let id = form["x_identity_id"] else {
+            throw OAuthError.invalidRequest("x_action and x_identity_id are required")
+        }
+        guard
+            let device = try await services.devices.devices(of: session.user.id).first(where: { $0.id == id }),
+            try await services.devices.remove(kid: device.kid, of: session.user.id) != nil
+        else {
+            return services.pages.message(
+                title: "No such device", text: "It was removed already, or it never was yours.", status: .notFound)
+        }
+        context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
+        return .seeOther("/settings/biometric?removed")
+    }
+
+    private func withUser<P: Page>(
+        _ request: Request, _ page: (User, BrowserCookies, _ formCookie: String) async throws -> P
+    ) async throws -> Response {
+        let cookies = BrowserCookies(request)
+        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
+        let cookie = cookies.form ?? services.forms.newCookie()
+        var response = services.pages.render(try await page(session.user, cookies, cookie))
+        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        return response
+    }
+
+    private func accepts(_ form: FormFields, _ cookies: BrowserCookies, _ purpose: String) -> Bool {
+        services.forms.accepts(
+            form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: purpose)
+    }
+
+    private var forgery: Response {
+        services.pages.message(
+            title: "Not done",
+            text: "This page was open for too long, or it was not sent from here. Go back and try again.",
+            status: .forbidden)
+    }
+
+    private func loginPage(
+        _ cookies: BrowserCookies, username: String? = nil, problem: LoginForm.Problem? = nil
+    ) -> Response {
+        login.page(
+            action: "/login", purpose: Self.loginPurpose, cookies: cookies, clientName: nil, username: username,
+            problem: problem)
+    }
+}

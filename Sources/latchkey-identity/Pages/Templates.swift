@@ -1,0 +1,97 @@
+/// The pages' Mustache templates. `{{x}}` is escaped; only the layout's content and style are not.
+enum Templates {
+    static let layout = """
+        <!doctype html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <title>{{title}} · Latchkey</title>
+        <style>{{{style}}}</style>
+        </head>
+        <body>
+        <header><span class="mark" aria-hidden="true"></span><span>Latchkey</span></header>
+        <main>
+        {{{content}}}
+        </main>
+        </body>
+        </html>
+        """
+
+    static let pages = [
+        LoginPage.template: login, MessagePage.template: message, ConfirmPage.template: confirm,
+        SettingsPage.template: settings, BiometricPage.template: biometric,
+    ]
+
+    private static let login = """
+        <h1>{{title}}</h1>
+        {{#clientName}}<p class="lead">to continue to <strong>{{clientName}}</strong></p>{{/clientName}}
+        {{#problem}}<p class="problem" role="alert">{{problem}}</p>{{/problem}}
+        {{#isPinned}}<p class="note">Use the account for which this device is set up.</p>{{/isPinned}}
+        <form method="post" action="{{action}}">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <label for="username">User name</label>
+        <input id="username" name="username" value="{{username}}" autocomplete="username" autocapitalize="none" \
+        spellcheck="false" required{{^username}} autofocus{{/username}}>
+        <label for="password">Password</label>
+        <input id="password" name="password" type="password" autocomplete="current-password" \
+        required{{#username}} autofocus{{/username}}>
+        <div class="actions">
+        <button type="submit" name="action" value="login">Log in</button>
+        {{#canCancel}}<button class="quiet" type="submit" name="action" value="cancel" formnovalidate>Cancel</button>{{/canCancel}}
+        </div>
+        </form>
+        """
+
+    private static let message = """
+        <h1>{{title}}</h1>
+        <p>{{text}}</p>
+        """
+
+    private static let confirm = """
+        <h1>{{title}}</h1>
+        <p>{{text}}</p>
+        <form method="post" action="{{action}}">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <div class="actions"><button type="submit">{{button}}</button></div>
+        </form>
+        """
+
+    private static let settings = """
+        <h1>{{title}}</h1>
+        <p class="lead">Logged in as <strong>{{username}}</strong></p>
+        {{#showsBiometric}}
+        <ul class="list">
+        <li><a class="row" href="/settings/biometric"><span><strong>Biometric login</strong>\
+        <small>{{deviceCount}}</small></span><span class="arrow" aria-hidden="true">›</span></a></li>
+        </ul>
+        {{/showsBiometric}}
+        <form method="post" action="/logout">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <div class="actions"><button class="quiet" type="submit">Log out</button></div>
+        </form>
+        """
+
+    private static let biometric = """
+        <p class="back"><a href="/settings"><span aria-hidden="true">‹</span> Settings</a></p>
+        <h1>{{title}}</h1>
+        <p class="lead">These devices can log in as <strong>{{username}}</strong>.</p>
+        {{#notice}}<p class="note" role="status">{{notice}}</p>{{/notice}}
+        {{#hasNone}}<p class="empty">No device is set up.</p>{{/hasNone}}
+        <ul class="list">
+        {{#devices}}
+        <li class="row">
+        <span><strong>{{model}}</strong>
+        <small>{{#name}}{{name}} · {{/name}}added {{day}}</small>
+        <small class="kid">{{kid}}</small></span>
+        <form method="post" action="/settings/biometric">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <input type="hidden" name="x_action" value="remove">
+        <input type="hidden" name="x_identity_id" value="{{id}}">
+        <button class="danger" type="submit" aria-label="Remove {{model}}">Remove</button>
+        </form>
+        </li>
+        {{/devices}}
+        </ul>
+        """
+}

@@ -1,0 +1,65 @@
+import Crypto
+import CryptoExtras
+import FoundationEssentials
+import GRDB
+import JWTKit
+import Latchkey
+import LatchkeyRelyingParty
+
+/// Signs ID tokens with a key that is kept in the database.
+///
+/// This is a server's own signing key, not a device's: it lives in the database file, which only its owner can read.
+struct IDTokenSigner: Sendable {
+    /// The public half as the key set endpoint shows it.
+    let jwk: Latchkey.JWK
+    private let keys: JWTKeyCollection
+    private let kid: JWKIdentifier
+
+    /// Loads the key of the algorithm, and makes it first where there is none.
+    init(_ algorithm: ServerConfiguration.IDTokenAlgorithm, secrets: SecretStore) async throws {
+        keys = JWTKeyCollection()
+        switch algorithm {
+        case .es256:
+            let pem = try await secrets.value("id token key ES256") {
+                Data(P256.Signing.PrivateKey().pemRepresentation.utf8)
+            }
+            let key = try P256.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
+            let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
+            let name = Self.name(of: key.publicKey.derRepresentation)
+            jwk = Self.signing(Latchkey.JWK(point), kid: name)
+            kid = JWKIdentifier(string: name)
+            await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
+        case .rs256:
+            let pem = try await secrets.value("id token key RS256") {
+                Data(try _RSA.Signing.PrivateKey(keySize: .bits2048).pemRepresentation.utf8)
+            }
+            let key = try _RSA.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
+            let numbers = try key.publicKey.getKeyPrimitives()
+            let name = Self.name(of: key.publicKey.derRepresentation)
+            jwk = Self.signing(
+                Latchkey.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil), kid: name)
+            kid = JWKIdentifier(string: name)
+            await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
+        }
+    }
+
+    func sign(_ token: IDToken) async throws -> String {
+        try await keys.sign(token, kid: kid)
+    }
+
+    /// The claims of a token that this server signed, expired or not.
+    func verify(_ text: String) async -> IDToken? {
+        try? await keys.verify(text, as: IDToken.self)
+    }
+
+    private static func name(of publicKey: Data) -> String {
+        Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
+    }
+
+    private static func signing(_ jwk: Latchkey.JWK, kid: String) -> Latchkey.JWK {
+        var jwk = jwk
+        jwk.kid = kid
+        jwk.use = "sig"
+        return jwk
+    }
+}

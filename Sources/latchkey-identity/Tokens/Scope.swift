@@ -1,0 +1,27 @@
+import LatchkeyRelyingParty
+
+/// The scopes that this server knows.
+enum Scope {
+    static let openID = "openid"
+    static let offlineAccess = "offline_access"
+    static let fullAccess = "https://authgear.com/scopes/full-access"
+
+    static let all = [openID, offlineAccess, fullAccess, "profile", "email"]
+    static let biometricDefault = [openID, offlineAccess, fullAccess]
+
+    /// Checks what a client asks for.
+    static func validate(_ scopes: [String]) throws(OAuthError) {
+        if let unknown = scopes.first(where: { !all.contains($0) }) {
+            throw .invalidScope("specified scope is not allowed: \(unknown)")
+        }
+        guard scopes.contains(openID) else { throw .invalidScope("must request 'openid' scope") }
+    }
+
+    /// Checks what a device asks for when it logs in.
+    static func validateBiometric(_ scopes: [String]) throws(OAuthError) {
+        try validate(scopes)
+        guard scopes.contains(offlineAccess), scopes.contains(fullAccess) else {
+            throw .invalidScope("offline_access and full-access must be requested")
+        }
+    }
+}

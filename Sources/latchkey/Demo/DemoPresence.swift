@@ -1,0 +1,16 @@
+import Latchkey
+
+/// The demo's person: always there, with one PIN, which is shown because it protects nothing.
+struct DemoPresence: PresenceAuthority {
+    private static let pin = "2580"
+
+    let narrator: Narrator
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        let wanted = request.purpose == .new ? "a new PIN" : "your PIN"
+        let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
+        narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
+        narrator.detail("The demo types \(Self.pin), as you would at a terminal.")
+        return .pin(try PIN(Self.pin))
+    }
+}

@@ -1,0 +1,70 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import Subprocess
+import SystemPackage
+
+/// The `latchkey-identity` that lies beside this program, running for one demo.
+enum LocalIdentityServer {
+    /// What the server prints when it is ready.
+    struct Announcement: Decodable, Sendable {
+        struct User: Decodable, Sendable {
+            let username: String
+            let password: String
+        }
+
+        let endpoint: String
+        let clientID: String
+        let users: [User]?
+    }
+
+    private static let startLimit: Duration = .seconds(20)
+
+    /// Starts a server in memory, lends it to `body`, and ends it.
+    static func withRunning<R: Sendable>(_ body: (Announcement) async throws -> R) async throws -> R {
+        let result = try await Subprocess.run(
+            .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence, error: .discarded
+        ) { execution in
+            let announcement: Announcement
+            do {
+                announcement = try await firstLine(execution)
+            } catch {
+                await execution.teardown(using: [])
+                throw error
+            }
+            let outcome: Result<R, any Error>
+            do {
+                outcome = .success(try await body(announcement))
+            } catch {
+                outcome = .failure(error)
+            }
+            await execution.teardown(using: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))])
+            return outcome
+        }
+        return try result.closureResult.get()
+    }
+
+    private static func firstLine<E>(_ execution: Execution<NoInput, SequenceOutput, E>) async throws -> Announcement {
+        let process = execution.processIdentifier.value
+        let watchdog = Task {
+            try await Task.sleep(for: startLimit)
+            kill(process, SIGKILL)
+        }
+        defer { watchdog.cancel() }
+        for try await line in execution.standardOutput.strings() {
+            return try JSONDecoder().decode(Announcement.self, from: Data(line.utf8))
+        }
+        throw Demonstration.broken("the identity server ended, or did not start within \(startLimit)")
+    }
+
+    private static func program() throws -> FilePath {
+        let own = FilePath(try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
+        let server = own.removingLastComponent().appending("latchkey-identity")
+        guard FileManager.default.isExecutableFile(atPath: server.string) else {
+            throw KeystoreError(
+                operation: "start the identity server", code: .unavailable, reason: "there is no \(server)",
+                recovery: "Build it: swift build --product latchkey-identity.")
+        }
+        return server
+    }
+}

@@ -1,0 +1,149 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+
+/// Looks at everything that a key needs, from the hardware up.
+struct Examination {
+    let context: CommandContext
+
+    func checks() async -> [Check] {
+        var checks: [Check] = []
+        let store: RecordStore?
+        do throws(KeystoreError) {
+            let opened = try await context.store()
+            checks.append(.ok("store", "The store is \(opened.path)."))
+            store = opened
+        } catch {
+            checks.append(.problem("store", error))
+            store = nil
+        }
+        checks += await hardware(store)
+        checks.append(pinSource())
+        checks.append(server())
+        return checks
+    }
+
+    private func hardware(_ store: RecordStore?) async -> [Check] {
+        if let problem = device() { return [problem] }
+        do throws(KeystoreError) {
+            let anchors: any TrustAnchors = store ?? MemoryTrustAnchors()
+            let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors).diagnose()
+            return [tpm(diagnosis), storageRootKey(diagnosis), lockout(diagnosis)]
+        } catch {
+            return [.problem("tpm", error)]
+        }
+    }
+
+    /// What keeps the TPM's device from being opened, in terms of the host; the TPM itself is not asked.
+    private func device() -> Check? {
+        let prefix = "device:"
+        guard context.settings.tcti.hasPrefix(prefix) else { return nil }
+        let path = String(context.settings.tcti.dropFirst(prefix.count))
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            return .problem(
+                "tpm", "There is no \(path): the kernel has found no TPM.",
+                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti.", .unavailable)
+        }
+        guard access(path, R_OK | W_OK) == 0 else {
+            let group = getgrgid(status.st_gid).map { String(cString: $0.pointee.gr_name) } ?? "\(status.st_gid)"
+            return .problem(
+                "tpm", "You have no right to use \(path), which belongs to the group \(group).",
+                "Become a member (sudo usermod -aG \(group) $USER), then log in to this machine again.", .unavailable)
+        }
+        return nil
+    }
+
+    private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
+        guard diagnosis.hasP256 else {
+            return .problem(
+                "tpm", "\(diagnosis.identity.description) can't sign with P-256 and SHA-256.", "Use another TPM.",
+                .unsupported)
+        }
+        let kind = diagnosis.identity.isSimulated ? "a simulator: it protects keys from nobody" : "hardware"
+        return .ok("tpm", "\(diagnosis.identity.description) answers; it is \(kind).")
+    }
+
+    private func storageRootKey(_ diagnosis: TPMDiagnosis) -> Check {
+        let name = "srk"
+        if diagnosis.pin == .different {
+            return .problem(
+                name, "The store's keys belong to another TPM, or this one was cleared since.",
+                "Use the TPM with which they were made, or begin anew with another --store.", .wrongDevice)
+        }
+        switch diagnosis.storageRootKey {
+        case .present: return .ok(name, "The storage root key is in its place.")
+        case .absent, .foreign:
+            guard !diagnosis.isOwnerPasswordSet else {
+                return .problem(
+                    name, "There is no storage root key for ECC, and the owner's password is set.",
+                    "Have an administrator provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
+                    .unavailable)
+            }
+            guard diagnosis.storageRootKey == .foreign else {
+                return .ok(name, "There is no storage root key yet; it is made with the first key.")
+            }
+            return .warning(
+                name, "Another program's key is where the storage root key belongs; each operation makes its own.",
+                "Nothing need be done; it works, more slowly.")
+        }
+    }
+
+    private func lockout(_ diagnosis: TPMDiagnosis) -> Check {
+        let status = diagnosis.pinStatus
+        guard !status.isLockedOut else {
+            let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+            return .warning(
+                "lockout", "It takes no PIN\(until): too many were wrong.", "Wait; keys without a PIN still work.")
+        }
+        guard diagnosis.isLockoutPasswordSet || diagnosis.identity.isSimulated else {
+            return .warning(
+                "lockout", "No lockout password is set: whoever may use the device can go on guessing PINs.",
+                "Have an administrator set one: tpm2_changeauth -c lockout.")
+        }
+        guard let left = status.attemptsLeft else {
+            return .warning(
+                "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
+        }
+        return .ok("lockout", "It will take \(left) more wrong PINs before it locks.")
+    }
+
+    private func pinSource() -> Check {
+        let source = context.settings.pinSource ?? .standard
+        switch source {
+        case .terminal where !TerminalPresence.isPresent():
+            return .warning(
+                "pin-source", "There is no terminal to ask for a PIN at.",
+                "Name another source with --pin-source or LATCHKEY_PIN_SOURCE.")
+        case .pinentry where !isInstalled(ProcessInfo.processInfo.environment["PINENTRY_PROGRAM"] ?? "pinentry"):
+            return .warning(
+                "pin-source", "There is neither a terminal nor a pinentry program to ask for a PIN.",
+                "Install pinentry-curses or another pinentry.")
+        case .file(let path):
+            do throws(KeystoreError) {
+                _ = try FilePresence(path: path)
+            } catch {
+                return .warning("pin-source", "\(error)", error.recovery)
+            }
+        default: break
+        }
+        return .ok("pin-source", "PINs come from \(source).")
+    }
+
+    private func server() -> Check {
+        guard let endpoint = context.settings.endpoint, context.settings.clientID != nil else {
+            return .warning(
+                "server", "No identity server is configured; keys can be used, logins can't.",
+                "Give --endpoint and --client-id, or put both into the configuration file.")
+        }
+        return .ok("server", "The identity server is \(endpoint).")
+    }
+
+    private func isInstalled(_ program: String) -> Bool {
+        if program.contains("/") { return access(program, X_OK) == 0 }
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
+    }
+}

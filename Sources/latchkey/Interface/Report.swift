@@ -1,0 +1,23 @@
+/// What a command brings to stdout.
+protocol Report: Encodable, Sendable {
+    /// For people and pipes; empty for nothing.
+    var text: String { get }
+    /// What stands on stdout instead of a JSON object even with `--json`: a key in a format of its own.
+    var bareOutput: String? { get }
+}
+
+extension Report {
+    var bareOutput: String? { nil }
+}
+
+/// A JSON member that is there also when it has no value: as `null`.
+struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
+    let value: Value?
+
+    init(_ value: Value?) { self.value = value }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        if let value { try container.encode(value) } else { try container.encodeNil() }
+    }
+}

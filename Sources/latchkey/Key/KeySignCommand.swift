@@ -1,0 +1,79 @@
+import ArgumentParser
+import Crypto
+import FoundationEssentials
+import Glibc
+import Latchkey
+
+/// `latchkey key sign`.
+struct KeySignCommand: ContextCommand {
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+        case raw
+        case der
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "sign",
+        abstract: "Sign a file or a SHA-256 digest: ECDSA over P-256, printed in base64url.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
+    var key: KeyIDArgument
+
+    @Argument(help: "The file to sign; - for standard input.", completion: .file())
+    var file: String?
+
+    @Option(help: ArgumentHelp("The SHA-256 digest to sign, 64 hexadecimal digits.", valueName: "hex"))
+    var digest: String?
+
+    @Option(help: "raw: r and s, 32 bytes each, as JOSE has it. der: as X.509 and OpenSSL have it.")
+    var format = Format.raw
+
+    func validate() throws {
+        guard (file == nil) != (digest == nil) else {
+            throw ValidationError("Give either a file or --digest.")
+        }
+        if let digest, Self.bytes(hex: digest)?.count != SHA256.byteCount {
+            throw ValidationError("A SHA-256 digest has 64 hexadecimal digits.")
+        }
+    }
+
+    func perform(in context: CommandContext) async throws -> SignatureReport {
+        let message = try messageDigest()
+        let records = try await context.records()
+        let stored = try await records.storedKey(key.id).key
+        let signature = try await records.keystore.sign(
+            message, with: stored, for: context.prompt("sign with the key ‘\(stored.label ?? key.id.rawValue)’"),
+            authorizedBy: context.presence)
+        let bytes = format == .raw ? signature.rawRepresentation : try signature.derRepresentation
+        return SignatureReport(
+            id: key.id.rawValue, format: format.rawValue, digest: Base64URL.encode(Data(message.bytes)),
+            signature: Base64URL.encode(bytes))
+    }
+
+    private func messageDigest() throws -> MessageDigest {
+        if let digest, let bytes = Self.bytes(hex: digest), let message = MessageDigest(bytes: bytes) { return message }
+        return try FileDigest.sha256(of: file ?? "-")
+    }
+
+    private static func bytes(hex: String) -> [UInt8]? {
+        let digits = Array(hex.utf8)
+        guard digits.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            let pair = String(decoding: digits[index..<index + 2], as: UTF8.self)
+            guard pair.allSatisfy(\.isHexDigit), let byte = UInt8(pair, radix: 16) else { return nil }
+            bytes.append(byte)
+        }
+        return bytes
+    }
+}
+
+struct SignatureReport: Report {
+    let id: String
+    let format: String
+    let digest: String
+    let signature: String
+
+    var text: String { signature }
+}

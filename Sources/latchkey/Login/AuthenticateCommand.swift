@@ -1,0 +1,18 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyLogin
+
+/// `latchkey authenticate`.
+struct AuthenticateCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "authenticate",
+        abstract: "Log in with the key and your PIN. No session is needed.")
+
+    @OptionGroup var options: GlobalOptions
+
+    func perform(in context: CommandContext) async throws -> SessionReport {
+        let result = try await context.login().authenticateBiometric()
+        return SessionReport(
+            container: context.settings.container, userInfo: result.userInfo, kid: result.keyID?.rawValue)
+    }
+}

@@ -1,0 +1,35 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyLogin
+
+/// `latchkey enable`.
+struct EnableCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "enable",
+        abstract: "Enable biometric login: make a key in the hardware and register it with the server.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @Option(help: "What the hardware asks for before it uses the key.")
+    var policy = LoginPolicyArgument(.pin)
+
+    func perform(in context: CommandContext) async throws -> EnableReport {
+        EnableReport(try await context.login().enableBiometric(policy: policy.policy))
+    }
+}
+
+struct EnableReport: Report {
+    let kid: String
+    let policy: String
+    let assurance: String
+    let enforcedPresence: String
+
+    init(_ key: BiometricKey) {
+        kid = key.id.rawValue
+        policy = key.policy.description
+        assurance = key.assurance.description
+        enforcedPresence = key.assurance.presence.rawValue
+    }
+
+    var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy)." }
+}

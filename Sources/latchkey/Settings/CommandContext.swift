@@ -1,0 +1,74 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyLogin
+import LatchkeyTPM
+import Logging
+
+/// What a command works with. Nothing in it touches the hardware, the network or a person before a command does.
+struct CommandContext: Sendable {
+    let settings: Settings
+    let console: Console
+    let presence: any PresenceAuthority
+    let browser: any Browser
+    let log: Logger
+
+    init(_ options: GlobalOptions) async throws {
+        let environment = ProcessInfo.processInfo.environment
+        let settings = try await Settings(options, environment: environment)
+        let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
+        var log = Logger(label: "latchkey")
+        log.logLevel = options.verbose ? .debug : .critical
+        self.init(
+            settings: settings, console: console,
+            presence: LazyPresence(source: settings.pinSource, environment: environment),
+            browser: ProgramBrowser(console: console, environment: environment), log: log)
+    }
+
+    init(
+        settings: Settings, console: Console, presence: any PresenceAuthority, browser: any Browser, log: Logger
+    ) {
+        self.settings = settings
+        self.console = console
+        self.presence = presence
+        self.browser = browser
+        self.log = log
+    }
+
+    /// The store, made where there is none.
+    func store() async throws(KeystoreError) -> RecordStore {
+        log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
+        return try await RecordStore(directory: settings.store)
+    }
+
+    /// The hardware. It is not reached for before it is used.
+    func keystore(_ store: RecordStore) -> any Keystore {
+        log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
+        return TPMKeystore(tcti: settings.tcti, anchors: store)
+    }
+
+    /// The container's records.
+    func records() async throws(KeystoreError) -> RecordContainer {
+        let store = try await store()
+        return try RecordContainer(name: settings.container, store: store, keystore: keystore(store))
+    }
+
+    /// The container's login.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when no server is named.
+    func login() async throws -> Container {
+        guard let endpoint = settings.endpoint, let clientID = settings.clientID else {
+            throw KeystoreError(
+                operation: "find the identity server", code: .invalidInput,
+                reason: "no endpoint and client id are configured",
+                recovery: "Give --endpoint and --client-id, or put both into the configuration file.")
+        }
+        return try Container(
+            ContainerConfiguration(endpoint: endpoint, clientID: clientID), records: await records(),
+            presence: presence, browser: browser, transport: LoggingTransport(log: log))
+    }
+
+    /// What a person is told when asked for a PIN.
+    func prompt(_ reason: String) -> PromptContext {
+        PromptContext(reason: reason, container: settings.container)
+    }
+}

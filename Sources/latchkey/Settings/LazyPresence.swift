@@ -1,0 +1,29 @@
+import Latchkey
+import LatchkeyPresence
+import Synchronization
+
+/// The configured PIN source, opened when the first PIN is asked for and kept, since a file's lines are read in order.
+final class LazyPresence: PresenceAuthority {
+    private let source: PINSource?
+    private let environment: [String: String]
+    private let opened = Mutex<(any PresenceAuthority)?>(nil)
+
+    /// - Parameter source: nil for the terminal if there is one, else pinentry.
+    init(source: PINSource?, environment: [String: String]) {
+        self.source = source
+        self.environment = environment
+    }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        try await authority().pin(request)
+    }
+
+    private func authority() throws(KeystoreError) -> any PresenceAuthority {
+        try opened.withLock { opened throws(KeystoreError) in
+            if let opened { return opened }
+            let authority = try (source ?? .standard).authority(environment: environment)
+            opened = authority
+            return authority
+        }
+    }
+}

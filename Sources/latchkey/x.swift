@@ -1,4 +1,0 @@
-import ArgumentParser
-import Latchkey
-import Configuration
-@main struct Main { static func main() {} }

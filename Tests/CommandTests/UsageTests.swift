@@ -1,0 +1,151 @@
+import FoundationEssentials
+import LatchkeySimulators
+import Testing
+
+/// What needs neither a TPM nor a server.
+@Suite(.timeLimit(.minutes(2)))
+struct UsageTests {
+    /// A path where no TPM is, so that a command that reaches for one is found out.
+    private func machine() throws -> Machine { try Machine(tcti: "device:/nonexistent/tpm") }
+
+    @Test func `status of an empty container needs no hardware, server or person`() async throws {
+        let outcome = try await machine().run("status", "--json")
+        #expect(outcome.status == 0)
+        #expect(outcome.errors.isEmpty)
+        #expect(
+            try outcome.json() == [
+                "container": "default", "lastUserID": nil, "biometricEnabled": false, "sessionState": "NO_SESSION",
+                "kid": nil,
+            ])
+    }
+
+    @Test func `key list of an empty container is an empty list`() async throws {
+        #expect(try await machine().run("key", "list", "--json").json() == ["keys": .array([])])
+    }
+
+    @Test func `an option counts before and behind the command`() async throws {
+        let machine = try machine()
+        for arguments in [["--container", "work", "--json", "status"], ["--json", "status", "--container", "work"]] {
+            #expect(try await machine.run(arguments).json()["container"] == "work")
+        }
+    }
+
+    @Test func `an option beats the environment, which beats the file, which beats the default`() async throws {
+        let machine = try machine()
+        let directory = machine.directory.path(of: "config/latchkey")
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try Data(#"{"container": "filed"}"#.utf8).write(to: URL(filePath: "\(directory)/config.json"))
+        #expect(try await machine.run("status", "--json").json()["container"] == "filed")
+        let variable = ["LATCHKEY_CONTAINER": "exported"]
+        #expect(try await machine.run("status", "--json", extra: variable).json()["container"] == "exported")
+        let option = try await machine.run("status", "--json", "--container", "given", extra: variable)
+        #expect(try option.json()["container"] == "given")
+    }
+
+    @Test(arguments: ["{", "[]", #"{"container": 7}"#])
+    func `a configuration file that can't be read is a usage error that names it`(text: String) async throws {
+        let machine = try machine()
+        let directory = machine.directory.path(of: "config/latchkey")
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: URL(filePath: "\(directory)/config.json"))
+        let outcome = try await machine.run("status", "--json")
+        #expect(outcome.status == 2)
+        #expect(try outcome.json()["error"]?["message"]?.string?.contains("latchkey/config.json") == true)
+    }
+
+    @Test(arguments: [
+        ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"], ["key", "sign", "ABCDEFGH", "--digest", "00"],
+        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", "short"],
+        ["key", "attest", "ABCDEFGH", "--challenge", "AA"], ["enable", "--policy", "none"],
+        ["key", "create", "--policy", "face"], ["status", "--pin-source", "env:PIN"], ["key", "export", "ABCDEFGH"],
+        ["status", "--container", ""],
+    ])
+    func `wrong usage ends with 2 and one JSON object`(arguments: [String]) async throws {
+        let outcome = try await machine().run(arguments + ["--json"])
+        #expect(outcome.status == 2)
+        let error = try #require(outcome.json()["error"])
+        #expect(error["code"]?.string?.isEmpty == false)
+        #expect(error["message"]?.string?.isEmpty == false)
+        #expect(error["recovery"]?.string?.isEmpty == false)
+        #expect(!outcome.errors.isEmpty)
+    }
+
+    @Test func `an unknown key ends with 6, and says so on stderr with what to do`() async throws {
+        let outcome = try await machine().run("key", "show", "NO-SUCH-KEY")
+        #expect(outcome.status == 6)
+        #expect(outcome.output.isEmpty)
+        #expect(
+            outcome.errors == """
+                latchkey: Could not find the key: the container ‘default’ has no key ‘NO-SUCH-KEY’.
+                latchkey: See ‘latchkey key list’, and --container for the keys of other containers.
+
+                """)
+    }
+
+    @Test(arguments: [["--token", "pkcs11:token=x"], ["--presence", "finger"]])
+    func `what later versions bring is refused by name`(option: [String]) async throws {
+        let outcome = try await machine().run(option + ["status", "--json"])
+        #expect(outcome.status == 1)
+        #expect(try outcome.json()["error"]?["code"] == "unsupported")
+    }
+
+    @Test func `login without a server is a usage error`() async throws {
+        for command in ["login", "enable", "authenticate", "disable", "logout"] {
+            let outcome = try await machine().run(command, "--json")
+            #expect(outcome.status == 2)
+            #expect(try outcome.json()["error"]?["code"] == "invalidInput")
+        }
+    }
+
+    @Test func `a command that needs the TPM says that there is none, and what to do`() async throws {
+        for arguments in [["key", "create", "--policy", "none"], ["pin", "status"]] {
+            let outcome = try await machine().run(arguments + ["--json"])
+            #expect(outcome.status == 7)
+            let error = try #require(outcome.json()["error"])
+            #expect(error["code"] == "unavailable")
+            #expect(error["recovery"]?.string?.isEmpty == false)
+        }
+    }
+
+    @Test func `doctor without a TPM ends with 7 and says what is missing`() async throws {
+        let outcome = try await machine().run("doctor", "--json")
+        #expect(outcome.status == 7)
+        let report = try outcome.json()
+        #expect(report["ok"] == false)
+        let problem = try #require(report["checks"]?.array?.first { $0["state"] == "problem" })
+        #expect(problem["name"] == "tpm")
+        #expect(problem["finding"]?.string == "There is no /nonexistent/tpm: the kernel has found no TPM.")
+        #expect(problem["advice"]?.string?.isEmpty == false)
+    }
+
+    @Test func `a store that others can read is refused`() async throws {
+        let machine = try machine()
+        let path = machine.directory.path(of: "open")
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
+        let outcome = try await machine.run("status", "--store", path, "--json")
+        #expect(outcome.status == 9)
+        #expect(try outcome.json()["error"]?["code"] == "refused")
+    }
+
+    @Test func `help and version go to stdout and end with 0`() async throws {
+        let machine = try machine()
+        let version = try await machine.run("--version")
+        #expect((version.status, version.output) == (0, "0.1.0\n"))
+        for command in [
+            [], ["help"], ["--help"], ["key", "--help"], ["help", "key", "sign"], ["demo", "--help"],
+        ] {
+            let help = try await machine.run(command)
+            #expect(help.status == 0)
+            #expect(help.output.contains("USAGE: latchkey"))
+            #expect(help.errors.isEmpty)
+        }
+    }
+
+    @Test(arguments: ["bash", "zsh", "fish"])
+    func `completions are there for each shell`(shell: String) async throws {
+        let outcome = try await machine().run("--generate-completion-script", shell)
+        #expect(outcome.status == 0)
+        for command in ["doctor", "authenticate", "attest", "demo"] { #expect(outcome.output.contains(command)) }
+    }
+}

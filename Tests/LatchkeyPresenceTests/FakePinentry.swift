@@ -1,0 +1,41 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+
+/// A pinentry program that a test has written, in sh.
+struct FakePinentry {
+    let path: String
+    private let log: String
+    private let directory: TemporaryDirectory
+
+    /// - Parameter answer: What the script does with GETPIN.
+    init(answering answer: String) throws {
+        try self.init(
+            script: """
+                echo "OK Pleased to meet you"
+                while IFS= read -r line; do
+                    printf '%s\\n' "$line" >> "$LOG"
+                    case "$line" in
+                    GETPIN) \(answer) ;;
+                    BYE) echo OK; exit 0 ;;
+                    *) echo OK ;;
+                    esac
+                done
+                """)
+    }
+
+    init(script: String) throws {
+        directory = try TemporaryDirectory()
+        path = directory.path(of: "pinentry")
+        log = directory.path(of: "log")
+        try Data("#!/bin/sh\nLOG=\(log)\n\(script)\n".utf8).write(to: URL(filePath: path))
+        chmod(path, 0o700)
+    }
+
+    /// The commands that it was sent.
+    var commands: [String] {
+        get throws {
+            try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n").map(String.init)
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import Dispatch
+import FoundationEssentials
+import Glibc
+import Testing
+
+/// A terminal whose keyboard and screen are in the test's hands.
+final class PseudoTerminal: Sendable {
+    /// The device that a program opens.
+    let path: String
+    private let master: Int32
+    /// Kept open, so that the terminal stays up between two programs.
+    private let slave: Int32
+
+    init() throws {
+        // ioctl_tty(2): TIOCSPTLCK and TIOCGPTN, which don't import.
+        master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var (lock, number): (CInt, CInt) = (0, 0)
+        try #require(master >= 0)
+        try #require(ioctl(master, 0x4004_5431, &lock) == 0 && ioctl(master, 0x8004_5430, &number) == 0)
+        path = "/dev/pts/\(number)"
+        slave = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)
+        try #require(slave >= 0)
+    }
+
+    deinit {
+        close(slave)
+        close(master)
+    }
+
+    func type(_ text: String) {
+        let bytes = Array(text.utf8)
+        #expect(write(master, bytes, bytes.count) == bytes.count)
+    }
+
+    /// Reads the screen until `text` shows.
+    ///
+    /// - Returns: Everything read by this call.
+    @discardableResult
+    func wait(for text: String, within seconds: Double = 10) async throws -> String {
+        let master = master
+        let screen: String = await withCheckedContinuation { continuation in
+            DispatchQueue(label: "test.terminal").async {
+                var bytes: [UInt8] = []
+                let deadline = ContinuousClock.now + .seconds(seconds)
+                while ContinuousClock.now < deadline {
+                    var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
+                    guard poll(&ready, 1, 50) > 0 else { continue }
+                    var buffer = [UInt8](repeating: 0, count: 4096)
+                    let count = read(master, &buffer, buffer.count)
+                    guard count > 0 else { break }
+                    bytes += buffer[..<count]
+                    if String(decoding: bytes, as: UTF8.self).contains(text) { break }
+                }
+                continuation.resume(returning: String(decoding: bytes, as: UTF8.self))
+            }
+        }
+        try #require(screen.contains(text), "the screen shows ‘\(screen)’")
+        return screen
+    }
+
+    /// What has been shown and not been read yet.
+    func rest() -> String {
+        var bytes: [UInt8] = []
+        var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
+        while poll(&ready, 1, 0) > 0 {
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            let count = read(master, &buffer, buffer.count)
+            guard count > 0 else { break }
+            bytes += buffer[..<count]
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Whether it echoes what is typed, and edits lines.
+    var isAsUsual: Bool {
+        var settings = termios()
+        tcgetattr(slave, &settings)
+        let usual = tcflag_t(ECHO | ICANON | ISIG)
+        return settings.c_lflag & usual == usual
+    }
+}

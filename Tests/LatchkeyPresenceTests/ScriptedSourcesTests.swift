@@ -1,0 +1,106 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeySimulators
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ScriptedSourcesTests {
+    /// The reading end of a pipe that holds `text` and is closed behind it, if `isClosed`.
+    private func pipe(_ text: String, isClosed: Bool = true) throws -> (read: Int32, write: Int32) {
+        var ends: [Int32] = [-1, -1]
+        try #require(Glibc.pipe(&ends) == 0)
+        let bytes = Array(text.utf8)
+        try #require(Glibc.write(ends[1], bytes, bytes.count) == bytes.count)
+        if isClosed { close(ends[1]) }
+        return (ends[0], ends[1])
+    }
+
+    @Test func `lines are PINs in the order in which they are asked for`() async throws {
+        let (read, _) = try pipe("2580\ngeheim\nlast")
+        defer { close(read) }
+        let presence = DescriptorPresence(read)
+        #expect(try await presence.pin(request()).text == "2580")
+        #expect(try await presence.pin(request(.new)).text == "geheim")
+        #expect(try await presence.pin(request()).text == "last")
+        let error = await #expect(throws: KeystoreError.self) { try await presence.pin(request()) }
+        #expect(error?.code == .unavailable)
+    }
+
+    @Test func `what follows the lines that were used stays in the descriptor`() async throws {
+        let (read, _) = try pipe("2580\nfor somebody else")
+        defer { close(read) }
+        _ = try await DescriptorPresence(read).pin(request())
+        var buffer = [UInt8](repeating: 0, count: 64)
+        let count = Glibc.read(read, &buffer, buffer.count)
+        #expect(String(decoding: buffer[..<max(0, count)], as: UTF8.self) == "for somebody else")
+    }
+
+    @Test(arguments: ["\n", "123\n", "12345\r\n", "ab\u{0}cd\n"])
+    func `a line that can't be a PIN is invalidInput`(line: String) async throws {
+        let (read, _) = try pipe(line)
+        defer { close(read) }
+        let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(read).pin(request()) }
+        #expect(error?.code == .invalidInput)
+    }
+
+    @Test func `a descriptor that stays silent declines`() async throws {
+        let (read, write) = try pipe("", isClosed: false)
+        defer {
+            close(read)
+            close(write)
+        }
+        let answer = try await DescriptorPresence(read, timeout: .milliseconds(100)).pin(request())
+        #expect(answer.refusal?.hasPrefix("no PIN came within") == true)
+    }
+
+    @Test func `cancelling ends the wait for a silent descriptor`() async throws {
+        let (read, write) = try pipe("", isClosed: false)
+        defer {
+            close(read)
+            close(write)
+        }
+        let task = Task { try await DescriptorPresence(read).pin(request()) }
+        task.cancel()
+        #expect(try await task.value.refusal == "it was cancelled")
+    }
+
+    @Test func `a descriptor that is not open is unavailable`() async throws {
+        let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(9999).pin(request()) }
+        #expect(error?.code == .unavailable)
+    }
+
+    @Test func `a file of mode 600 is read line by line`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let path = directory.path(of: "pins")
+            try store("2580\nпароль\n", in: path, mode: 0o600)
+            let presence = try FilePresence(path: path)
+            #expect(try await presence.pin(request()).text == "2580")
+            #expect(try await presence.pin(request(.new)).text == "пароль")
+        }
+    }
+
+    @Test(arguments: [0o640, 0o604, 0o620, 0o660])
+    func `a file that others have rights to is refused`(mode: mode_t) async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let path = directory.path(of: "pins")
+            try store("2580\n", in: path, mode: mode)
+            let error = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
+            #expect(error?.code == .invalidInput)
+            #expect(error?.reason == "its group or others have rights to it")
+        }
+    }
+
+    @Test func `a missing file and a directory are refused with the reason`() throws {
+        let missing = #expect(throws: KeystoreError.self) { try FilePresence(path: "/nonexistent/pins") }
+        #expect(missing?.reason == "No such file or directory")
+        let directory = #expect(throws: KeystoreError.self) { try FilePresence(path: "/tmp") }
+        #expect(directory?.reason == "it is a directory")
+    }
+
+    private func store(_ text: String, in path: String, mode: mode_t) throws {
+        try Data(text.utf8).write(to: URL(filePath: path))
+        try #require(chmod(path, mode) == 0)
+    }
+}

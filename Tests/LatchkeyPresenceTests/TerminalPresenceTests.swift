@@ -1,0 +1,135 @@
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct TerminalPresenceTests {
+    let terminal = try? PseudoTerminal()
+
+    @Test func `a typed PIN is taken and never shown`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request(attemptsLeft: 3))
+        let screen = try await terminal.wait(for: "PIN: ")
+        #expect(screen.contains("asks for your PIN to open the test (container ‘work’). 3 attempts are left."))
+        #expect(!terminal.isAsUsual)
+        terminal.type("2580\r")
+        #expect(try await answer.text == "2580")
+        #expect(!terminal.rest().contains("2580"))
+        #expect(terminal.isAsUsual)
+    }
+
+    @Test func `a new PIN is asked for twice`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request(.new))
+        try await terminal.wait(for: "New PIN: ")
+        terminal.type("geheim\n")
+        try await terminal.wait(for: "again: ")
+        terminal.type("geheim\n")
+        #expect(try await answer.text == "geheim")
+    }
+
+    @Test func `two PINs that differ are asked for again`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request(.new))
+        try await terminal.wait(for: "New PIN: ")
+        terminal.type("1111\n")
+        try await terminal.wait(for: "again: ")
+        terminal.type("1112\n")
+        try await terminal.wait(for: "The two PINs differ.\r\nNew PIN: ")
+        terminal.type("1111\n")
+        try await terminal.wait(for: "again: ")
+        terminal.type("1111\n")
+        #expect(try await answer.text == "1111")
+    }
+
+    @Test func `three lines that are too short end in invalidInput`() async throws {
+        let terminal = try #require(terminal)
+        let path = terminal.path
+        let answer = Task { try await TerminalPresence(path: path).pin(request()) }
+        for _ in 0..<3 {
+            try await terminal.wait(for: "PIN: ")
+            terminal.type("123\n")
+        }
+        let error = await #expect(throws: KeystoreError.self) { try await answer.value }
+        #expect(error?.code == .invalidInput)
+        #expect(terminal.isAsUsual)
+    }
+
+    @Test(arguments: ["\u{3}", "\u{4}", "12\u{3}", "\u{1C}"])
+    func `Ctrl-C, Ctrl-D and Ctrl-backslash decline`(keys: String) async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request())
+        try await terminal.wait(for: "PIN: ")
+        terminal.type(keys)
+        #expect(try await answer.refusal == "you declined")
+        #expect(terminal.isAsUsual)
+    }
+
+    @Test func `characters and the line can be taken back`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request())
+        try await terminal.wait(for: "PIN: ")
+        terminal.type("wrong\u{15}пинк\u{7F}код\n")
+        #expect(try await answer.text == "пинкод")
+    }
+
+    @Test func `nobody answering declines after the time`() async throws {
+        let terminal = try #require(terminal)
+        let answer = try await TerminalPresence(path: terminal.path, timeout: .milliseconds(200)).pin(request())
+        #expect(answer.refusal?.hasPrefix("nobody answered within") == true)
+        #expect(terminal.isAsUsual)
+    }
+
+    @Test func `cancelling the task puts the terminal back`() async throws {
+        let terminal = try #require(terminal)
+        let path = terminal.path
+        let task = Task { try await TerminalPresence(path: path).pin(request()) }
+        try await terminal.wait(for: "PIN: ")
+        task.cancel()
+        #expect(try await task.value.refusal == "it was cancelled")
+        #expect(terminal.isAsUsual)
+    }
+
+    @Test func `a line longer than any PIN is refused whole`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request())
+        try await terminal.wait(for: "PIN: ")
+        terminal.type(String(repeating: "1", count: 700) + "\n")
+        try await terminal.wait(for: "more than 256 bytes.\r\nPIN: ")
+        terminal.type("2580\n")
+        #expect(try await answer.text == "2580")
+    }
+
+    @Test func `without a terminal nobody can be asked`() async throws {
+        let error = await #expect(throws: KeystoreError.self) {
+            try await TerminalPresence(path: "/dev/null").pin(request())
+        }
+        #expect(error?.code == .unavailable)
+        #expect(!TerminalPresence.isPresent(path: "/dev/null"))
+    }
+
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
+    func `a signal ends the process with the terminal put back`(signal: Int32) async throws {
+        let terminal = try #require(terminal)
+        let path = terminal.path
+        await #expect(processExitsWith: .signal(signal)) { [path = path as String, signal = signal as Int32] in
+            let task = Task { try await TerminalPresence(path: path).pin(request()) }
+            while isSilent(path) == false { await Task.yield() }
+            kill(getpid(), signal)
+            _ = try await task.value
+            // The signal may go to another thread a moment later.
+            pause()
+        }
+        #expect(terminal.isAsUsual)
+        #expect(terminal.rest().contains("PIN: "))
+    }
+}
+
+/// Whether a prompt holds the terminal.
+private func isSilent(_ path: String) -> Bool {
+    let descriptor = open(path, O_RDONLY | O_NOCTTY)
+    defer { close(descriptor) }
+    var settings = termios()
+    return tcgetattr(descriptor, &settings) == 0 && settings.c_lflag & tcflag_t(ECHO) == 0
+}
