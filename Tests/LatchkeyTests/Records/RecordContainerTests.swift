@@ -80,7 +80,8 @@ struct RecordContainerTests {
     @Test(arguments: [
         "kind = 'login.key'", "attributes = '{\"title\":\"two\"}'", "generation = 7", "createdAt = 7", "updatedAt = 7",
         "payload = NULL", "payload = substr(payload, 2)", "payload = CAST(payload || x'00' AS BLOB)",
-        "payload = zeroblob(40)", "mac = zeroblob(32)", "mac = x''", "hardwareKey = '{}'", "attributes = '{'",
+        "payload = zeroblob(40)",
+        "mac = zeroblob(32)", "mac = x''", "hardwareKey = '{}'", "attributes = '{'",
         "policy = '{\"requirement\":\"pin\"}'",
         "class = 'self-authenticated'", "class = 'other'", "id = 'b'",
     ])
