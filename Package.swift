@@ -145,8 +145,12 @@ let package = Package(
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, subprocess,
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", crypto, cryptoExtras, grdb,
+                httpTypes, logging, subprocess,
+                .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
