@@ -66,7 +66,7 @@ let package = Package(
         .target(
             name: "LatchkeyLogin",
             dependencies: [
-                "Latchkey", crypto, cryptoExtras, httpTypes, logging,
+                "Latchkey", crypto, cryptoExtras, httpTypes,
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

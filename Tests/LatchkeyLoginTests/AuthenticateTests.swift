@@ -91,6 +91,19 @@ struct AuthenticateTests {
         }
     }
 
+    @Test func `a challenge that has grown old is not sent, and the key is kept`() async throws {
+        try await Bench.with { bench in
+            _ = try await enabled(bench)
+            await bench.identity.set { $0.challengeLife = -1 }
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            await #expect(throws: login(.timedOut)) { try await container.authenticateBiometric() }
+            #expect(wire.recordings.count { $0.request.path == "/oauth2/challenge" } == 2)
+            #expect(wire.recordings.allSatisfy { $0.request.path != "/oauth2/token" })
+            #expect(try await container.isBiometricEnabled)
+        }
+    }
+
     @Test(arguments: [3_600.0, -7_200, 86_400])
     func `with a wrong clock nobody is asked and the key is kept`(offset: TimeInterval) async throws {
         try await Bench.with { bench in

@@ -94,4 +94,25 @@ struct DisableTests {
             #expect(await bench.identity.identities.keys.sorted() == [key.id.rawValue])
         }
     }
+
+    @Test(arguments: [PausingTransport.Side.before, .after])
+    func `a crash while the server is asked leaves it disabled here`(side: PausingTransport.Side) async throws {
+        try await Bench.with { bench in
+            let pausing = PausingTransport(bench.identity, at: "/api/identity/biometric/remove", side)
+            let victim = try await enabled(bench, pausing)
+            let attempt = Task { try await victim.disableBiometric() }
+            await pausing.reached()
+            let container = try await bench.start()
+            #expect(try await !container.isBiometricEnabled)
+            await #expect(throws: login(.notEnabled)) { try await container.authenticateBiometric() }
+            switch side {
+            case .before: try await container.disableBiometric()
+            case .after:
+                await #expect(throws: login(.identityNotFound)) { try await container.disableBiometric() }
+            }
+            #expect(await bench.identity.identities.isEmpty)
+            await pausing.resume()
+            _ = await attempt.result
+        }
+    }
 }

@@ -63,6 +63,26 @@ struct SessionTests {
         }
     }
 
+    @Test func `a crash between the server's rotation and the store costs the session and not the key`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            let first = try await bench.start()
+            try await first.authorize()
+            try await first.enableBiometric()
+            let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .after)
+            let victim = try await bench.start(transport: pausing)
+            let attempt = Task { try await victim.accessToken }
+            await pausing.reached()
+            let container = try await bench.start()
+            try await container.refreshAccessTokenIfNeeded()
+            #expect(try await container.sessionState == .noSession)
+            #expect(try await container.authenticateBiometric().userInfo.userID == "user-a")
+            await pausing.resume()
+            // The victim finds another session in the row, gives its own tokens back and goes on with that one.
+            #expect(try await attempt.value.hasPrefix("access-"))
+            #expect(await bench.identity.refreshTokens.count == 1)
+        }
+    }
+
     @Test func `a logout during a refresh is not undone by it`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
@@ -207,6 +227,18 @@ struct LogoutTests {
             try await container.logout(force: true)
             #expect(try await container.sessionState == .noSession)
             #expect(try await !container.isBiometricEnabled)
+        }
+    }
+
+    @Test func `what is still to be removed on the server does not stop a logout`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            try await container.disableBiometric(force: true)
+            try await container.clear()
+            try await container.logout()
+            #expect(try await container.sessionState == .noSession)
         }
     }
 

@@ -12,7 +12,10 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     /// The generation of the row that holds it.
     let generation: Int
 
+    /// Who must be present when it is used.
     public var policy: AccessPolicy { key.policy }
+    /// What the key can promise.
     public var assurance: AssuranceLevel { key.assurance }
+    /// When it was made; whole seconds.
     public var createdAt: Date { key.createdAt }
 }

@@ -42,10 +42,11 @@ extension Container {
             let jwt = try await signedRequest(.setup, challenge, key, prompt, consent)
             try await register(jwt, enrolment, access)
         } catch let error as RegistrationUncertain {
-            try await finish { try await self.leave(enrolment, reservation, access) }
+            // What can't be tidied up now is found by the next call; the cause is what the caller must hear of.
+            _ = try? await finish { try await self.leave(enrolment, reservation, access) }
             throw error.cause
         } catch {
-            try await finish { try await self.release(enrolment, reservation) }
+            _ = try? await finish { try await self.release(enrolment, reservation) }
             if let error = error as? LoginError, error.isInvalidGrant, !error.isInvalidCredentials {
                 try await endSession(.invalid, ifGeneration: session.generation)
             }

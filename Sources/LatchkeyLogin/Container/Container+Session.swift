@@ -50,8 +50,8 @@ extension Container {
     /// - Throws: ``LoginError``, or ``KeystoreError``; without `force` the session is then kept.
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         let operation = "log out"
-        let disables = keepBiometric ? false : try await hasBiometricRows()
-        if disables {
+        let hasKey = force ? true : try await rows.key() != nil
+        if hasKey && !keepBiometric {
             do {
                 try await disableBiometric(force: force)
             } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {

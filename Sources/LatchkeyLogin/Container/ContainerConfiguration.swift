@@ -7,6 +7,7 @@ public struct ContainerConfiguration: Sendable {
     public var endpoint: String
     /// The OAuth client id that the server knows this program by.
     public var clientID: String
+    /// Where the session's tokens are kept.
     public var tokenStorage: TokenStorage
     /// Who must be present before a new biometric key is used.
     public var policy: AccessPolicy
@@ -15,6 +16,10 @@ public struct ContainerConfiguration: Sendable {
     /// The clock.
     public var now: @Sendable () -> Date
 
+    /// - Parameters:
+    ///   - endpoint: See ``endpoint``; checked when a container is made.
+    ///   - clientID: See ``clientID``; not empty.
+    ///   - policy: See ``policy``; a key keeps the policy with which it was made.
     public init(
         endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
         device: DeviceInfo = .current(), now: @escaping @Sendable () -> Date = { Date() }

@@ -3,8 +3,18 @@ public import Latchkey
 
 /// Why something with a login did not happen, and what a person can do about it.
 ///
-/// What the hardware or the store says comes as ``KeystoreError``, unchanged; this is everything else. Two errors are
-/// equal when their ``code`` is equal.
+/// What the hardware or the store says comes as `KeystoreError`, unchanged; this is everything else. Two errors are
+/// equal when their ``code`` is equal. Those who know the iOS SDK find its errors again as:
+///
+/// | iOS | here |
+/// |---|---|
+/// | `cancel` | `cancelled`; in front of the PIN prompt `KeystoreError` `cancelled` |
+/// | `unexpectedHttpStatusCode`, `serverError`, `oauthError` | `unexpectedStatus`, `serverError`, `oauthError` |
+/// | `biometricPrivateKeyNotFound` | `notEnabled`; `identityNotFound` when the server has lost it |
+/// | `biometricNotSupportedOrPermissionDenied` | `KeystoreError` `unsupported` or `unavailable` |
+/// | `biometricNoPasscode`, `biometricNoEnrollment` | `KeystoreError` `passcodeNotSet`, `notEnrolled` |
+/// | `biometricLockout` | `KeystoreError` `lockedOut`, with the time |
+/// | `invalidJWT`, `unauthenticatedUser` | `invalidToken`, `unauthenticated` |
 public struct LoginError: Error, Sendable {
     /// What was being done, as a verb phrase: `enable biometric login`.
     public let operation: String

@@ -19,6 +19,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
     public let timeout: Int
     private let client = Mutex<HTTPClient?>(nil)
 
+    /// - Parameter timeout: See ``timeout``.
     public init(timeout: Int = 30) {
         self.timeout = timeout
     }

@@ -16,7 +16,9 @@ public struct SessionStateChange: Hashable, Sendable {
         case clear = "CLEAR"
     }
 
+    /// What it is now.
     public let state: SessionState
+    /// How it came about.
     public let reason: Reason
 
     init(_ reason: Reason) {

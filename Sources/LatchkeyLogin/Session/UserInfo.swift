@@ -14,10 +14,15 @@ public struct UserInfo: Hashable, Sendable {
     public var isVerified: Bool? { claims["https://authgear.com/claims/user/is_verified"]?.bool }
     /// Whether the user can prove again who they are. nil when the server does not say.
     public var canReauthenticate: Bool? { claims["https://authgear.com/claims/user/can_reauthenticate"]?.bool }
+    /// The full name in display form.
     public var name: String? { claims["name"]?.string }
+    /// The name by which the user wants to be called; not unique.
     public var preferredUsername: String? { claims["preferred_username"]?.string }
+    /// The preferred address.
     public var email: String? { claims["email"]?.string }
+    /// Whether the server has verified ``email``.
     public var isEmailVerified: Bool? { claims["email_verified"]?.bool }
+    /// The preferred number, in E.164 form.
     public var phoneNumber: String? { claims["phone_number"]?.string }
 }
 

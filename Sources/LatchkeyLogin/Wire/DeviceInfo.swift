@@ -53,9 +53,13 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
 
     /// What `uname` says.
     public struct System: Hashable, Sendable {
+        /// The kernel's name: `Linux`.
         public var name: String
+        /// Its release, for example `6.1.0-21-amd64`.
         public var release: String
+        /// Its build.
         public var version: String
+        /// The machine's architecture, for example `x86_64`.
         public var architecture: String
 
         public init(name: String, release: String, version: String, architecture: String) {

@@ -18,6 +18,8 @@ actor FakeIdentity: HTTPTransport {
         var clockOffset: TimeInterval = 0
         var saysItsTime = true
         var accessTokenLife = 1800
+        /// How many seconds a challenge lives.
+        var challengeLife: TimeInterval = 300
         /// How many challenges it loses before it keeps one.
         var losesChallenges = 0
         /// What it puts into ID tokens instead of what is right.
@@ -106,8 +108,8 @@ actor FakeIdentity: HTTPTransport {
         guard body == #"{"purpose":"biometric_request"}"# else { return empty(400) }
         let token = String((0..<32).map { _ in "0123456789ABCDEFGHJKMNPQRSTVWXYZ".randomElement() ?? "0" })
         if manner.losesChallenges > 0 { manner.losesChallenges -= 1 } else { challenges.insert(token) }
-        let expiry = now.addingTimeInterval(300).ISO8601Format(
-            .iso8601(timeZone: .gmt, includingFractionalSeconds: true))
+        let expiry = now.addingTimeInterval(manner.challengeLife).ISO8601Format(
+            .init(includingFractionalSeconds: true))
         return json(["result": ["token": token, "expire_at": expiry]])
     }
 

@@ -27,11 +27,16 @@ extension ESAPI {
     /// Create under `parent`, in `session`.
     ///
     /// - Parameters:
-    ///   - authValue: What the new key asks for when it is used.
+    ///   - authValue: What the new object asks for when it is used.
+    ///   - data: What to seal.
     ///   - template: A `TPM2B_PUBLIC`.
-    func create(under parent: ESYS_TR, authValue: [UInt8], template: [UInt8], session: ESYS_TR) throws -> WrappedKey {
+    func create(
+        under parent: ESYS_TR, authValue: [UInt8], sealing data: [UInt8] = [], template: [UInt8], session: ESYS_TR
+    ) throws -> WrappedKey {
         var sensitive = TPM2B_SENSITIVE_CREATE()
         sensitive.sensitive.userAuth = try MarshallingUnit.digest(authValue)
+        sensitive.sensitive.data = try MarshallingUnit.read(
+            MarshallingUnit.sized(data), into: TPM2B_SENSITIVE_DATA(), Tss2_MU_TPM2B_SENSITIVE_DATA_Unmarshal)
         var area = try MarshallingUnit.publicArea(template)
         var outside = TPM2B_DATA()
         var pcrs = TPML_PCR_SELECTION()
@@ -104,6 +109,15 @@ extension ESAPI {
             "Esys_Sign")
         let ecdsa = try Self.take(signature, "Esys_Sign").signature.ecdsa
         return (try MarshallingUnit.bytes(ecdsa.signatureR), try MarshallingUnit.bytes(ecdsa.signatureS))
+    }
+
+    func unseal(_ item: ESYS_TR, session: ESYS_TR) throws -> [UInt8] {
+        var data: UnsafeMutablePointer<TPM2B_SENSITIVE_DATA>?
+        try Self.check(
+            Esys_Unseal(context, item, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &data), "Esys_Unseal")
+        return Array(
+            try MarshallingUnit.write(Self.take(data, "Esys_Unseal"), Tss2_MU_TPM2B_SENSITIVE_DATA_Marshal)
+                .dropFirst(2))
     }
 
     /// FlushContext, for a transient object or a session.

@@ -68,14 +68,6 @@ extension ESAPI {
             "Esys_PolicyCommandCode")
     }
 
-    func policyCpHash(_ session: ESYS_TR, _ cpHash: [UInt8]) throws {
-        var cpHash = try MarshallingUnit.digest(cpHash)
-        try Self.check(
-            Esys_PolicyCpHash(
-                context, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &cpHash),
-            "Esys_PolicyCpHash")
-    }
-
     func policyOR(_ session: ESYS_TR, _ branches: [[UInt8]]) throws {
         var list = try MarshallingUnit.read(
             [0, 0, 0, UInt8(branches.count)] + branches.flatMap(MarshallingUnit.sized), into: TPML_DIGEST(),
@@ -86,18 +78,27 @@ extension ESAPI {
             "Esys_PolicyOR")
     }
 
-    /// PolicySigned by a key that was loaded; a trial session does not look at the signature.
-    func policySigned(_ session: ESYS_TR, by key: ESYS_TR, policyRef: [UInt8]) throws {
+    /// PolicySigned by a key that was loaded.
+    ///
+    /// - Parameters:
+    ///   - cpHash: The one command for which it is meant; empty for any.
+    ///   - signature: `r` and `s` over SHA-256 of expiration 0, cpHash and policyRef. A trial session needs none.
+    func policySigned(
+        _ session: ESYS_TR, by key: ESYS_TR, cpHash: [UInt8] = [], policyRef: [UInt8],
+        signature: (r: [UInt8], s: [UInt8]) = ([], [])
+    ) throws {
         var nonce = TPM2B_NONCE()
-        var cpHash = TPM2B_DIGEST()
+        var cpHash = try MarshallingUnit.digest(cpHash)
         var reference = try MarshallingUnit.digest(policyRef)
-        var signature = TPMT_SIGNATURE()
-        signature.sigAlg = UInt16(TPM2_ALG_ECDSA)
-        signature.signature.ecdsa.hash = UInt16(TPM2_ALG_SHA256)
+        var approval = TPMT_SIGNATURE()
+        approval.sigAlg = UInt16(TPM2_ALG_ECDSA)
+        approval.signature.ecdsa.hash = UInt16(TPM2_ALG_SHA256)
+        approval.signature.ecdsa.signatureR = try MarshallingUnit.number(signature.r)
+        approval.signature.ecdsa.signatureS = try MarshallingUnit.number(signature.s)
         try Self.check(
             Esys_PolicySigned(
                 context, key, session, UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), UInt32(ESYS_TR_NONE), &nonce,
-                &cpHash, &reference, 0, &signature, nil, nil),
+                &cpHash, &reference, 0, &approval, nil, nil),
             "Esys_PolicySigned")
     }
 

@@ -38,6 +38,10 @@ enum MarshallingUnit {
         try read(bytes, into: TPM2B_PUBLIC(), Tss2_MU_TPM2B_PUBLIC_Unmarshal)
     }
 
+    static func number(_ bytes: [UInt8]) throws -> TPM2B_ECC_PARAMETER {
+        try read(sized(bytes), into: TPM2B_ECC_PARAMETER(), Tss2_MU_TPM2B_ECC_PARAMETER_Unmarshal)
+    }
+
     static func bytes(_ area: TPM2B_PUBLIC) throws -> [UInt8] {
         try write(area, Tss2_MU_TPM2B_PUBLIC_Marshal)
     }

@@ -1,0 +1,92 @@
+import Dispatch
+import TPM2
+
+/// `TPM2` in the shape of ``ESAPI``: one connection, wire bytes in and out.
+struct NativeTPM {
+    private let tpm: TPM
+    private let storage: TPMObject
+
+    /// Lends a connection to `body`, on a thread that may block, and closes it.
+    static func connect<R: Sendable>(
+        to tcti: String, _ body: @escaping @Sendable (NativeTPM) throws -> R
+    ) async throws -> R {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async {
+                continuation.resume(
+                    with: Result {
+                        let transport = ResubmittingTransport(try TCTIConnection(tcti))
+                        defer { transport.close() }
+                        let tpm = TPM(transport)
+                        let template = try PublicArea(unmarshalling: OracleTemplates.storage.dropFirst(2))
+                        let storage = try tpm.createPrimary(template, in: .owner)
+                        defer { try? tpm.flushContext(storage.handle) }
+                        return try body(NativeTPM(tpm: tpm, storage: storage))
+                    })
+            }
+        }
+    }
+
+    /// Create, in a salted session that encrypts.
+    func create(_ template: [UInt8], authValue: [UInt8], sealing data: [UInt8]? = nil) throws -> ESAPI.WrappedKey {
+        let template = try PublicArea(unmarshalling: template.dropFirst(2))
+        let authValue = try value(authValue)
+        let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
+        defer { try? tpm.flushContext(session.handle) }
+        let authorization = Authorization.continuing(session, protecting: [.decrypt, .encrypt])
+        let made =
+            if let data {
+                try data.withUnsafeBytes {
+                    try tpm.create(
+                        template, authValue: authValue, sealing: $0, under: storage, authorizedBy: authorization)
+                }
+            } else {
+                try tpm.create(template, authValue: authValue, under: storage, authorizedBy: authorization)
+            }
+        return ESAPI.WrappedKey(
+            privateArea: made.privatePart.marshalled, publicArea: MarshallingUnit.sized(made.publicArea.marshalled))
+    }
+
+    /// Sign, in a salted session that encrypts.
+    func sign(_ digest: [UInt8], with key: ESAPI.WrappedKey, authValue: [UInt8]) throws -> (r: [UInt8], s: [UInt8]) {
+        let signature = try use(key, authValue) { object, authorization in
+            try tpm.sign(digest, with: object, authorizedBy: authorization)
+        }
+        guard case .ecdsa(_, let r, let s) = signature else { throw Unexpected() }
+        return (r, s)
+    }
+
+    func unseal(_ item: ESAPI.WrappedKey, authValue: [UInt8]) throws -> [UInt8] {
+        try use(item, authValue, protecting: .encrypt) { object, authorization in
+            try tpm.unseal(object, authorizedBy: authorization) { Array($0) }
+        }
+    }
+
+    func changeAuthValue(of key: ESAPI.WrappedKey, from old: [UInt8], to new: [UInt8]) throws -> ESAPI.WrappedKey {
+        let new = try value(new)
+        let blob = try use(key, old) { object, authorization in
+            try tpm.objectChangeAuth(of: object, under: storage, to: new, authorizedBy: authorization)
+        }
+        return ESAPI.WrappedKey(privateArea: blob.marshalled, publicArea: key.publicArea)
+    }
+
+    private func use<R>(
+        _ key: ESAPI.WrappedKey, _ authValue: [UInt8], protecting attributes: SessionAttributes = .decrypt,
+        _ body: (TPMObject, Authorization) throws -> R
+    ) throws -> R {
+        let object = try tpm.load(
+            PrivateBlob(unmarshalling: key.privateArea), PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
+            under: storage)
+        defer { try? tpm.flushContext(object.handle) }
+        let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
+        defer { try? tpm.flushContext(session.handle) }
+        return try body(object, .continuing(session, authValue: value(authValue), protecting: attributes))
+    }
+
+    private func value(_ bytes: [UInt8]) throws -> AuthValue {
+        guard let value = bytes.withUnsafeBytes(AuthValue.init) else { throw Unexpected() }
+        return value
+    }
+}
+
+/// Something that these tests can't go on with.
+struct Unexpected: Error {}
