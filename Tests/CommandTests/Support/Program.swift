@@ -13,7 +13,8 @@ func program(
 ) async throws -> String {
     let variables = ["PATH": "/usr/local/bin:/usr/bin:/bin", "TSS2_LOG": "all+NONE"].merging(environment) { $1 }
     let result = try await Subprocess.run(
-        name.hasPrefix("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments), environment: .custom(Machine.keys(variables)),
+        name.hasPrefix("/") ? .path(FilePath(name)) : .name(name), arguments: Arguments(arguments),
+        environment: .custom(Machine.keys(variables)),
         output: .string(limit: 1 << 20), error: .string(limit: 1 << 16))
     try #require(
         result.terminationStatus.isSuccess, "\(name): \(result.standardOutput) \(result.standardError)",

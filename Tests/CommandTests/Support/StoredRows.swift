@@ -4,7 +4,9 @@ import Testing
 /// The key of a row as it is stored.
 func storedKey(_ machine: Machine, _ id: String) throws -> String {
     let database = try DatabaseQueue(path: machine.databasePath)
-    let text = try database.read { try String.fetchOne($0, sql: "SELECT hardwareKey FROM record WHERE id = ?", arguments: [id]) }
+    let text = try database.read {
+        try String.fetchOne($0, sql: "SELECT hardwareKey FROM record WHERE id = ?", arguments: [id])
+    }
     return try #require(text)
 }
 
