@@ -113,7 +113,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TPM2Tests",
-            dependencies: ["TPM2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
         ),
@@ -159,8 +159,11 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
-                crypto,
-                subprocess, .product(name: "HummingbirdTesting", package: "hummingbird"),
+                crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),

@@ -79,8 +79,10 @@ struct RecordContainerTests {
     /// Every column that says something, changed by hand.
     @Test(arguments: [
         "kind = 'login.key'", "attributes = '{\"title\":\"two\"}'", "generation = 7", "createdAt = 7", "updatedAt = 7",
-        "payload = NULL", "payload = substr(payload, 2)", "payload = CAST(payload || x'00' AS BLOB)", "payload = zeroblob(40)",
-        "mac = zeroblob(32)", "mac = x''", "hardwareKey = '{}'", "attributes = '{'", "policy = '{\"requirement\":\"pin\"}'",
+        "payload = NULL", "payload = substr(payload, 2)", "payload = CAST(payload || x'00' AS BLOB)",
+        "payload = zeroblob(40)",
+        "mac = zeroblob(32)", "mac = x''", "hardwareKey = '{}'", "attributes = '{'",
+        "policy = '{\"requirement\":\"pin\"}'",
         "class = 'self-authenticated'", "class = 'other'", "id = 'b'",
     ])
     func `an edited row is damaged and stays as it is`(edit: String) async throws {
@@ -116,7 +118,8 @@ struct RecordContainerTests {
             try await DatabaseQueue(path: store.path).write { try $0.execute(sql: "DELETE FROM classKey") }
             await #expect(throws: damaged) { try await container.read("a", for: prompt) }
             await #expect(throws: damaged) {
-                try await container.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+                try await container.apply(
+                    [.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
             }
         }
     }

@@ -9,7 +9,9 @@ struct KeyIDTests {
         #expect(try JSONDecoder().decode(KeyID.self, from: JSONEncoder().encode(id)) == id)
     }
 
-    @Test(arguments: ["", "1234567", String(repeating: "x", count: 65), "12345678\n", "1234 5678", "12345678é", "1234567/"])
+    @Test(arguments: [
+        "", "1234567", String(repeating: "x", count: 65), "12345678\n", "1234 5678", "12345678é", "1234567/",
+    ])
     func `anything else is not`(text: String) throws {
         #expect(KeyID(rawValue: text) == nil)
         let json = try JSONEncoder().encode(text)
