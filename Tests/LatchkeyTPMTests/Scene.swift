@@ -42,9 +42,9 @@ enum Scene {
     }
 
     static func expectNothingLoaded(_ comment: Comment) throws {
-        try look { tpm in
-            #expect(try tpm.handles(from: .transientFirst) == [], comment)
-            #expect(try tpm.handles(from: .loadedSessionFirst) == [], comment)
-        }
+        let objects = try look { try $0.handles(from: .transientFirst) }
+        let sessions = try look { try $0.handles(from: .loadedSessionFirst) }
+        #expect(objects.isEmpty, comment)
+        #expect(sessions.isEmpty, comment)
     }
 }
