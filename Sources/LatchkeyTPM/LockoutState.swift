@@ -14,7 +14,9 @@ struct LockoutState: Hashable, Sendable {
         let properties = try tpm.properties(from: .lockoutCounter, count: 4)
         guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
             let interval = properties[.lockoutInterval]
-        else { throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not say whether it is locked") }
+        else {
+            throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not say whether it is locked")
+        }
         self.counter = counter
         self.limit = limit
         self.interval = interval

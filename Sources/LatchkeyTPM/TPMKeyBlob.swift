@@ -1,8 +1,9 @@
+internal import Crypto
 internal import FoundationEssentials
 internal import SwiftASN1
 internal import TPM2
 
-/// What a stored key or sealed secret holds for this keystore, in DER:
+/// What a stored key or sealed secret holds for this keystore: a structure in DER, and its SHA-256 behind it.
 ///
 ///     LatchkeyTPMKey ::= SEQUENCE {
 ///         version     INTEGER (1),
@@ -13,7 +14,8 @@ internal import TPM2
 ///             creationHash    OCTET STRING,
 ///             creationTicket  OCTET STRING } OPTIONAL }
 ///
-/// The TPM authenticates the key itself; the rest only decides which error is given.
+/// The TPM authenticates the key itself. The digest is there for accidents: with a damaged salt the right PIN would
+/// count as a wrong one.
 struct TPMKeyBlob: Hashable, Sendable {
     static let version = 1
 
@@ -33,13 +35,17 @@ struct TPMKeyBlob: Hashable, Sendable {
         get throws {
             var serializer = DER.Serializer()
             try serializer.serialize(self)
-            return Data(serializer.serializedBytes)
+            return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
         }
     }
 
-    /// - Throws: When the bytes are not such a structure, or one with a rest.
+    /// - Throws: When the bytes are not such a structure with its digest and nothing else.
     init(_ bytes: Data) throws {
-        try self.init(derEncoded: Array(bytes))
+        let structure = Array(bytes.dropLast(SHA256.byteCount))
+        guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
+            throw ASN1Error.invalidASN1Object(reason: "the digest does not fit")
+        }
+        try self.init(derEncoded: structure)
     }
 
     init(key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?) {

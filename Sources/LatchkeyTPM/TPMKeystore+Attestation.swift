@@ -35,7 +35,8 @@ extension TPMKeystore {
     }
 
     /// The store's attestation key, made at the first need.
-    private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob {
+    private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob
+    {
         if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try signer(anchor, root, operation) }
         let created = try await visit(operation) { (tpm) throws(TPMError) in
             try tpm.withStorageRoot(root) { (parent) throws(TPMError) in

@@ -6,7 +6,8 @@ extension TPMKeystore {
     func checkSupport(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
         guard policy.requirement == .none || policy.requirement == .pin else {
             throw .unsupported(
-                operation, "a TPM can check a finger only through the presence broker, which this version does not have",
+                operation,
+                "a TPM can check a finger only through the presence broker, which this version does not have",
                 recovery: "Use the policy `pin`.")
         }
         guard policy.reuseSeconds == 0, policy.attemptLimit == nil else {

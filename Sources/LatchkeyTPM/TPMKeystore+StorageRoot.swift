@@ -63,7 +63,8 @@ extension TPMKeystore {
             throw KeystoreError(
                 operation: operation, code: .unavailable,
                 reason: "the TPM has no storage root key and its owner password is set",
-                recovery: "Have the owner make the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
+                recovery:
+                    "Have the owner make the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
                     + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
         }
     }

@@ -27,7 +27,9 @@ extension TPM {
         _ code: TPMCommandCode, on entities: [any TPMEntity] = [], authorizedBy authorizations: [Authorization] = [],
         parameters: TPMWriter = TPMWriter()
     ) throws(TPMError) {
-        try execute(code, on: entities, authorizedBy: authorizations, parameters: parameters) { (_, _) throws(TPMError) in }
+        try execute(code, on: entities, authorizedBy: authorizations, parameters: parameters) {
+            (_, _) throws(TPMError) in
+        }
     }
 
     private func read<R>(

@@ -107,7 +107,8 @@ struct Command {
                 area.writeSized(
                     session.hmac(
                         of: parameterHash, .command, nonceTPM: session.nonceTPM,
-                        extraNonces: index == 0 ? encryptionNonces() : [], attributes: attributes, authValue: authValue))
+                        extraNonces: index == 0 ? encryptionNonces() : [], attributes: attributes, authValue: authValue)
+                )
             }
         }
         return area.bytes

@@ -95,7 +95,8 @@ extension TCTIConnection {
             }
             if access(path, R_OK | W_OK) != 0 {
                 return TPMError(
-                    .transport(.forbidden), reason: "this user may not open \(path), which belongs to \(group(of: path))")
+                    .transport(.forbidden),
+                    reason: "this user may not open \(path), which belongs to \(group(of: path))")
             }
         }
         return TPMError(

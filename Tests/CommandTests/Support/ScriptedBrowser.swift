@@ -1,14 +1,11 @@
-import FoundationEssentials
-import Glibc
 import LatchkeySimulators
-import Testing
+import LatchkeyTesting
 
 /// A program for `$BROWSER` that fills the login form in, written in Python with nothing but its standard library.
 struct ScriptedBrowser {
     let path: String
 
     init(user: IdentityServer.Announcement.User, in directory: TemporaryDirectory) throws {
-        path = directory.path(of: "browser-\(UInt32.random(in: 0 ... .max))")
         let script = """
             #!/usr/bin/env python3
             import http.cookiejar, sys, urllib.parse, urllib.request
@@ -48,8 +45,7 @@ struct ScriptedBrowser {
             else:
                 submit(sys.argv[1])
             """
-        try Data("\(script)\n".utf8).write(to: URL(filePath: path))
-        try #require(chmod(path, 0o700) == 0)
+        path = try directory.makeScript("browser-\(UInt32.random(in: 0 ... .max))", "\(script)\n")
     }
 
     /// Logs in on the settings page and removes the user's last device there.

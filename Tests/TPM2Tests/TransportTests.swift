@@ -1,0 +1,62 @@
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+struct TransportTests {
+    private static func response(_ code: UInt32) -> [UInt8] {
+        [0x80, 0x01, 0, 0, 0, 10] + withUnsafeBytes(of: code.bigEndian) { Array($0) }
+    }
+
+    @Test(arguments: [0x922, 0x908, 0x90a] as [UInt32])
+    func `a command is sent again when the TPM asks for that`(_ code: UInt32) throws {
+        let wire = CannedTransport(Self.response(code), Self.response(code), Self.response(0))
+        #expect(try ResubmittingTransport(wire).exchange([1, 2, 3]) == Self.response(0))
+        #expect(wire.commands == [[1, 2, 3], [1, 2, 3], [1, 2, 3]])
+    }
+
+    @Test func `it is not sent again for ever`() throws {
+        let wire = CannedTransport(Self.response(0x922))
+        #expect(try ResubmittingTransport(wire).exchange([1]) == Self.response(0x922))
+        #expect(wire.commands.count == ResubmittingTransport.maximumSubmissions)
+    }
+
+    @Test func `it is not sent again for anything else`() throws {
+        let wire = CannedTransport(Self.response(0x98e), Self.response(0))
+        #expect(try ResubmittingTransport(wire).exchange([1]) == Self.response(0x98e))
+        #expect(wire.commands.count == 1)
+    }
+
+    @Test func `a missing device is named`() {
+        do {
+            _ = try TCTIConnection("device:/nowhere/tpm0")
+            Issue.record("there is no such device")
+        } catch {
+            #expect(error.kind == .transport(.absent))
+            #expect(error.reason.contains("/nowhere/tpm0"))
+        }
+    }
+
+    @Test(arguments: ["", "nonsense:x", "swtpm:path=/nowhere/sock"])
+    func `what can't be opened is an error`(_ configuration: String) {
+        #expect(throws: TPMError(.transport(.absent), reason: "")) {
+            _ = try TCTIConnection(configuration)
+        }
+    }
+
+    @Test(.softwareTPM) func `a TPM that goes away is an error, not a wait`() async throws {
+        let software = try SoftwareTPM.current
+        let connection = try TCTIConnection(software.tcti)
+        let tpm = TPM(connection)
+        _ = try tpm.getRandom(8)
+        await software.cutPower()
+        #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try tpm.getRandom(8) }
+    }
+
+    @Test(.softwareTPM) func `a closed connection says so`() throws {
+        let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
+        connection.close()
+        connection.close()
+        #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try TPM(connection).getRandom(8) }
+    }
+}
