@@ -113,7 +113,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TPM2Tests",
-            dependencies: ["TPM2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
         ),
