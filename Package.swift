@@ -173,6 +173,7 @@ let package = Package(
                 "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
                 subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
+            exclude: ["Golden"],
             swiftSettings: strict
         ),
     ]

@@ -82,6 +82,24 @@ struct KeyCommandTests {
         #expect(read == (try await machine.run("key", "export", id, "--format", "pem").output))
     }
 
+    @Test(.requires(program: "tpm2_print"))
+    func `tpm2_print finds in the exported key what was promised`() async throws {
+        let machine = try machine()
+        let path = machine.directory.path(of: "key.pem")
+        for (policy, attributes) in [
+            ("none", "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|noda|sign"),
+            ("pin", "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"),
+        ] {
+            let id = try await createKey(machine, policy: policy)
+            let wrapped = try await machine.run("key", "export", id, "--format", "tss2").output
+            try Data(wrapped.utf8).write(to: URL(filePath: path))
+            let printed = try await program("tpm2_print", ["-t", "TSSPRIVKEY_OBJ", path])
+            #expect(printed.contains("value: \(attributes)\n"))
+            #expect(printed.contains("NIST p256"))
+            #expect(printed.contains("ecdsa"))
+        }
+    }
+
     @Test func `an attestation has all its parts`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
