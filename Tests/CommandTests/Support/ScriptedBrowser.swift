@@ -1,5 +1,6 @@
 import LatchkeySimulators
 import LatchkeyTesting
+import Testing
 
 /// A program for `$BROWSER` that fills the login form in, written in Python with nothing but its standard library.
 struct ScriptedBrowser {
