@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Browser.isAvailable, "needs chromium and chromium-driver"))
+    @Test(.enabled(if: Chromium.isAvailable, "needs chromium and chromium-driver"))
     func `a person logs in, looks at the devices and removes one`() async throws {
         let pictures = try Self.pictures
         try await TestServer.run {
@@ -30,7 +30,7 @@ import Testing
             try await Self.withCallbackPage { callback in
                 var request = AuthorizationParameters()
                 request.redirectURI = callback
-                try await Browser.run { [request] browser in
+                try await Chromium.run { [request] browser in
                     try await browser.open(server.origin + request.path)
                     #expect(try await browser.text(of: "main").contains("Example Bank"))
                     try await browser.screenshot(to: pictures.appending(path: "1-login.png"))

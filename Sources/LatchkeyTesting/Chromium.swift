@@ -4,7 +4,7 @@ internal import FoundationNetworking
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
 /// Needs Debian's packages `chromium` and `chromium-driver`: see ``isAvailable``.
-public final class Browser: Sendable {
+public final class Chromium: Sendable {
     /// A browser that could not do what it was asked, and what it said.
     public struct Failure: Error, CustomStringConvertible {
         public let description: String
@@ -31,7 +31,7 @@ public final class Browser: Sendable {
 
     /// Starts a browser, lends it to `body`, and stops it.
     public static func run<Value: Sendable>(
-        _ body: @Sendable (Browser) async throws -> Value
+        _ body: @Sendable (Chromium) async throws -> Value
     ) async throws -> Value {
         let browser = try await start()
         do {
@@ -135,7 +135,7 @@ public final class Browser: Sendable {
 
     // MARK: Starting and stopping
 
-    private static func start() async throws -> Browser {
+    private static func start() async throws -> Chromium {
         guard let program = path(of: "chromedriver"), let chromium = path(of: "chromium") else {
             throw Failure(description: "chromium and chromedriver are not installed")
         }
@@ -158,7 +158,7 @@ public final class Browser: Sendable {
             guard let id = (made as? [String: Any])?["sessionId"] as? String else {
                 throw Failure(description: "chromedriver made no session")
             }
-            return Browser(driver: driver, session: base.appending(path: id))
+            return Chromium(driver: driver, session: base.appending(path: id))
         } catch {
             await stop(driver)
             throw error
