@@ -1,4 +1,5 @@
 import LatchkeySimulators
+import Testing
 import LatchkeyTesting
 
 /// A program for `$BROWSER` that fills the login form in, written in Python with nothing but its standard library.
