@@ -1,4 +1,5 @@
 import LatchkeySimulators
+import Testing
 import LatchkeyTesting
 import Testing
 
