@@ -159,7 +159,8 @@ public final class Browser: Sendable {
             ]
             let options: [String: Any] = ["binary": chromium, "args": arguments]
             let made = try await send(
-                "POST", Session(port: port, path: "/session"), ["capabilities": ["alwaysMatch": ["goog:chromeOptions": options]]])
+                "POST", Session(port: port, path: "/session"),
+                ["capabilities": ["alwaysMatch": ["goog:chromeOptions": options]]])
             guard let id = (made as? [String: Any])?["sessionId"] as? String else {
                 throw Failure(description: "chromedriver made no session")
             }
