@@ -1,5 +1,4 @@
 public import Foundation
-internal import FoundationNetworking
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
@@ -14,17 +13,23 @@ public final class Chromium: Sendable {
     public static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
 
     /// How long a command or a wait may take, in seconds.
-    public static let deadline: TimeInterval = 30
+    public static let deadline = 30
 
     private let driver: Driver
-    private let session: URL
+    private let session: Session
 
     private struct Driver: Sendable {
         let process: ChildProcess
         let directory: URL
     }
 
-    private init(driver: Driver, session: URL) {
+    /// Where commands go.
+    private struct Session: Sendable {
+        let port: Int
+        let path: String
+    }
+
+    private init(driver: Driver, session: Session) {
         self.driver = driver
         self.session = session
     }
@@ -78,7 +83,7 @@ public final class Chromium: Sendable {
 
     /// Waits until the address satisfies `condition`.
     public func waitForAddress(_ condition: @Sendable (String) -> Bool) async throws -> String {
-        let end = Date().addingTimeInterval(Self.deadline)
+        let end = Date().addingTimeInterval(TimeInterval(Self.deadline))
         while Date() < end {
             let address = try await address()
             if condition(address) { return address }
@@ -108,7 +113,7 @@ public final class Chromium: Sendable {
     }
 
     private func command(_ method: String, _ name: String, _ body: [String: Any]? = nil) async throws -> Any {
-        try await Self.send(method, session.appending(path: name), body)
+        try await Self.send(method, Session(port: session.port, path: "\(session.path)/\(name)"), body)
     }
 
     private func text(_ value: Any) throws -> String {
@@ -116,14 +121,17 @@ public final class Chromium: Sendable {
         return text
     }
 
-    private static func send(_ method: String, _ url: URL, _ body: [String: Any]?) async throws -> Any {
-        var request = URLRequest(url: url, timeoutInterval: deadline)
-        request.httpMethod = method
-        if let body {
-            request.httpBody = try JSONSerialization.data(withJSONObject: body)
-            request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+    private static func send(_ method: String, _ target: Session, _ body: [String: Any]?) async throws -> Any {
+        let json = try body.map { try JSONSerialization.data(withJSONObject: $0) } ?? Data()
+        let data = try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(
+                    with: Result {
+                        try WebDriverConnection.exchange(
+                            port: target.port, method: method, path: target.path, body: json, deadline: deadline)
+                    })
+            }
         }
-        let (data, _) = try await URLSession.shared.data(for: request)
         let answer = try JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed) as? [String: Any]
         let value = answer?["value"] ?? NSNull()
         if let failure = value as? [String: Any], let error = failure["error"] as? String {
@@ -145,20 +153,21 @@ public final class Chromium: Sendable {
         let driver = Driver(process: process, directory: directory)
         do {
             let port = try await port(of: process)
-            guard let base = URL(string: "http://127.0.0.1:\(port)/session") else {
-                throw Failure(description: "chromedriver announced no port")
-            }
             let arguments = [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                 "--window-size=900,800", "--user-data-dir=\(directory.path())",
             ]
             let options: [String: Any] = ["binary": chromium, "args": arguments]
             let made = try await send(
-                "POST", base, ["capabilities": ["alwaysMatch": ["goog:chromeOptions": options]]])
+                "POST", Session(port: port, path: "/session"),
+                ["capabilities": ["alwaysMatch": ["goog:chromeOptions": options]]])
             guard let id = (made as? [String: Any])?["sessionId"] as? String else {
                 throw Failure(description: "chromedriver made no session")
             }
-            return Chromium(driver: driver, session: base.appending(path: id))
+            let browser = Chromium(driver: driver, session: Session(port: port, path: "/session/\(id)"))
+            // A click may return before the page that it leads to is there: finding an element waits for it.
+            _ = try await browser.command("POST", "timeouts", ["implicit": 5_000])
+            return browser
         } catch {
             await stop(driver)
             throw error
@@ -172,7 +181,8 @@ public final class Chromium: Sendable {
     }
 
     private static func stop(_ driver: Driver) async {
-        await driver.process.stop()
+        // chromedriver takes its time over SIGTERM, and has nothing to lose.
+        await driver.process.stop(SIGKILL)
         try? FileManager.default.removeItem(at: driver.directory)
     }
 

@@ -83,7 +83,9 @@ import Testing
         try await TestServer.run { server in
             let idToken = try #require(try await server.login("alice").id)
             let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
-            for more in [["login_hint": hint], ["id_token_hint": idToken], ["login_hint": hint, "id_token_hint": idToken]] {
+            for more in [
+                ["login_hint": hint], ["id_token_hint": idToken], ["login_hint": hint, "id_token_hint": idToken],
+            ] {
                 let request = AuthorizationParameters(more: more)
                 let visitor = Visitor(server: server)
                 let refused = try await visitor.login(request, username: "bob")
@@ -111,7 +113,9 @@ import Testing
             let visitor = Visitor(server: server)
             _ = try await visitor.login(AuthorizationParameters(), username: "alice")
             #expect(try await visitor.get(AuthorizationParameters().path).status == 303)
-            #expect(try await visitor.get(AuthorizationParameters(more: ["prompt": "none"]).path).redirectParameter("code") != nil)
+            #expect(
+                try await visitor.get(AuthorizationParameters(more: ["prompt": "none"]).path).redirectParameter("code")
+                    != nil)
             for more in [["prompt": "login"], ["prompt": "select_account"]] {
                 #expect(try await visitor.get(AuthorizationParameters(more: more).path).status == 200)
             }
@@ -186,7 +190,8 @@ import Testing
             let visitor = Visitor(server: server)
             visitor.cookies[BrowserCookies.sessionName] = "planted"
             let answer = try await visitor.loginToSettings("alice")
-            let cookie = try #require(answer.headers[values: .setCookie].first { $0.hasPrefix(BrowserCookies.sessionName) })
+            let cookie = try #require(
+                answer.headers[values: .setCookie].first { $0.hasPrefix(BrowserCookies.sessionName) })
             #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"))
             let session = try #require(visitor.cookies[BrowserCookies.sessionName])
             #expect(session != "planted")

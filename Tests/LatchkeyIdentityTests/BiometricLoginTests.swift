@@ -103,7 +103,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["none", "HS256", "RS256", ""]) func `the header can't choose another algorithm`(name: String) async throws {
+    @Test(arguments: ["none", "HS256", "RS256", ""]) func `the header can't choose another algorithm`(name: String)
+        async throws
+    {
         try await TestServer.run { server in
             let device = TestDevice()
             let bearer = try await server.login().access
@@ -171,10 +173,14 @@ import Testing
             let unknown = try await server.post("/oauth2/challenge", json: #"{"purpose":"foobar"}"#)
             #expect(unknown.status == 400)
             #expect(try unknown.json["error"]?["reason"] == .string("ValidationFailed"))
-            #expect(unknown.body.contains(#"{"details":{"msg":"unknown challenge purpose"},"kind":"general","location":"/purpose"}"#))
+            #expect(
+                unknown.body.contains(
+                    #"{"details":{"msg":"unknown challenge purpose"},"kind":"general","location":"/purpose"}"#))
             let missing = try await server.post("/oauth2/challenge", json: "{}")
             #expect(missing.body.contains(#""kind":"required","location":"""#))
-            #expect(try await server.post("/oauth2/challenge", json: #"{"purpose":"biometric_request","x":1}"#).status == 400)
+            #expect(
+                try await server.post("/oauth2/challenge", json: #"{"purpose":"biometric_request","x":1}"#).status
+                    == 400)
             #expect(try await server.post("/oauth2/challenge", json: "[]").status == 400)
             let type = try await server.post("/oauth2/challenge", json: "{}", type: "text/plain")
             #expect(try type.json["error"]?["message"] == .string("request content type is invalid"))

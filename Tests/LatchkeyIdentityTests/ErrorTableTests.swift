@@ -13,7 +13,8 @@ import Testing
             $0.rateLimits.tokenPerAddress = 2
         } body: { server in
             for _ in 1...2 {
-                try await server.biometric("x", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+                try await server.biometric("x", client: "nobody").expectRefusal(
+                    400, "invalid_client", "invalid client ID")
             }
             try await server.biometric("x", client: "nobody")
                 .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
@@ -77,7 +78,9 @@ import Testing
                 challenge: "x", now: server.time.seconds, header: ["jwk": .object(["kty": .string("EC")])])
             let oddTime = try device.setup(challenge: "x", now: server.time.seconds, payload: ["exp": .string("soon")])
             let long = String(repeating: "a", count: BiometricRequest.maximumLength + 1)
-            for jwt in ["x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.", malformedKey, oddTime, long] {
+            for jwt in [
+                "x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.", malformedKey, oddTime, long,
+            ] {
                 let answer = try await server.biometric(jwt)
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == .string("invalid_request"), "\(jwt.prefix(20))")

@@ -42,7 +42,8 @@ import Testing
         } body: { server in
             let keys = try await server.send(.get, "/oauth2/jwks")
             let token = try #require(try await server.login().id)
-            #expect(try await Self.python(Self.script, [keys.body, token]) == "\(algorithm.rawValue) \(server.alice.id)")
+            #expect(
+                try await Self.python(Self.script, [keys.body, token]) == "\(algorithm.rawValue) \(server.alice.id)")
             let forged = token.dropLast(8) + (token.hasSuffix("AAAAAAAA") ? "BBBBBBBB" : "AAAAAAAA")
             await #expect(throws: Failed.self) { try await Self.python(Self.script, [keys.body, String(forged)]) }
         }

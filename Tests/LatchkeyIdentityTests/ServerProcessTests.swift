@@ -54,7 +54,8 @@ import Testing
             let mode = try FileManager.default.attributesOfItem(atPath: database)[.posixPermissions] as? Int
             #expect(mode == 0o600)
             for secret in [tokens.access, try #require(tokens.refresh), TestServer.password, challenge] {
-                for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil) {
+                for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil)
+                {
                     #expect(try Data(contentsOf: file).range(of: Data(secret.utf8)) == nil, "\(file.lastPathComponent)")
                 }
             }
@@ -79,7 +80,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{}", "clients: missing"), ("nonsense", "the file is not valid JSON"), (#"{"clients": []}"#, "at least one client"),
+        ("{}", "clients: missing"), ("nonsense", "the file is not valid JSON"),
+        (#"{"clients": []}"#, "at least one client"),
         (#"{"clients": [{"client_id": "a", "redirect_uris": ["/relative"]}]}"#, "not an absolute URI"),
         (#"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#, "clients.0.x_application_type"),
         (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),

@@ -28,7 +28,9 @@ public struct KeyAttestationVerifier: Sendable {
         let key = try TPMPublicArea(attestation.publicArea, of: "the key")
         let signer = try TPMPublicArea(attestation.attestationKey, of: "the attestation key")
 
-        guard statement.name == key.name else { throw AttestationError(.wrongName, "the statement is about another key") }
+        guard statement.name == key.name else {
+            throw AttestationError(.wrongName, "the statement is about another key")
+        }
         guard
             key.attributes.isSuperset(of: .bound), key.attributes.contains(.sign),
             key.attributes.isDisjoint(with: [.restricted, .decrypt])
@@ -50,7 +52,8 @@ public struct KeyAttestationVerifier: Sendable {
             signer.publicKey.isValid(signature, for: MessageDigest(sha256: attestation.statement))
         else { throw AttestationError(.invalidSignature, "the signature does not verify") }
         return AttestedKey(
-            publicKey: key.publicKey, attestationKey: signer.publicKey, certificates: attestation.certificates)
+            publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: signer.name,
+            certificates: attestation.certificates)
     }
 
     private func hex(_ attributes: TPMPublicArea.Attributes) -> String {

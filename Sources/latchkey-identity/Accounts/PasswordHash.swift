@@ -2,6 +2,7 @@ import Crypto
 import CryptoExtras
 import FoundationEssentials
 import Latchkey
+import LatchkeyRelyingParty
 
 /// A password's scrypt hash (RFC 7914) in the PHC text form: `$scrypt$ln=15,r=8,p=3$salt$hash`.
 struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
@@ -29,6 +30,13 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
         self.cost = cost
         self.salt = Data(salt)
         hash = try Self.derive(password, salt: self.salt, cost: cost)
+    }
+
+    /// The hash of no password that anybody knows: checking against it costs as much as against a real one.
+    init(decoyOf cost: Cost, random: RandomSource) {
+        self.cost = cost
+        salt = Data(random.bytes(Self.saltLength))
+        hash = Data(random.bytes(Self.hashLength))
     }
 
     /// Reads the text form.

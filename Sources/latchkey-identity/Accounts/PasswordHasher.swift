@@ -11,10 +11,10 @@ final class PasswordHasher: Sendable {
     /// What an unknown user's password is compared with, so that the answer takes as long.
     private let decoy: PasswordHash
 
-    init(cost: PasswordHash.Cost = .standard, random: RandomSource = .system) throws {
+    init(cost: PasswordHash.Cost = .standard, random: RandomSource = .system) {
         self.cost = cost
         self.random = random
-        decoy = try PasswordHash("", salt: random.bytes(PasswordHash.saltLength), cost: cost)
+        decoy = PasswordHash(decoyOf: cost, random: random)
     }
 
     /// The text to store for a new password.

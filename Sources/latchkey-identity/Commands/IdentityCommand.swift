@@ -1,4 +1,5 @@
 import ArgumentParser
+import Latchkey
 
 @main
 struct IdentityCommand: AsyncParsableCommand {
@@ -6,4 +7,9 @@ struct IdentityCommand: AsyncParsableCommand {
         commandName: "latchkey-identity",
         abstract: "A small identity server for development and tests.",
         subcommands: [ServeCommand.self, UsersCommand.self])
+
+    static func main() async {
+        CoreDumps.forbid()
+        await main(nil)
+    }
 }

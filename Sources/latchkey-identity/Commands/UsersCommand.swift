@@ -14,7 +14,7 @@ struct UsersCommand: AsyncParsableCommand {
         var username: String
 
         func users() throws -> UserStore {
-            UserStore(database: try IdentityDatabase.open(path: database), hasher: try PasswordHasher(), clock: .system)
+            UserStore(database: try IdentityDatabase.open(path: database), hasher: PasswordHasher(), clock: .system)
         }
     }
 

@@ -13,7 +13,7 @@ enum Stylesheet {
         header { display: flex; align-items: center; gap: 10px; font-weight: 600; letter-spacing: .02em; \
         margin-bottom: 20px; color: var(--soft) }
         .mark { width: 12px; height: 20px; border: 3px solid var(--key); border-radius: 8px 8px 3px 3px }
-        main { width: 100%; max-width: 420px; background: var(--paper); border: 1px solid var(--line); \
+        main { width: 100%; max-width: 460px; background: var(--paper); border: 1px solid var(--line); \
         border-radius: 12px; padding: 28px }
         h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 4px }
         p { margin: 0 0 16px }

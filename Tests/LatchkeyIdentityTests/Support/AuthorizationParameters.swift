@@ -20,7 +20,8 @@ struct AuthorizationParameters: Sendable {
             + TestServer.encode(
                 [
                     "response_type": "code", "client_id": "app", "redirect_uri": redirectURI, "scope": scope,
-                    "code_challenge": challenge, "code_challenge_method": "S256", "state": "state-1", "nonce": "nonce-1",
+                    "code_challenge": challenge, "code_challenge_method": "S256", "state": "state-1",
+                    "nonce": "nonce-1",
                 ].merging(more) { $1 }.filter { !$0.value.isEmpty })
     }
 }

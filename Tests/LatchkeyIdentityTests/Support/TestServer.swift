@@ -105,7 +105,9 @@ struct TestServer: Sendable {
         return try await send(.post, path, headers: headers, body: Self.encode(form))
     }
 
-    func post(_ path: String, json: String, bearer: String? = nil, type: String = "application/json") async throws -> Answer {
+    func post(_ path: String, json: String, bearer: String? = nil, type: String = "application/json") async throws
+        -> Answer
+    {
         var headers: HTTPFields = [.contentType: type]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
         return try await send(.post, path, headers: headers, body: json)

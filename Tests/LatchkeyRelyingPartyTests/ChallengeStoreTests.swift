@@ -1,0 +1,72 @@
+import FoundationEssentials
+import GRDB
+import LatchkeyRelyingParty
+import Synchronization
+import Testing
+
+@Suite("Challenges") struct ChallengeStoreTests {
+    enum Kind: CaseIterable, Sendable {
+        case memory, database
+
+        func store(_ clock: WallClock) throws -> any ChallengeStore {
+            switch self {
+            case .memory: return MemoryChallengeStore(clock: clock)
+            case .database:
+                let database = try DatabaseQueue()
+                var migrator = DatabaseMigrator()
+                DatabaseChallengeStore.registerMigrations(&migrator)
+                try migrator.migrate(database)
+                return DatabaseChallengeStore(database, clock: clock)
+            }
+        }
+    }
+
+    private final class Time: Sendable {
+        private let seconds = Mutex(1_700_000_000.0)
+        var clock: WallClock { WallClock { Date(timeIntervalSince1970: self.seconds.withLock { $0 }) } }
+        func advance(by seconds: Double) { self.seconds.withLock { $0 += seconds } }
+    }
+
+    @Test(arguments: Kind.allCases) func `a challenge serves once, for its purpose`(kind: Kind) async throws {
+        let store = try kind.store(.system)
+        let challenge = try await store.issue(.biometricRequest)
+        #expect(challenge.token.wholeMatch(of: /[0-9A-HJKMNP-TV-Z]{32}/) != nil)
+        #expect(try await store.consume(challenge.token, for: .biometricRequest))
+        #expect(try await !store.consume(challenge.token, for: .biometricRequest))
+        #expect(try await !store.consume("0123456789ABCDEFGHJKMNPQRSTVWXYZ", for: .biometricRequest))
+
+        let other = try await store.issue(.anonymousRequest)
+        #expect(try await !store.consume(other.token, for: .biometricRequest))
+        #expect(try await !store.consume(other.token, for: .anonymousRequest))
+    }
+
+    @Test(arguments: Kind.allCases) func `a challenge lives for 300 seconds`(kind: Kind) async throws {
+        let time = Time()
+        let store = try kind.store(time.clock)
+        let (first, second) = (try await store.issue(.biometricRequest), try await store.issue(.biometricRequest))
+        #expect(first.expiresAt == time.clock.now.addingTimeInterval(300))
+        time.advance(by: 299.5)
+        #expect(try await store.consume(first.token, for: .biometricRequest))
+        time.advance(by: 0.5)
+        #expect(try await !store.consume(second.token, for: .biometricRequest))
+    }
+
+    @Test(arguments: Kind.allCases) func `of many at once, one gets it`(kind: Kind) async throws {
+        let store = try kind.store(.system)
+        let token = try await store.issue(.biometricRequest).token
+        let winners = try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 1...32 { group.addTask { try await store.consume(token, for: .biometricRequest) } }
+            return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+        }
+        #expect(winners == 1)
+    }
+
+    @Test func `memory keeps no more than its capacity`() async throws {
+        let store = MemoryChallengeStore(capacity: 2)
+        var tokens: [String] = []
+        for _ in 1...3 { tokens.append(try await store.issue(.biometricRequest).token) }
+        #expect(try await !store.consume(tokens[0], for: .biometricRequest))
+        #expect(try await store.consume(tokens[1], for: .biometricRequest))
+        #expect(try await store.consume(tokens[2], for: .biometricRequest))
+    }
+}
