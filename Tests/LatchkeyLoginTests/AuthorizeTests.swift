@@ -81,6 +81,9 @@ import Testing
             #expect(page["id_token_hint"]?.split(separator: ".").count == 3)
             try await container.logout(keepBiometric: true)
             try await container.authorize()
+            #expect(bench.browser.visited.last?["id_token_hint"] == page["id_token_hint"])
+            try await container.logout()
+            try await container.authorize()
             #expect(bench.browser.visited.last?["id_token_hint"] == nil)
         }
     }

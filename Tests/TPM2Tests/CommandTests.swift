@@ -27,7 +27,8 @@ struct CommandTests {
 
     @Test func `a persistent key is read back, and nothing is read at an empty handle`() async throws {
         try await TestTPM.with { test in
-            #expect(try test.tpm.readPublic(.storageRootKey) == test.parent)
+            let read = try test.tpm.readPublic(.storageRootKey)
+            #expect(read == test.parent)
             let nobody = TPMHandle(rawValue: 0x8100_7777)
             #expect(TestTPM.code { () throws(TPMError) in _ = try test.tpm.readPublic(nobody) } == 0x18b)
         }
@@ -134,11 +135,12 @@ struct CommandTests {
         }
     }
 
-    @Test func `a fourth object has no room: 0x902`() async throws {
+    /// swtpm has three places, and puts the persistent parent into one while a command needs it.
+    @Test func `a third object under a persistent parent has no room: 0x902`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             var loaded: [TPMObject] = []
-            for _ in 0..<3 {
+            for _ in 0..<2 {
                 loaded.append(try test.tpm.load(key.privatePart, key.publicArea, under: test.parent))
             }
             let code = TestTPM.code { () throws(TPMError) in

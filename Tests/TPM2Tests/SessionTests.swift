@@ -62,7 +62,8 @@ struct SessionTests {
             for offset in [-1, -35, -80] {
                 test.wire.tamper = { code, response in
                     var response = response
-                    if code == .sign { response[response.count + offset] ^= 1 }
+                    // Not the swtpm's answer that it wants the first use of a protected key again.
+                    if code == .sign && response.count > 100 { response[response.count + offset] ^= 1 }
                     return response
                 }
                 #expect(TestTPM.kind { () throws(TPMError) in _ = try test.sign(with: key) } == .forged, "\(offset)")

@@ -1,6 +1,7 @@
 import LatchkeySimulators
 import Testing
 import LatchkeyTesting
+import Testing
 
 /// A program for `$BROWSER` that fills the login form in, written in Python with nothing but its standard library.
 struct ScriptedBrowser {

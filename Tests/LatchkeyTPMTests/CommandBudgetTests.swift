@@ -1,0 +1,67 @@
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// The numbers of `design/quality.md`, command by command.
+@Suite(.softwareTPM)
+struct CommandBudgetTests {
+    @Test func `a key is made with three commands`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        _ = try await Scene.key(keystore)
+        wire.forget()
+        _ = try await Scene.key(keystore)
+        #expect(wire.codes == [.readPublic, .startAuthSession, .create])
+    }
+
+    @Test func `a process that never saw the TPM signs with five commands`() async throws {
+        let wire = Wire()
+        let anchors = MemoryTrustAnchors()
+        let tpm = try SoftwareTPM.current
+        let first = wire.keystore(tpm, anchors: anchors)
+        let key = try await Scene.key(first)
+        try await Scene.sign(first, key)
+        wire.forget()
+        try await Scene.sign(wire.keystore(tpm, anchors: anchors), key)
+        #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
+    }
+
+    @Test func `a key without a PIN signs with four commands`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        let key = try await Scene.key(keystore, .none)
+        wire.forget()
+        try await Scene.sign(keystore, key)
+        #expect(wire.codes == [.startAuthSession, .load, .sign, .flushContext])
+    }
+
+    @Test(arguments: [AccessPolicy.none, .pin])
+    func `a secret is sealed with three commands and opened with four, or five with a PIN`(
+        _ policy: AccessPolicy
+    ) async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        _ = try await Scene.sign(keystore, try await Scene.key(keystore))
+        wire.forget()
+        let secret = try await keystore.seal(
+            .random(count: 32), policy: policy, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        #expect(wire.codes == [.readPublic, .startAuthSession, .create])
+        wire.forget()
+        _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
+        #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
+    }
+
+    @Test func `the first key of a fresh TPM makes the storage root key, once`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        _ = try await Scene.key(keystore)
+        #expect(
+            wire.codes == [
+                .readPublic, .createPrimary, .getCapability, .evictControl, .flushContext, .startAuthSession, .create,
+            ])
+    }
+}

@@ -1,0 +1,81 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+/// Other people's tools read and use what is exported.
+@Suite(.softwareTPM)
+struct InteroperationTests {
+    @Test(.requires(program: "openssl"), arguments: [AccessPolicy.none, .pin])
+    func `openssl's tpm2 provider reads an exported key`(_ policy: AccessPolicy) async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let tcti = try SoftwareTPM.current.tcti
+            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), policy)
+            try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
+            let pem = try await openssl(
+                ["pkey", "-provider", "tpm2", "-provider", "default", "-in", directory.path(of: "key.pem"), "-pubout"],
+                tcti)
+            #expect(pem.trimmed == (try key.publicKey.pemRepresentation).trimmed)
+        }
+    }
+
+    @Test(.requires(program: "openssl")) func `openssl signs with a key without a PIN`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let tcti = try SoftwareTPM.current.tcti
+            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none)
+            try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
+            try write("a message", to: directory.path(of: "message"))
+            try write(try key.publicKey.pemRepresentation, to: directory.path(of: "public.pem"))
+            _ = try await openssl(
+                [
+                    "dgst", "-sha256", "-provider", "tpm2", "-provider", "default", "-propquery", "?provider=tpm2",
+                    "-sign", directory.path(of: "key.pem"), "-out", directory.path(of: "signature"),
+                    directory.path(of: "message"),
+                ], tcti)
+            let verdict = try await openssl(
+                [
+                    "dgst", "-sha256", "-verify", directory.path(of: "public.pem"), "-signature",
+                    directory.path(of: "signature"), directory.path(of: "message"),
+                ], tcti)
+            #expect(verdict.contains("Verified OK"))
+        }
+    }
+
+    @Test(.requires(program: "tpm2_print")) func `tpm2_print shows the attributes of a key`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let tcti = try SoftwareTPM.current.tcti
+            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
+            try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
+            let text = try await output("tpm2_print", ["-t", "TSSPRIVKEY_OBJ", directory.path(of: "key.pem")], tcti)
+            #expect(text.contains("NIST p256") && text.contains("ecdsa") && text.contains("sha256"))
+            let attributes = try #require(text.split(separator: "\n").first { $0.contains("fixedtpm") })
+            #expect(attributes.contains("fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"))
+            #expect(
+                !attributes.contains("decrypt") && !attributes.contains("restricted") && !attributes.contains("noda"))
+        }
+    }
+
+    private func write(_ text: String, to path: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: path))
+    }
+
+    private func openssl(_ arguments: [String], _ tcti: String) async throws -> String {
+        try await output("openssl", arguments, tcti)
+    }
+
+    private func output(_ program: String, _ arguments: [String], _ tcti: String) async throws -> String {
+        let result = try await run(
+            .name(program), arguments: Arguments(arguments),
+            environment: .inherit.updating(["TPM2OPENSSL_TCTI": tcti, "TPM2TOOLS_TCTI": tcti, "TSS2_LOG": "all+NONE"]),
+            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
+        try #require(result.terminationStatus.isSuccess, "\(program): \(result.standardError)")
+        return result.standardOutput
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String { split(separator: "\n").joined(separator: "\n") }
+}

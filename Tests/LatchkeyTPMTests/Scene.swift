@@ -1,0 +1,50 @@
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// The prompts and shortcuts that the tests share.
+enum Scene {
+    static let prompt = PromptContext(reason: "test a TPM", container: "tests")
+    static let digest = MessageDigest(sha256: Array("a message".utf8))
+    static let nobody = ScriptedPresence([])
+
+    static func key(
+        _ keystore: TPMKeystore, _ policy: AccessPolicy = .pin, pin: String = "123456"
+    ) async throws -> HardwareKey {
+        try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: pin))
+    }
+
+    @discardableResult
+    static func sign(
+        _ keystore: TPMKeystore, _ key: HardwareKey, pin: String = "123456"
+    ) async throws(KeystoreError) -> ECDSASignature {
+        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
+    }
+
+    static func error(_ body: () async throws(KeystoreError) -> Void) async -> KeystoreError? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// A direct look at the TPM.
+    static func look<R>(_ body: (TPM) throws -> R) throws -> R {
+        let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
+        defer { connection.close() }
+        return try body(TPM(ResubmittingTransport(connection)))
+    }
+
+    static func expectNothingLoaded(_ comment: Comment) throws {
+        let objects = try look { try $0.handles(from: .transientFirst) }
+        let sessions = try look { try $0.handles(from: .loadedSessionFirst) }
+        #expect(objects.isEmpty, comment)
+        #expect(sessions.isEmpty, comment)
+    }
+}

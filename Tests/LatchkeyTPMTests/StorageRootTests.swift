@@ -1,0 +1,124 @@
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Subprocess
+import TPM2
+import Testing
+
+@Suite(.softwareTPM)
+struct StorageRootTests {
+    @Test func `a key that is there already is used, as it is`() async throws {
+        let tcti = try SoftwareTPM.current.tcti
+        _ = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
+        let before = try Scene.look { try $0.readPublic(.storageRootKey) }
+        let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
+        let key = try await Scene.key(keystore)
+        try await Scene.sign(keystore, key)
+        #expect(try Scene.look { try $0.readPublic(.storageRootKey) } == before)
+        #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [.storageRootKey])
+    }
+
+    @Test func `somebody else's key at the handle is left alone, and keys work beside it`() async throws {
+        let foreign = try Scene.look { tpm in
+            let template = PublicArea(
+                attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
+                detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+            try tpm.withPrimary(template, in: .owner) { (primary) throws(TPMError) in
+                try tpm.evictControl(primary, at: .storageRootKey)
+            }
+            return try tpm.readPublic(.storageRootKey)
+        }
+        let anchors = MemoryTrustAnchors()
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
+        #expect(try await keystore.diagnose().storageRootKey == .foreign)
+        let key = try await Scene.key(keystore)
+        try await Scene.sign(keystore, key)
+        _ = try await keystore.attest(key, challenge: .init(repeating: 1, count: 16))
+        try await Scene.sign(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors()), key)
+        #expect(try Scene.look { try $0.readPublic(.storageRootKey) } == foreign)
+        #expect(try await keystore.diagnose().pin == .same)
+        try Scene.expectNothingLoaded("with a transient storage root key")
+    }
+
+    @Test(.requires(program: "tpm2_changeauth")) func `an owner's password is told, not guessed`() async throws {
+        let tcti = try SoftwareTPM.current.tcti
+        try await tool("tpm2_changeauth", "-c", "owner", "a password", tcti: tcti)
+        let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
+        let presence = ScriptedPresence(pins: "123456")
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.createKey(KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence)
+        }
+        #expect(error?.code == .unavailable)
+        #expect(error?.underlying?.rawCode == 0x9a2)
+        #expect(error?.reason.contains("owner password") == true)
+        #expect(presence.requests.isEmpty)
+        let diagnosis = try await keystore.diagnose()
+        #expect(diagnosis.isOwnerPasswordSet && !diagnosis.canCreateKeys)
+    }
+
+    @Test(.requires(program: "tpm2_clear")) func `after a clear the keys are another device's, and nothing is made`()
+        async throws
+    {
+        let tcti = try SoftwareTPM.current.tcti
+        let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
+        let key = try await Scene.key(keystore)
+        let free = try await Scene.key(keystore, .none)
+        try await tool("tpm2_clear", "-c", "lockout", tcti: tcti)
+        for key in [key, free] {
+            let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+            #expect(error?.code == .wrongDevice, "\(String(describing: error))")
+        }
+        let making = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.createKey(
+                KeyRequest(policy: .none, prompt: Scene.prompt), authorizedBy: Scene.nobody)
+        }
+        #expect(making?.code == .wrongDevice)
+        #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [])
+        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+        try Scene.expectNothingLoaded("after a clear")
+    }
+
+    @Test func `a diagnosis changes nothing and tells what there is`() async throws {
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let before = try await keystore.diagnose()
+        #expect(before.storageRootKey == .absent && before.pin == .none && before.canCreateKeys)
+        #expect(before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
+        #expect(
+            before.pinStatus == PINStatus(attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))
+        #expect(!before.isOwnerPasswordSet && !before.isLockoutPasswordSet)
+        _ = try await Scene.key(keystore)
+        let after = try await keystore.diagnose()
+        #expect(after.storageRootKey == .present && after.pin == .same)
+    }
+
+    @Test func `no TPM is an error that says what to do`() async throws {
+        let keystore = TPMKeystore(tcti: "device:/nowhere/tpmrm0", anchors: MemoryTrustAnchors())
+        let error = await Scene.error { () async throws(KeystoreError) in _ = try await keystore.capabilities() }
+        #expect(error?.code == .unavailable)
+        #expect(error?.reason.contains("/nowhere/tpmrm0") == true)
+        #expect(error?.recovery.isEmpty == false)
+    }
+
+    @Test func `two keystores that meet a fresh TPM at once agree on one storage root key`() async throws {
+        let tcti = try SoftwareTPM.current.tcti
+        let keys = try await withThrowingTaskGroup { group in
+            for _ in 0..<4 {
+                group.addTask { try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), .none) }
+            }
+            var keys: [HardwareKey] = []
+            for try await key in group { keys.append(key) }
+            return keys
+        }
+        let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
+        for key in keys { try await Scene.sign(keystore, key) }
+        #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [.storageRootKey])
+    }
+
+    private func tool(_ name: String, _ arguments: String..., tcti: String) async throws {
+        let result = try await run(
+            .name(name), arguments: Arguments(arguments), environment: .inherit.updating(["TPM2TOOLS_TCTI": tcti]),
+            output: .discarded, error: .string(limit: 4096))
+        try #require(result.terminationStatus.isSuccess, "\(name): \(result.standardError)")
+    }
+}
