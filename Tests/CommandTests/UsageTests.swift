@@ -152,6 +152,17 @@ struct UsageTests {
         #expect(help.output == golden)
     }
 
+    @Test func `the man page names every option, and every exit code that help names`() async throws {
+        let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
+        let page = try String(contentsOfFile: root.appending("packaging/man/latchkey.1").string, encoding: .utf8)
+        let help = try await machine().run("--help").output
+        let options = help.split(whereSeparator: \.isWhitespace).filter { $0.hasPrefix("--") && !["--version", "--help"].contains($0) }
+        for option in options where option.dropFirst(2).first?.isLetter == true {
+            #expect(page.contains("Fl -\(option.dropFirst(2).prefix { $0.isLetter || $0 == "-" })"), "\(option)")
+        }
+        for code in 0...10 { #expect(page.contains(".It \(code)\n")) }
+    }
+
     @Test(arguments: ["bash", "zsh", "fish"])
     func `completions are there for each shell`(shell: String) async throws {
         let outcome = try await machine().run("--generate-completion-script", shell)

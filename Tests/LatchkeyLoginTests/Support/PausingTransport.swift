@@ -18,7 +18,7 @@ actor PausingTransport: HTTPTransport {
     private var remaining: Int
     private var isReached = false
     private var waiting: [CheckedContinuation<Void, Never>] = []
-    private var held: [CheckedContinuation<Void, Never>] = []
+    private var held: [CheckedContinuation<Bool, Never>] = []
 
     /// - Parameters:
     ///   - path: The path of the request.
@@ -36,8 +36,13 @@ actor PausingTransport: HTTPTransport {
     }
 
     /// Lets the stopped program go on, so that the test can end.
-    func resume() {
-        held.forEach { $0.resume() }
+    func resume() { release(alive: true) }
+
+    /// Lets no more of the stopped program happen: it never hears from the server.
+    func die() { release(alive: false) }
+
+    private func release(alive: Bool) {
+        held.forEach { $0.resume(returning: alive) }
         held = []
     }
 
@@ -49,17 +54,20 @@ actor PausingTransport: HTTPTransport {
         }
         isReached = true
         if side == .before {
-            await stop()
+            try await stop()
             return try await next.send(request, body: body)
         }
         let answer = try await next.send(request, body: body)
-        await stop()
+        try await stop()
         return answer
     }
 
-    private func stop() async {
+    private func stop() async throws(KeystoreError) {
         waiting.forEach { $0.resume() }
         waiting = []
-        await withCheckedContinuation { held.append($0) }
+        guard await withCheckedContinuation({ held.append($0) }) else {
+            throw KeystoreError(
+                operation: "reach the server", code: .unavailable, reason: "the program died", recovery: "Start again.")
+        }
     }
 }
