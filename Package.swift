@@ -113,7 +113,7 @@ let package = Package(
         ),
         .testTarget(
             name: "TPM2Tests",
-            dependencies: ["TPM2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
         ),
@@ -142,9 +142,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                cryptoExtras,
-                httpTypes, subprocess, .product(name: "JWTKit", package: "jwt-kit"),
+                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
+                .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -159,8 +159,11 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
-                crypto,
-                subprocess, .product(name: "HummingbirdTesting", package: "hummingbird"),
+                crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdTesting", package: "hummingbird"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -170,6 +173,7 @@ let package = Package(
                 "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
                 subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
+            exclude: ["Golden"],
             swiftSettings: strict
         ),
     ]

@@ -8,7 +8,7 @@ build() {
     mkdir -p .build/logs
     printf 'Building (%s) …\n' "$*" >&2
     if ! swift build "$@" >"$build_log" 2>&1; then
-        grep -E 'error:|warning:' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
+        grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2
         printf 'The build failed. All of its output is in %s.\n' "$build_log" >&2
         return 1

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
@@ -20,17 +21,28 @@ extension KeystoreError {
     static func lockedOut(_ operation: String, _ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .lockedOut, reason: "the TPM takes no PIN after too many wrong ones",
-            recovery: status.recoverySeconds.map {
-                "Leave the machine on and try again in at most \($0) seconds."
-            } ?? "Wait and try again.",
+            recovery: Self.waiting(status),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
     }
 
-    static func wrongPIN(_ operation: String, attemptsLeft: Int?, underlying: TPMError) -> KeystoreError {
-        let left = attemptsLeft.map { $0 == 1 ? "; 1 attempt is left" : "; \($0) attempts are left" } ?? ""
+    static func wrongPIN(_ operation: String, _ status: PINStatus, underlying: TPMError) -> KeystoreError {
+        let (left, recovery) =
+            switch status.attemptsLeft {
+            case nil: ("", "Try again with the right PIN.")
+            case 0: ("; no attempt is left", waiting(status))
+            case 1: ("; 1 attempt is left", "Try again with the right PIN.")
+            case let attempts?: ("; \(attempts) attempts are left", "Try again with the right PIN.")
+            }
         return KeystoreError(
-            operation: operation, code: .wrongProof, reason: "the PIN is wrong\(left)",
-            recovery: "Try again with the right PIN.", attemptsLeft: attemptsLeft, underlying: Underlying(underlying))
+            operation: operation, code: .wrongProof, reason: "the PIN is wrong\(left)", recovery: recovery,
+            attemptsLeft: status.attemptsLeft, lockedOutUntil: status.lockedOutUntil,
+            underlying: Underlying(underlying))
+    }
+
+    private static func waiting(_ status: PINStatus) -> String {
+        guard let seconds = status.recoverySeconds else { return "Wait and try again." }
+        let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601))" } ?? ""
+        return "Leave the machine on and try again in at most \(seconds) seconds\(until)."
     }
 
     private typealias Meaning = (code: Code, reason: String, recovery: String)

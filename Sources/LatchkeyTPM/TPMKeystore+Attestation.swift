@@ -38,11 +38,8 @@ extension TPMKeystore {
     private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob
     {
         if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try signer(anchor, root, operation) }
-        let created = try await visit(operation) { (tpm) throws(TPMError) in
-            try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
-                try tpm.create(KeyTemplates.attestationKey, under: parent)
-            }
-        }
+        let created = try await create(
+            KeyTemplates.attestationKey, authValue: .empty, sealing: nil, under: root, operation)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, publicArea: created.publicArea,

@@ -23,6 +23,7 @@ extension TPMKeystore {
         let operation = "sign"
         let blob = try keyBlob(of: key, operation)
         let root = try await root(of: blob, operation)
+        try check(key.assurance, of: key.policy, under: root, operation)
         let pin = key.policy.requirement == .pin ? try await currentPIN(prompt, operation, presence) : nil
         let authValue = try authValue(pin, salt: blob.pinSalt, operation)
         let answer = try await use(blob, under: root, operation) { (tpm, object, session) throws(TPMError) in

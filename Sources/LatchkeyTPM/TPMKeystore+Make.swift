@@ -21,7 +21,7 @@ extension TPMKeystore {
                 privatePart: created.privatePart),
             parentName: root.name, pinSalt: salt,
             birth: .init(hash: created.creationHash, ticket: created.creationTicket))
-        return (blob, AssuranceLevel(root: root.assuranceRoot, presence: hasPIN ? .pin : .none))
+        return (blob, Self.assurance(of: policy, under: root))
     }
 
     func serialized(_ blob: TPMKeyBlob, _ operation: String) throws(KeystoreError) -> Data {
@@ -34,7 +34,8 @@ extension TPMKeystore {
         }
     }
 
-    private func create(
+    /// Creates an object under the pinned storage root key, and sees that it is what was asked for.
+    func create(
         _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes?, under root: StorageRoot,
         _ operation: String
     ) async throws(KeystoreError) -> CreatedObject {

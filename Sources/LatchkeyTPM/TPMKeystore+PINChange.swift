@@ -61,13 +61,16 @@ extension TPM {
         let oldValue = try PINHardening.authValue(old, salt: oldSalt)
         let newSalt = PINHardening.randomSalt()
         let newValue = try PINHardening.authValue(new, salt: newSalt)
-        let privatePart = try withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
-            (object) throws(TPMError) in
+        let privatePart = try withLoaded(
+            blob.key.privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
+        ) { (object) throws(TPMError) in
             try objectChangeAuth(
                 of: object, under: parent, to: newValue,
                 authorizedBy: .continuing(session, authValue: oldValue, protecting: .decrypt))
         }
-        try withLoaded(privatePart, blob.key.publicArea, under: parent) { (_) throws(TPMError) in }
+        try withLoaded(
+            privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
+        ) { (_) throws(TPMError) in }
         return blob.replacing(privatePart: privatePart, pinSalt: newSalt)
     }
 }

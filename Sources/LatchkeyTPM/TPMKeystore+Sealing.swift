@@ -27,6 +27,7 @@ extension TPMKeystore {
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
         let root = try await root(of: blob, operation)
+        try check(secret.assurance, of: secret.policy, under: root, operation)
         let pin = secret.policy.requirement == .pin ? try await currentPIN(prompt, operation, presence) : nil
         let authValue = try authValue(pin, salt: blob.pinSalt, operation)
         let opened = try await use(blob, under: root, operation) { (tpm, object, session) throws(TPMError) in

@@ -26,8 +26,24 @@ extension TPMKeystore {
         return blob
     }
 
+    /// What is said about the hardware must be what was pinned when it was made.
+    func check(
+        _ assurance: AssuranceLevel, of policy: AccessPolicy, under root: StorageRoot, _ operation: String
+    ) throws(KeystoreError) {
+        guard assurance == Self.assurance(of: policy, under: root) else {
+            throw .damaged(operation, "its stored assurance ‘\(assurance)’ is not that of this TPM")
+        }
+    }
+
+    static func assurance(of policy: AccessPolicy, under root: StorageRoot) -> AssuranceLevel {
+        AssuranceLevel(root: root.assuranceRoot, presence: policy.requirement == .pin ? .pin : .none)
+    }
+
     /// Loads an object and uses it once, in a session that is salted to the pinned storage root key: StartAuthSession,
     /// Load, the use, FlushContext. The use ends the session.
+    ///
+    /// Load is authorized by the session too, though its parent has no authValue: a TPM that does not hold the pinned
+    /// key can't know the salt and fails there, before anything that is derived from a PIN is sent.
     func use<R: Sendable>(
         _ blob: TPMKeyBlob, under root: StorageRoot, _ operation: String,
         _ body: @Sendable (TPM, TPMObject, Session) throws(TPMError) -> R
@@ -36,9 +52,10 @@ extension TPMKeystore {
             return try await device.visit { (tpm) throws(TPMError) in
                 try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                     try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                        try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
-                            (object) throws(TPMError) in try body(tpm, object, session)
-                        }
+                        try tpm.withLoaded(
+                            blob.key.privatePart, blob.key.publicArea, under: parent,
+                            authorizedBy: .continuing(session)
+                        ) { (object) throws(TPMError) in try body(tpm, object, session) }
                     }
                 }
             }
@@ -59,13 +76,15 @@ extension TPMKeystore {
                 (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
                 guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
                 return .damaged(operation, "the TPM does not accept its stored bytes", underlying: .init(error))
+            case (.load, .badAuth), (.load, .authFail):
+                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
+                return KeystoreError(error, during: operation)
             case (.startAuthSession, .handle), (.startAuthSession, .value), (.startAuthSession, .key):
                 guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
                 return KeystoreError(error, during: operation)
             case (_, .authFail), (_, .badAuth):
                 guard hasPIN else { return KeystoreError(error, during: operation) }
-                return .wrongPIN(
-                    operation, attemptsLeft: try await lockoutState(operation).attemptsLeft, underlying: error)
+                return .wrongPIN(operation, try await lockoutState(operation).status, underlying: error)
             default: return KeystoreError(error, during: operation)
             }
         } catch {

@@ -1,11 +1,13 @@
 import ArgumentParser
 import FoundationEssentials
 import Glibc
+import Latchkey
 
 /// Where the tool starts, and the only place where it ends.
 @main
 enum Main {
     static func main() async {
+        CoreDumps.forbid()
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Also what can't be parsed is answered in the form that was asked for.
         let console = Console(

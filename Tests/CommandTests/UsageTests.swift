@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
+import SystemPackage
 import Testing
 
 /// What needs neither a TPM nor a server.
@@ -140,6 +141,15 @@ struct UsageTests {
             #expect(help.output.contains("USAGE: latchkey"))
             #expect(help.errors.isEmpty)
         }
+    }
+
+    @Test(arguments: ["latchkey", "latchkey-enable", "latchkey-key", "latchkey-key-sign", "latchkey-pin"])
+    func `help is as written down`(page: String) async throws {
+        let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(page).txt")
+        let golden = try String(contentsOfFile: path.string, encoding: .utf8)
+        let words = page.split(separator: "-").dropFirst().map(String.init)
+        let help = try await machine().run(words + ["--help"])
+        #expect(help.output == golden)
     }
 
     @Test(arguments: ["bash", "zsh", "fish"])

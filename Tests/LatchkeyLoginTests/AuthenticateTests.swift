@@ -5,7 +5,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct AuthenticateTests {
+@Suite(.softwareTPM) struct AuthenticateTests {
     /// A container that is enabled and whose session is over.
     private func enabled(_ bench: Bench, policy: AccessPolicy = .pin) async throws -> BiometricKey {
         let container = try await bench.start(policy: policy)

@@ -4,7 +4,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct AuthorizeTests {
+@Suite(.softwareTPM) struct AuthorizeTests {
     @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
     func `an ID token is verified against the server's keys`(algorithm: TokenSigner.Algorithm) async throws {
         try await Bench.with(.init(algorithm: algorithm)) { bench in
@@ -81,6 +81,9 @@ struct AuthorizeTests {
             #expect(page["id_token_hint"]?.split(separator: ".").count == 3)
             try await container.logout(keepBiometric: true)
             try await container.authorize()
+            #expect(bench.browser.visited.last?["id_token_hint"] == page["id_token_hint"])
+            try await container.logout()
+            try await container.authorize()
             #expect(bench.browser.visited.last?["id_token_hint"] == nil)
         }
     }
@@ -139,6 +142,26 @@ struct AuthorizeTests {
     func `an address that no secret may be sent to is refused`(endpoint: String) async throws {
         try await Bench.with { bench in
             await #expect(throws: login(.invalidInput)) { _ = try await bench.start(endpoint: endpoint) }
+        }
+    }
+
+    @Test(arguments: [
+        ("https://other.test", "https://identity.test/oauth2/token"),
+        ("https://identity.test", "http://identity.test/oauth2/token"),
+        ("https://identity.test", "//identity.test/oauth2/token"),
+    ])
+    func `a server that calls itself otherwise, or names an endpoint in the clear, is refused`(
+        issuer: String, token: String
+    ) async throws {
+        try await Bench.with { bench in
+            let base = "https://identity.test/oauth2"
+            let document = """
+                {"issuer":"\(issuer)","authorization_endpoint":"\(base)/authorize","token_endpoint":"\(token)",\
+                "userinfo_endpoint":"\(base)/userinfo","revocation_endpoint":"\(base)/revoke","jwks_uri":"\(base)/jwks"}
+                """
+            let container = try await bench.start(transport: RecordingTransport([.json(document)]))
+            await #expect(throws: login(.invalidResponse)) { try await container.authorize() }
+            #expect(bench.browser.visited.isEmpty)
         }
     }
 }

@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// The six steps of the seed.
-struct DisableTests {
+@Suite(.softwareTPM) struct DisableTests {
     private func enabled(_ bench: Bench, _ transport: (any HTTPTransport)? = nil) async throws -> Container {
         let container = try await bench.start(transport: transport)
         try await container.authorize()

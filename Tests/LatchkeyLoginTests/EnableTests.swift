@@ -1,10 +1,12 @@
 import HTTPTypes
 import Latchkey
 import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-struct EnableTests {
+@Suite(.softwareTPM) struct EnableTests {
     @Test func `without a session nobody is asked`() async throws {
         try await Bench.with { bench in
             let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
@@ -139,9 +141,11 @@ struct EnableTests {
 
     @Test func `of many that enable at once one wins, and the server has only its key`() async throws {
         try await Bench.with { bench in
-            try await bench.start().authorize()
+            // A bare TPM has room for one program at a time; what is tried here is the store and the server.
+            let tpm = TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors())
+            try await bench.start(keystore: tpm).authorize()
             var containers: [Container] = []
-            for _ in 0..<6 { containers.append(try await bench.start()) }
+            for _ in 0..<6 { containers.append(try await bench.start(keystore: tpm)) }
             let outcomes = await withTaskGroup(of: Result<BiometricKey, any Error>.self) { group in
                 for container in containers {
                     group.addTask {
@@ -154,7 +158,7 @@ struct EnableTests {
             #expect(keys.count == 1)
             for case .failure(let error) in outcomes { #expect(error as? LoginError == login(.conflict), "\(error)") }
             #expect(await bench.identity.identities.keys.sorted() == keys.map(\.id.rawValue))
-            let another = try await bench.start()
+            let another = try await bench.start(keystore: tpm)
             #expect(try await another.authenticateBiometric().keyID == keys.first?.id)
         }
     }

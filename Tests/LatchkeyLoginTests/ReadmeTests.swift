@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Latchkey
 import LatchkeyLogin
 import LatchkeyTPM
@@ -32,8 +32,8 @@ func logIn(
         let source = try String(contentsOf: here, encoding: .utf8)
         let readme = try String(
             contentsOf: here.deletingLastPathComponent().appending(path: "../../README.md"), encoding: .utf8)
-        let start = try #require(source.range(of: "there too.\n")).upperBound
-        let end = try #require(source.range(of: "// The mark.")).lowerBound
+        let start = try #require(source.firstRange(of: "there too.\n")).upperBound
+        let end = try #require(source.firstRange(of: "// The mark.")).lowerBound
         #expect(readme.contains(source[start..<end]))
     }
 }

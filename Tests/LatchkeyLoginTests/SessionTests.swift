@@ -5,7 +5,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct SessionTests {
+@Suite(.softwareTPM) struct SessionTests {
     @Test func `an access token serves for nine tenths of its life`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
@@ -188,7 +188,7 @@ struct SessionTests {
     }
 }
 
-struct LogoutTests {
+@Suite(.softwareTPM) struct LogoutTests {
     @Test func `a logout disables biometric login and lets another user in`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

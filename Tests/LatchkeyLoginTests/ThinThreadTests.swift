@@ -3,7 +3,7 @@ import LatchkeyLogin
 import LatchkeyTesting
 import Testing
 
-struct ThinThreadTests {
+@Suite(.softwareTPM) struct ThinThreadTests {
     @Test func `a user logs in, enables, comes back, authenticates and disables`() async throws {
         try await Bench.with { bench in
             let first = try await bench.start()

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// What goes over the wire, request by request (authgear.md 2.16).
-struct WireSequenceTests {
+@Suite(.softwareTPM) struct WireSequenceTests {
     private let discovery = "GET /.well-known/openid-configuration"
     private let challenge = "POST /oauth2/challenge"
     private let biometric = "POST /oauth2/token biometric-request"

@@ -1,6 +1,6 @@
 import FoundationEssentials
-import Glibc
 import LatchkeySimulators
+import LatchkeyTesting
 
 /// A pinentry program that a test has written, in sh.
 struct FakePinentry {
@@ -26,10 +26,8 @@ struct FakePinentry {
 
     init(script: String) throws {
         directory = try TemporaryDirectory()
-        path = directory.path(of: "pinentry")
         log = directory.path(of: "log")
-        try Data("#!/bin/sh\nLOG=\(log)\n\(script)\n".utf8).write(to: URL(filePath: path))
-        chmod(path, 0o700)
+        path = try directory.makeScript("pinentry", "#!/bin/sh\nLOG=\(log)\n\(script)\n")
     }
 
     /// The commands that it was sent.

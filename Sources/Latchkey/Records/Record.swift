@@ -30,6 +30,10 @@ public struct Record: Hashable, Sendable, Identifiable {
             createdAt: .distantPast, updatedAt: .distantPast)
     }
 
+    /// Whether the record is nothing but a key under the key's own name. No facade's record is: their names hold a
+    /// dot, which no key's name can, so that nobody can pass one of them off as a record that needs no MAC.
+    var isBareKey: Bool { kind == .key && key.map { id == RecordID($0.id) } ?? false }
+
     init(
         id: RecordID, kind: RecordKind, protection: ProtectionClass, attributes: [String: String], key: HardwareKey?,
         generation: Int, createdAt: Date, updatedAt: Date

@@ -25,7 +25,9 @@ extension RecordContainer {
         }
         var held: [(row: RecordRow, key: HardwareKey)] = []
         for row in rows {
-            guard let key = try await metadata(RecordID(rawValue: row.id))?.key, key.policy.hasPIN else { continue }
+            let record = try Self.record(of: row)
+            guard let key = record.key, key.policy.hasPIN else { continue }
+            guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
             held.append((row, key))
         }
         guard !(held.isEmpty && classRows.isEmpty) else {
@@ -33,7 +35,7 @@ extension RecordContainer {
                 "change the PIN", "nothing in the container ‘\(name)’ has a PIN",
                 recovery: "Make a key with the policy ‘pin’ first.")
         }
-        let isMACed = { (row: RecordRow) in row.className != ProtectionClass.selfAuthenticated.name }
+        let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
         var classKeys: [String: ClassKey] = [:]
         if held.contains(where: { isMACed($0.row) }) {
             let device = try await classes.open(.device, for: prompt, authorizedBy: presence)

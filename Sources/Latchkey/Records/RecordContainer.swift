@@ -82,8 +82,8 @@ public final class RecordContainer: Sendable {
     ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
         guard let row = try await row(id) else { return nil }
         let record = try Self.record(of: row)
-        guard record.protection.name != ProtectionClass.selfAuthenticated.name else {
-            guard record.kind == .key, record.key != nil, row.payload == nil else { throw Self.edited(id) }
+        guard !row.isSelfAuthenticated else {
+            guard record.isBareKey, row.payload == nil else { throw Self.edited(id) }
             return (record, nil)
         }
         let device = try await classes.open(.device, for: prompt, authorizedBy: presence)
@@ -130,7 +130,7 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    private static func record(of row: RecordRow) throws(KeystoreError) -> Record {
+    static func record(of row: RecordRow) throws(KeystoreError) -> Record {
         do {
             return try row.record()
         } catch {
@@ -140,20 +140,21 @@ public final class RecordContainer: Sendable {
 
     private static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
         let operation = "store the record ‘\(record.id)’"
-        guard (1...128).contains(record.id.rawValue.utf8.count) else {
-            throw .invalidInput(operation, "its name is empty or too long")
-        }
+        guard
+            (1...128).contains(record.id.rawValue.utf8.count),
+            !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { throw .invalidInput(operation, "its name is empty, too long, or has a control character") }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
             throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
         }
         if record.protection.name == ProtectionClass.selfAuthenticated.name {
-            guard record.kind == .key, record.key != nil, payload == nil else {
-                throw .invalidInput(operation, "only a bare key can do without a class")
+            guard record.isBareKey, payload == nil else {
+                throw .invalidInput(operation, "only a bare key, named by its id, can do without a class")
             }
         }
     }
 
-    private static func edited(_ id: RecordID) -> KeystoreError {
+    static func edited(_ id: RecordID) -> KeystoreError {
         .damaged("read the record ‘\(id)’", "it is not what was stored: somebody or something else changed it")
     }
 }

@@ -64,9 +64,7 @@ extension Container {
     /// Removes a key that the server does not know. If another process has changed the row meanwhile, it is another
     /// key's row, and stays.
     private func forget(_ stored: BiometricKey) async throws {
-        let changes: [RecordChange] = [
-            .delete(LoginRows.keyID, ifGeneration: stored.generation), LoginRows.delete(identity: stored.id),
-        ]
+        let changes = LoginRows.deleteKey(ifGeneration: stored.generation) + [LoginRows.delete(identity: stored.id)]
         guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else { return }
         try await keystore.delete(stored.key)
     }

@@ -5,7 +5,7 @@ extension Container {
     /// Logs a user in in the browser: authorization code with PKCE, the answer on a loopback port (RFC 8252).
     ///
     /// While biometric login is enabled here, only its owner can log in. The server is asked to see to it, by
-    /// `login_hint` where it says that it takes a user id, else by `id_token_hint` where an ID token is at hand; and a
+    /// `login_hint` where it says that it takes a user id, else by `id_token_hint`; and a
     /// user who gets through all the same is refused here.
     ///
     /// - Throws: ``LoginError``; `cancelled`, `timedOut`, `userMismatch` (nothing is changed here and the new session
@@ -60,8 +60,7 @@ extension Container {
     ) async throws -> AuthorizationRequest.UserHint? {
         guard let owner = try await rows.key()?.userID else { return nil }
         if server.document.takesUserIDHint { return .userID(owner) }
-        guard let session = try await currentSession(operation), session.userID == owner else { return nil }
-        return session.idToken.map { .idToken($0) }
+        return try await rows.hint(for: PromptContext(reason: operation, container: name)).map { .idToken($0) }
     }
 
     private func redeem(

@@ -102,7 +102,7 @@ extension Container {
 
     private func deleteKeyRows() async throws {
         try await records.apply(
-            [.delete(LoginRows.keyID, ifGeneration: nil), .delete(LoginRows.pendingID, ifGeneration: nil)],
+            LoginRows.deleteKey(ifGeneration: nil) + [.delete(LoginRows.pendingID, ifGeneration: nil)],
             for: prompt("disable biometric login at"))
     }
 }

@@ -32,7 +32,8 @@ extension Container {
             authorizedBy: consent)
         consent.confirm()
         let enrolment = Enrolment(
-            key: key, userID: session.userID, standing: standing, abandoned: abandoned, server: server, prompt: prompt)
+            key: key, userID: session.userID, idToken: session.idToken, standing: standing, abandoned: abandoned,
+            server: server, prompt: prompt)
         let reservation = try await reserve(enrolment)
         do {
             let (challenge, date) = try await server.challenge()
@@ -105,7 +106,8 @@ extension Container {
         let standing = enrolment.standing
         let changes: [RecordChange] = [
             LoginRows.put(enrolment.key, owner: enrolment.userID, ifGeneration: standing?.generation ?? 0),
-            LoginRows.put(identity: identity), .delete(LoginRows.pendingID, ifGeneration: reservation),
+            LoginRows.put(hint: enrolment.idToken), LoginRows.put(identity: identity),
+            .delete(LoginRows.pendingID, ifGeneration: reservation),
         ]
         guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
             // Another process has taken our place or disabled: the server must not keep a key that is in no row.

@@ -30,26 +30,30 @@ extension Container {
         if let refreshing { return try await refreshing.value }
         let task = Task {
             defer { refreshing = nil }
-            return try await refresh(session, operation)
+            return try await refresh(operation)
         }
         refreshing = task
         return try await task.value
     }
 
     /// Refreshes the session, and the one that another process may have put in its place.
-    private func refresh(_ first: Session, _ operation: String) async throws -> Session? {
-        var session = first
-        while true {
-            if case .refreshed(let refreshed) = try await attemptRefresh(session, operation) {
-                observers.tell(.foundToken)
-                return refreshed
+    ///
+    /// One process at a time: a server takes a refresh token once, and takes its second use for theft.
+    private func refresh(_ operation: String) async throws -> Session? {
+        try await records.exclusively(for: operation) {
+            guard var session = try await currentSession(operation) else { return nil }
+            while true {
+                if case .refreshed(let refreshed) = try await attemptRefresh(session, operation) {
+                    observers.tell(.foundToken)
+                    return refreshed
+                }
+                guard let standing = try await currentSession(operation) else { return nil }
+                guard standing.generation != session.generation else {
+                    try await endSession(.invalid, ifGeneration: session.generation)
+                    return nil
+                }
+                session = standing
             }
-            guard let standing = try await currentSession(operation) else { return nil }
-            guard standing.generation != session.generation else {
-                try await endSession(.invalid, ifGeneration: session.generation)
-                return nil
-            }
-            session = standing
         }
     }
 

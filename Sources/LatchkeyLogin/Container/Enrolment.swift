@@ -4,6 +4,8 @@ internal import Latchkey
 struct Enrolment: Sendable {
     let key: HardwareKey
     let userID: String
+    /// An ID token of the user.
+    let idToken: String?
     /// The enabled key that gives way.
     let standing: BiometricKey?
     /// A key whose registration was begun earlier and never ended.

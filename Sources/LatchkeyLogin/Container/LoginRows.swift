@@ -8,6 +8,7 @@ internal import Latchkey
 /// | `login.user` | the last user (`sub`) |
 /// | `login.session` | the session's tokens, encrypted |
 /// | `login.key` | the biometric key that the server knows, and its owner: enabled means that this row is there |
+/// | `login.hint` | an ID token of that owner, encrypted: for pinning the user at a login in the browser |
 /// | `login.pending` | a key whose registration was begun and not yet confirmed, and its owner |
 /// | `login.identity.KID` | that the server may list the key under this name |
 ///
@@ -17,6 +18,7 @@ struct LoginRows: Sendable {
     static let sessionID: RecordID = "login.session"
     static let keyID: RecordID = "login.key"
     static let pendingID: RecordID = "login.pending"
+    private static let hintID: RecordID = "login.hint"
     private static let identityKind: RecordKind = "login.identity"
     private static let owner = "sub"
 
@@ -72,6 +74,11 @@ struct LoginRows: Sendable {
         return stored.session(generation: found.record.generation)
     }
 
+    /// An ID token of the key's owner, which may have expired, or nil.
+    func hint(for prompt: PromptContext) async throws(KeystoreError) -> String? {
+        try await records.read(Self.hintID, for: prompt)?.payload?.text
+    }
+
     // MARK: Changes
 
     /// Makes all changes or none.
@@ -106,6 +113,20 @@ struct LoginRows: Sendable {
     static func put(_ key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
         let record = Record(id: keyID, kind: "login.key", attributes: [Self.owner: owner], key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
+    }
+
+    /// What a key's row goes with: the owner's ID token, if there is one.
+    static func put(hint idToken: String?) -> RecordChange {
+        guard let idToken else { return .delete(hintID, ifGeneration: nil) }
+        return .put(
+            Record(id: hintID, kind: "login.hint"), payload: SecretBytes(idToken.utf8), ifGeneration: nil)
+    }
+
+    /// Deletes a key's row, and what goes with it.
+    ///
+    /// - Parameter ifGeneration: The generation of the row that is meant, or nil for any.
+    static func deleteKey(ifGeneration: Int?) -> [RecordChange] {
+        [.delete(keyID, ifGeneration: ifGeneration), put(hint: nil)]
     }
 
     static func put(identity: RegisteredIdentity) -> RecordChange {

@@ -4,7 +4,7 @@ internal import Latchkey
 struct Session: Sendable {
     let userID: String
     let refreshToken: SecretBytes
-    /// The latest ID token; for pinning the user at the next login, expired or not.
+    /// The latest ID token, expired or not.
     var idToken: String?
     /// Only ever in memory.
     var access: AccessToken?

@@ -84,9 +84,12 @@ struct Command {
         guard let index = Self.index(of: .encrypt, in: authorizations), let session = authorizations[index].session
         else { return parameters }
         var reader = TPMReader(parameters)
-        let first = try reader.readSized(maximum: TPM.maximumMessageBytes)
+        var first = try session.crypt(
+            reader.readSized(maximum: TPM.maximumMessageBytes), .response,
+            authValue: Self.cryptAuthValue(authorizations[index]))
+        defer { first.withUnsafeMutableBytes { wipeMemory($0) } }
         var writer = TPMWriter(capacity: parameters.count)
-        writer.writeSized(try session.crypt(first, .response, authValue: Self.cryptAuthValue(authorizations[index])))
+        writer.writeSized(first)
         writer.write(reader.readRest())
         return writer.bytes
     }

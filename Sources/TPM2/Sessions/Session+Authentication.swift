@@ -39,10 +39,13 @@ extension Session {
         let iv = keyAndIV.slice(16..<32).withUnsafeBytes { Array($0) }
         do {
             let iv = try AES._CFB.IV(ivBytes: iv)
-            switch direction {
-            case .command: return Array(try AES._CFB.encrypt(bytes, using: cipherKey, iv: iv))
-            case .response: return Array(try AES._CFB.decrypt(bytes, using: cipherKey, iv: iv))
-            }
+            var result =
+                switch direction {
+                case .command: try AES._CFB.encrypt(bytes, using: cipherKey, iv: iv)
+                case .response: try AES._CFB.decrypt(bytes, using: cipherKey, iv: iv)
+                }
+            defer { result.resetBytes(in: result.startIndex..<result.endIndex) }
+            return Array(result)
         } catch {
             throw .unsupported("a parameter can't be encrypted: \(error)")
         }

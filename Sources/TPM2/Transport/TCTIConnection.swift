@@ -33,10 +33,18 @@ public final class TCTIConnection: TPMTransport {
         guard let context else { throw broken("it is closed") }
         guard command.count <= TPM.maximumMessageBytes else { throw broken("a command is too long") }
         try check(ctss2_transmit(context, command.count, command), "sending")
-        try waitForResponse(context)
+        let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
+        let handles = pollHandles(context)
+        guard try isReady(handles, by: deadline) else {
+            _ = ctss2_cancel(context)
+            throw late
+        }
+        let watchdog = Watchdog(over: handles.map(\.fd), until: deadline)
         var response = [UInt8](repeating: 0, count: TPM.maximumMessageBytes)
         var size = response.count
-        try check(ctss2_receive(context, &size, &response, TSS2_TCTI_TIMEOUT_BLOCK), "receiving")
+        let code = ctss2_receive(context, &size, &response, TSS2_TCTI_TIMEOUT_BLOCK)
+        guard !watchdog.standDown() else { throw late }
+        try check(code, "receiving")
         guard size <= response.count else { throw broken("the response is longer than its buffer") }
         return Array(response.prefix(size))
     }
@@ -46,25 +54,34 @@ public final class TCTIConnection: TPMTransport {
         context = nil
     }
 
-    /// Waits until there is something to receive. TCTIs that have nothing to wait on (swtpm and mssim before tpm2-tss 4)
-    /// block in receive instead.
-    private func waitForResponse(_ context: OpaquePointer) throws(TPMError) {
+    /// What can be waited on; nothing where the TCTI has nothing, which then blocks in receive.
+    private func pollHandles(_ context: OpaquePointer) -> [pollfd] {
         var count = 0
-        guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return }
+        guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return [] }
         var handles = [pollfd](repeating: pollfd(), count: count)
-        guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return }
-        let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
+        guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return [] }
+        return Array(handles.prefix(count))
+    }
+
+    /// Waits until there is something to receive.
+    ///
+    /// - Returns: false when the deadline came first.
+    private func isReady(_ handles: [pollfd], by deadline: ContinuousClock.Instant) throws(TPMError) -> Bool {
+        guard !handles.isEmpty else { return true }
+        var handles = handles
         while true {
             let left = (deadline - ContinuousClock.now).components
             let milliseconds = max(0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000)
-            let ready = poll(&handles, nfds_t(count), Int32(clamping: milliseconds))
-            if ready > 0 { return }
+            let ready = poll(&handles, nfds_t(handles.count), Int32(clamping: milliseconds))
             if ready < 0 && errno == EINTR { continue }
-            guard ready == 0 else { throw broken("waiting failed: \(String(cString: strerror(errno)))") }
-            _ = ctss2_cancel(context)
-            throw TPMError(
-                .transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
+            guard ready >= 0 else { throw broken("waiting failed: \(String(cString: strerror(errno)))") }
+            return ready > 0
         }
+    }
+
+    private var late: TPMError {
+        TPMError(
+            .transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
     }
 
     private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {

@@ -17,6 +17,7 @@ struct ConfigurationError: Error, CustomStringConvertible {
         case .keyNotFound(let key, let context): description = "\(path(context, key)): missing"
         case .typeMismatch(_, let context): description = "\(path(context)): of the wrong type"
         case .valueNotFound(_, let context): description = "\(path(context)): null"
+        case .dataCorrupted(let context) where context.codingPath.isEmpty: description = "the file is not valid JSON"
         case .dataCorrupted(let context): description = "\(path(context)): \(context.debugDescription)"
         @unknown default: description = "\(error)"
         }

@@ -39,7 +39,8 @@ struct Settings: Sendable {
         store = try RecordStore.defaultDirectory(environment: environment)
         if let name = try await values["container"] { container = name }
         if let directory = try await values["store"] { store = directory }
-        if let conf = try await values["tcti"] ?? environment["TPM2TOOLS_TCTI"] { tcti = conf }
+        let toolsTCTI = environment["TPM2TOOLS_TCTI"].flatMap { $0.isEmpty ? nil : $0 }
+        if let conf = try await values["tcti"] ?? toolsTCTI { tcti = conf }
         endpoint = try await values["endpoint"]
         clientID = try await values["client-id"]
         if let text = try await values["pin-source"] {

@@ -2,12 +2,13 @@ import Foundation
 import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 
-/// One machine with one store, and a server.
+/// One machine with one store and one TPM, and a server. The test needs the trait `.softwareTPM`.
 struct Bench {
     let directory: TemporaryDirectory
-    let keystore: any Keystore
+    let tpm: SoftwareTPM
     let identity: FakeIdentity
     let browser: VisitingBrowser
 
@@ -18,7 +19,7 @@ struct Bench {
     ) async throws {
         let identity = try FakeIdentity(manner)
         let bench = Bench(
-            directory: try TemporaryDirectory(), keystore: try await makeKeystore(), identity: identity,
+            directory: try TemporaryDirectory(), tpm: try SoftwareTPM.current, identity: identity,
             browser: VisitingBrowser(identity))
         try await body(bench)
     }
@@ -32,7 +33,8 @@ struct Bench {
         endpoint: String = FakeIdentity.address, now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
         let store = try await RecordStore(directory: directory.path)
-        let records = try RecordContainer(name: name, store: store, keystore: keystore ?? self.keystore)
+        let records = try RecordContainer(
+            name: name, store: store, keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
         let configuration = ContainerConfiguration(
             endpoint: endpoint, clientID: "app", tokenStorage: tokenStorage, policy: policy, now: now)
         return try Container(

@@ -1,4 +1,5 @@
 internal import CESAPI
+internal import CTSS2
 
 extension ESAPI {
     /// A key as Create returned it, on the wire: `TPM2B_PRIVATE` and `TPM2B_PUBLIC`.

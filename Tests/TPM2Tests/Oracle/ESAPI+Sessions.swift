@@ -1,4 +1,5 @@
 internal import CESAPI
+internal import CTSS2
 
 extension ESAPI {
     enum SessionKind {

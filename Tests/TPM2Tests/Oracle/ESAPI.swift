@@ -1,4 +1,5 @@
 internal import CESAPI
+internal import CTSS2
 internal import Dispatch
 
 /// tpm2-tss's own client for a TPM (ESAPI), to hold ours against: it shares no line of code with `TPM2`.

@@ -1,4 +1,5 @@
 internal import CESAPI
+internal import CTSS2
 
 /// tpm2-tss's reader and writer of TPM structures (MU).
 enum MarshallingUnit {

@@ -1,0 +1,17 @@
+internal import FoundationEssentials
+internal import Glibc
+
+/// Keeps the process's memory out of core dumps.
+public enum CoreDumps {
+    /// Forbids dumps of this process for good. Call it first thing in a program that handles secrets: what a library
+    /// has copied, and what was cleared a moment too late, then reaches no disk either.
+    ///
+    /// Sets the size limit of dumps to 0 bytes, which stops the kernel, and empties the process's dump filter
+    /// (`core(5)`), which dumps that a pipe handler or a debugger makes respect.
+    public static func forbid() {
+        var limit = rlimit(rlim_cur: 0, rlim_max: 0)
+        setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
+        // Where /proc is not mounted, no handler can look at the process either.
+        try? Data("0".utf8).write(to: URL(filePath: "/proc/self/coredump_filter"))
+    }
+}

@@ -1,0 +1,193 @@
+public import Foundation
+internal import FoundationNetworking
+
+/// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
+///
+/// Needs Debian's packages `chromium` and `chromium-driver`: see ``isAvailable``.
+public final class Chromium: Sendable {
+    /// A browser that could not do what it was asked, and what it said.
+    public struct Failure: Error, CustomStringConvertible {
+        public let description: String
+    }
+
+    /// Whether both programs are installed. A test that needs a browser is skipped without, and says so.
+    public static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
+
+    /// How long a command or a wait may take, in seconds.
+    public static let deadline: TimeInterval = 30
+
+    private let driver: Driver
+    private let session: URL
+
+    private struct Driver: Sendable {
+        let process: ChildProcess
+        let directory: URL
+    }
+
+    private init(driver: Driver, session: URL) {
+        self.driver = driver
+        self.session = session
+    }
+
+    /// Starts a browser, lends it to `body`, and stops it.
+    public static func run<Value: Sendable>(
+        _ body: @Sendable (Chromium) async throws -> Value
+    ) async throws -> Value {
+        let browser = try await start()
+        do {
+            let value = try await body(browser)
+            await browser.stop()
+            return value
+        } catch {
+            await browser.stop()
+            throw error
+        }
+    }
+
+    // MARK: Commands
+
+    /// Opens an address and waits until it has loaded.
+    public func open(_ address: String) async throws {
+        _ = try await command("POST", "url", ["url": address])
+    }
+
+    /// The address that is shown.
+    public func address() async throws -> String {
+        try text(await command("GET", "url"))
+    }
+
+    /// The page's HTML as it stands.
+    public func source() async throws -> String {
+        try text(await command("GET", "source"))
+    }
+
+    /// Types into the one element that a CSS selector finds.
+    public func type(_ text: String, into selector: String) async throws {
+        _ = try await command("POST", "element/\(find(selector))/value", ["text": text])
+    }
+
+    /// Clicks on the first element that a CSS selector finds, and waits for what it leads to.
+    public func click(_ selector: String) async throws {
+        _ = try await command("POST", "element/\(find(selector))/click", [:])
+    }
+
+    /// The visible text of the first element that a CSS selector finds.
+    public func text(of selector: String) async throws -> String {
+        try text(await command("GET", "element/\(find(selector))/text"))
+    }
+
+    /// Waits until the address satisfies `condition`.
+    public func waitForAddress(_ condition: @Sendable (String) -> Bool) async throws -> String {
+        let end = Date().addingTimeInterval(Self.deadline)
+        while Date() < end {
+            let address = try await address()
+            if condition(address) { return address }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        throw Failure(description: "the browser stayed at \(try await address())")
+    }
+
+    /// Writes a picture of the window to a PNG file.
+    public func screenshot(to file: URL) async throws {
+        guard let image = Data(base64Encoded: try text(await command("GET", "screenshot"))) else {
+            throw Failure(description: "the screenshot is not base64")
+        }
+        try image.write(to: file)
+    }
+
+    // MARK: WebDriver
+
+    private static let elementKey = "element-6066-11e4-a52e-4f735466cecf"
+
+    private func find(_ selector: String) async throws -> String {
+        let found = try await command("POST", "element", ["using": "css selector", "value": selector])
+        guard let id = (found as? [String: Any])?[Self.elementKey] as? String else {
+            throw Failure(description: "no element \(selector)")
+        }
+        return id
+    }
+
+    private func command(_ method: String, _ name: String, _ body: [String: Any]? = nil) async throws -> Any {
+        try await Self.send(method, session.appending(path: name), body)
+    }
+
+    private func text(_ value: Any) throws -> String {
+        guard let text = value as? String else { throw Failure(description: "not a text: \(value)") }
+        return text
+    }
+
+    private static func send(_ method: String, _ url: URL, _ body: [String: Any]?) async throws -> Any {
+        var request = URLRequest(url: url, timeoutInterval: deadline)
+        request.httpMethod = method
+        if let body {
+            request.httpBody = try JSONSerialization.data(withJSONObject: body)
+            request.setValue("application/json", forHTTPHeaderField: "Content-Type")
+        }
+        let (data, _) = try await URLSession.shared.data(for: request)
+        let answer = try JSONSerialization.jsonObject(with: data, options: .fragmentsAllowed) as? [String: Any]
+        let value = answer?["value"] ?? NSNull()
+        if let failure = value as? [String: Any], let error = failure["error"] as? String {
+            let message = (failure["message"] as? String)?.split(separator: "\n").first ?? ""
+            throw Failure(description: "\(error): \(message)")
+        }
+        return value
+    }
+
+    // MARK: Starting and stopping
+
+    private static func start() async throws -> Chromium {
+        guard let program = path(of: "chromedriver"), let chromium = path(of: "chromium") else {
+            throw Failure(description: "chromium and chromedriver are not installed")
+        }
+        let directory = FileManager.default.temporaryDirectory.appending(path: "latchkey-browser-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let process = try ChildProcess(URL(filePath: program), ["--port=0"])
+        let driver = Driver(process: process, directory: directory)
+        do {
+            let port = try await port(of: process)
+            guard let base = URL(string: "http://127.0.0.1:\(port)/session") else {
+                throw Failure(description: "chromedriver announced no port")
+            }
+            let arguments = [
+                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                "--window-size=900,800", "--user-data-dir=\(directory.path())",
+            ]
+            let options: [String: Any] = ["binary": chromium, "args": arguments]
+            let made = try await send(
+                "POST", base, ["capabilities": ["alwaysMatch": ["goog:chromeOptions": options]]])
+            guard let id = (made as? [String: Any])?["sessionId"] as? String else {
+                throw Failure(description: "chromedriver made no session")
+            }
+            return Chromium(driver: driver, session: base.appending(path: id))
+        } catch {
+            await stop(driver)
+            throw error
+        }
+    }
+
+    private func stop() async {
+        // Ends Chromium; the driver is ended either way.
+        _ = try? await Self.send("DELETE", session, nil)
+        await Self.stop(driver)
+    }
+
+    private static func stop(_ driver: Driver) async {
+        await driver.process.stop()
+        try? FileManager.default.removeItem(at: driver.directory)
+    }
+
+    /// The port in chromedriver's line "… was started successfully on port 12345."
+    private static func port(of driver: ChildProcess) async throws -> Int {
+        let announced = await driver.output { $0.contains("successfully on port ") }
+        let digits = announced.components(separatedBy: "successfully on port ").last?.prefix { $0.isNumber }
+        guard let port = digits.flatMap({ Int($0) }) else {
+            throw Failure(description: "chromedriver did not start: \(announced)")
+        }
+        return port
+    }
+
+    private static func path(of program: String) -> String? {
+        (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":")
+            .map { "\($0)/\(program)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+}

@@ -1,0 +1,37 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@Suite(.requires(program: "swtpm"), .timeLimit(.minutes(2)))
+struct DemoTests {
+    @Test func `the demo runs the whole way and leaves nothing behind`() async throws {
+        var machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let temporary = machine.directory.path(of: "tmp")
+        try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: false)
+        machine.environment["TMPDIR"] = temporary
+        let outcome = try await machine.run("demo")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        for words in ["latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice"] {
+            #expect(outcome.output.contains(words))
+        }
+        #expect(outcome.errors.isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: temporary).isEmpty)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: machine.directory.path(of: "data")).isEmpty)
+    }
+
+    @Test func `with --json stdout has the steps that held and nothing else`() async throws {
+        let outcome = try await Machine(tcti: nil).run("demo", "--json")
+        #expect(outcome.status == 0)
+        #expect(try outcome.json()["steps"]?.array?.count == 8)
+        #expect(outcome.errors.contains("latchkey authenticate"))
+    }
+
+    @Test func `without swtpm the demo ends with 7 and says what to install`() async throws {
+        var machine = try Machine(tcti: nil)
+        machine.environment["PATH"] = machine.directory.path(of: "data")
+        let outcome = try await machine.run("demo", "--json")
+        #expect(outcome.status == 7)
+        #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("swtpm") == true)
+    }
+}

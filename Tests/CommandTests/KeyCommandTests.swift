@@ -1,0 +1,208 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// `latchkey key` and `latchkey pin` on a real software TPM, each call a process of its own.
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(3)))
+struct KeyCommandTests {
+    private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
+
+    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "2580") async throws -> String {
+        let outcome = try await machine.run("key", "create", "--policy", policy, "--json", pins: [pin])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        return try #require(outcome.json()["id"]?.string)
+    }
+
+    private func publicKey(_ machine: Machine, _ id: String) async throws -> PublicKey {
+        let text = try await machine.run("key", "export", id, "--format", "jwk", "--json").output
+        return try JSONDecoder().decode(JWK.self, from: Data(text.utf8)).publicKey()
+    }
+
+    @Test func `a key's JSON has the fields of the contract`() async throws {
+        let machine = try machine()
+        let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
+        let created = try outcome.json()
+        let expected: Set = [
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "label", "policy", "publicKeyJWK",
+        ]
+        #expect(Set(created.keys) == expected)
+        #expect(created["policy"] == "pin")
+        #expect(created["assurance"] == "simulated(swtpm)")
+        #expect(created["backend"] == "tpm")
+        #expect(created["label"] == "mine")
+        #expect(created["publicKeyJWK"]?["crv"] == "P-256")
+        let id = try #require(created["id"]?.string)
+        #expect(try await machine.run("key", "show", id, "--json").json() == created)
+        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([.object(created)])])
+    }
+
+    @Test func `a signature over a file and over its digest verify`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        let file = machine.directory.path(of: "message")
+        try Data("what is signed".utf8).write(to: URL(filePath: file))
+        let digest = MessageDigest(sha256: Array("what is signed".utf8))
+        let hex = digest.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        let key = try await publicKey(machine, id)
+        for what in [[file], ["--digest", hex]] {
+            let outcome = try await machine.run(["key", "sign", id, "--json"] + what, pins: ["2580"])
+            let bytes = try #require(outcome.json()["signature"]?.string.flatMap(Base64URL.decode))
+            #expect(key.isValid(try #require(ECDSASignature(rawRepresentation: bytes)), for: digest))
+        }
+    }
+
+    @Test(.requires(program: "openssl")) func `openssl verifies the der form with the exported pem`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine, policy: "none")
+        let paths = ["message", "signature", "public.pem"].map(machine.directory.path(of:))
+        try Data("what is signed".utf8).write(to: URL(filePath: paths[0]))
+        let signature = try await machine.run("key", "sign", id, paths[0], "--format", "der").output
+        try #require(Base64URL.decode(signature.dropLast())).write(to: URL(filePath: paths[1]))
+        let pem = try await machine.run("key", "export", id, "--format", "pem").output
+        try Data(pem.utf8).write(to: URL(filePath: paths[2]))
+        let verdict = try await program(
+            "openssl", ["dgst", "-sha256", "-verify", paths[2], "-signature", paths[1], paths[0]])
+        #expect(verdict.contains("Verified OK"))
+    }
+
+    @Test(.requires(program: "openssl"))
+    func `openssl's tpm2 provider reads the exported TSS2 key`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine, policy: "none")
+        let path = machine.directory.path(of: "key.pem")
+        let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json").output
+        #expect(wrapped.hasPrefix("-----BEGIN TSS2 PRIVATE KEY-----\n"))
+        try Data(wrapped.utf8).write(to: URL(filePath: path))
+        let read = try await program(
+            "openssl", ["pkey", "-provider", "tpm2", "-provider", "default", "-in", path, "-pubout"],
+            environment: ["TPM2OPENSSL_TCTI": SoftwareTPM.current.tcti])
+        #expect(read == (try await machine.run("key", "export", id, "--format", "pem").output))
+    }
+
+    @Test(.requires(program: "tpm2_print"))
+    func `tpm2_print finds in the exported key what was promised`() async throws {
+        let machine = try machine()
+        let path = machine.directory.path(of: "key.pem")
+        for (policy, attributes) in [
+            ("none", "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|noda|sign"),
+            ("pin", "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"),
+        ] {
+            let id = try await createKey(machine, policy: policy)
+            let wrapped = try await machine.run("key", "export", id, "--format", "tss2").output
+            try Data(wrapped.utf8).write(to: URL(filePath: path))
+            let printed = try await program("tpm2_print", ["-t", "TSSPRIVKEY_OBJ", path])
+            #expect(printed.contains("value: \(attributes)\n"))
+            #expect(printed.contains("NIST p256"))
+            #expect(printed.contains("ecdsa"))
+        }
+    }
+
+    @Test func `an attestation has all its parts`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine, policy: "none")
+        let outcome = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        let attestation = try outcome.json()
+        #expect(attestation["format"] == "tpm")
+        let statement = try #require(attestation["statement"]?.string.flatMap(Base64URL.decode))
+        #expect(statement.firstRange(of: Data("0123456789abcdef".utf8)) != nil)
+        for part in ["signature", "publicArea", "attestationKey"] {
+            #expect(attestation[part]?.string.flatMap(Base64URL.decode)?.isEmpty == false)
+        }
+    }
+
+    @Test func `a deleted key is gone`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine, policy: "none")
+        #expect(try await machine.run("key", "delete", id, "--json").json() == ["id": .string(id), "deleted": true])
+        #expect(try await machine.run("key", "delete", id).status == 6)
+        #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
+    }
+
+    @Test func `containers don't see each other's keys`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine, policy: "none")
+        let other = try await machine.run("--container", "other", "key", "list", "--json")
+        #expect(try other.json() == ["keys": .array([])])
+        #expect(try await machine.run("--container", "other", "key", "show", id).status == 6)
+        #expect(try await machine.run("--container", "other", "key", "delete", id).status == 6)
+        #expect(try await machine.run("key", "show", id).status == 0)
+    }
+
+    @Test func `after a change of PIN the new one holds and the old one is wrong`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        let change = try await machine.run("pin", "change", "--json", pins: ["2580", "neue Losung"])
+        #expect(try change.json()["changed"] == 1)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 4)
+    }
+
+    @Test func `wrong PINs end with 4 and what is left, then with 5 and the time`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        for left in [2, 1, 0] {
+            let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["0000"])
+            #expect(outcome.status == 4)
+            let error = try #require(outcome.json()["error"])
+            #expect(error["code"] == "wrongProof")
+            #expect(error["attemptsLeft"]?.number == Double(left))
+            #expect(error["underlying"]?["code"]?.number == 0x98E)
+        }
+        let locked = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
+        #expect(locked.status == 5)
+        let error = try #require(locked.json()["error"])
+        #expect(error["code"] == "lockedOut")
+        let until = try #require(error["lockedOutUntil"]?.string)
+        #expect(try Date(until, strategy: .iso8601) > Date())
+        let status = try await machine.run("pin", "status", "--json")
+        #expect(status.status == 0)
+        #expect(try status.json()["lockedOut"] == true)
+        #expect(try await machine.run("doctor").status == 0)
+    }
+
+    @Test func `another TPM ends with 8 and nothing is changed`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        let row = try storedKey(machine, id)
+        let other = try await SoftwareTPM()
+        let outcome = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json", pins: ["2580"], extra: ["LATCHKEY_TCTI": other.tcti])
+        #expect(outcome.status == 8)
+        #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
+        #expect(try storedKey(machine, id) == row)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0)
+        await other.cutPower()
+    }
+
+    @Test(arguments: ["truncated", "edited", "emptied"])
+    func `a key whose stored bytes were changed ends with 8 and stays as it is`(how: String) async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        var key = try JSONDecoder().decode(HardwareKey.self, from: Data(try storedKey(machine, id).utf8))
+        switch how {
+        case "truncated": key = key.replacing(blob: key.blob.dropLast(9))
+        case "edited":
+            var blob = key.blob
+            // In the wrapped private half: about 120 bytes of structure and public area come first.
+            blob[blob.index(blob.startIndex, offsetBy: 200)] ^= 1
+            key = key.replacing(blob: blob)
+        default: key = key.replacing(blob: Data())
+        }
+        let text = String(decoding: try JSONEncoder().encode(key), as: UTF8.self)
+        try store(machine, id, text)
+        let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
+        #expect(outcome.status == 8, "\(outcome.errors)")
+        #expect(try storedKey(machine, id) == text)
+    }
+
+    @Test func `doctor finds a software TPM in order`() async throws {
+        let outcome = try await machine().run("doctor", "--json")
+        #expect(outcome.status == 0)
+        let checks = try #require(outcome.json()["checks"]?.array)
+        #expect(checks.compactMap { $0["name"]?.string } == ["store", "tpm", "srk", "lockout", "pin-source", "server"])
+        #expect(checks.allSatisfy { $0["state"] != "problem" })
+    }
+}

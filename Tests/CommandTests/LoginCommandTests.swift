@@ -1,0 +1,234 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+/// The main job, as a user does it by hand: each step a process of its own, against a real server and a real software
+/// TPM, with a browser that is a script.
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "tpm2_getcap"),
+    .timeLimit(.minutes(3)))
+struct LoginCommandTests {
+    private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
+
+    /// Lets `machine` know the server, and gives its user a browser.
+    private func introduce(
+        _ machine: Machine, to server: IdentityServer.Announcement, as user: Int = 0
+    ) throws -> (machine: Machine, browser: ScriptedBrowser) {
+        var machine = machine
+        let browser = try ScriptedBrowser(user: server.users[user], in: machine.directory)
+        machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+        machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+        machine.environment["BROWSER"] = browser.path
+        return (machine, browser)
+    }
+
+    private func withServer(
+        _ machine: Machine, port: String? = nil,
+        _ body: (Machine, ScriptedBrowser, IdentityServer.Announcement) async throws -> Void
+    ) async throws {
+        let database = machine.directory.path(of: "identity.sqlite")
+        try await IdentityServer.withRunning(database: database, port: port) { server in
+            let (machine, browser) = try introduce(machine, to: server)
+            try await body(machine, browser, server)
+        }
+    }
+
+    /// Logs in and enables; the PIN is 2580.
+    ///
+    /// - Returns: The key's id.
+    private func enable(_ machine: Machine) async throws -> String {
+        let login = try await machine.run("login", "--json")
+        #expect(login.status == 0, "\(login.errors)")
+        let enable = try await machine.run("enable", "--json", pins: ["2580"])
+        #expect(enable.status == 0, "\(enable.errors)")
+        return try #require(enable.json()["kid"]?.string)
+    }
+
+    @Test func `log in, enable, switch everything off and on, authenticate, disable`() async throws {
+        let machine = try machine()
+        let tpm = try SoftwareTPM.current
+        var port = ""
+        var (user, kid) = ("", "")
+        try await withServer(machine) { machine, _, server in
+            port = server.port
+            let login = try await machine.run("login", "--json").json()
+            user = try #require(login["userInfo"]?["sub"]?.string)
+            #expect(login["userInfo"]?["preferred_username"] == "alice")
+            let before = try await machine.run("status", "--json").json()
+            #expect(
+                before == [
+                    "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
+                    "sessionState": "AUTHENTICATED", "kid": nil,
+                ])
+            let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
+            #expect(Set(enable.keys) == ["kid", "policy", "assurance", "enforcedPresence"])
+            #expect(enable["policy"] == "pin")
+            #expect(enable["assurance"] == "simulated(swtpm)")
+            kid = try #require(enable["kid"]?.string)
+        }
+        await tpm.cutPower()
+
+        // Nothing runs now, and status tells all the same.
+        let off = try await machine.run("status", "--json")
+        #expect(off.status == 0)
+        #expect(try off.json()["biometricEnabled"] == true)
+        #expect(try off.json()["kid"] == .string(kid))
+
+        try await tpm.start()
+        try await withServer(machine, port: port) { machine, _, _ in
+            let back = try await machine.run("authenticate", "--json", pins: ["2580"])
+            #expect(back.status == 0, "\(back.errors)")
+            #expect(try back.json()["userInfo"]?["sub"] == .string(user))
+            #expect(try back.json()["kid"] == .string(kid))
+            let disable = try await machine.run("disable", "--json")
+            #expect(disable.status == 0, "\(disable.errors)")
+            let after = try await machine.run("status", "--json").json()
+            #expect(
+                after == [
+                    "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
+                    "sessionState": "AUTHENTICATED", "kid": nil,
+                ])
+            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).status == 6)
+            #expect(try await machine.run("disable").status == 6)
+        }
+        #expect(try await loadedHandles(tpm.tcti) == "")
+    }
+
+    @Test func `after a logout that keeps it, the user is back with the PIN alone`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            let kid = try await enable(machine)
+            let out = try await machine.run("logout", "--keep-biometric", "--json").json()
+            #expect(out["sessionState"] == "NO_SESSION")
+            #expect(out["biometricEnabled"] == true)
+            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == .string(kid))
+            let gone = try await machine.run("logout", "--json").json()
+            #expect(gone["sessionState"] == "NO_SESSION")
+            #expect(gone["biometricEnabled"] == false)
+        }
+    }
+
+    @Test func `a wrong PIN, a declined prompt and a lockout leave biometric login enabled`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            _ = try await enable(machine)
+            for (pins, status) in [(["0000"], 4), ([], 7), (["0000"], 4), (["0000"], 4), (["2580"], 5)]
+                as [([String], Int32)]
+            {
+                let outcome = try await machine.run("authenticate", "--json", pins: pins)
+                #expect(outcome.status == status, "\(outcome.errors)")
+                #expect(try await machine.run("status", "--json").json()["biometricEnabled"] == true)
+            }
+        }
+    }
+
+    @Test func `an identity that was removed on the settings page ends with 6 and is forgotten`() async throws {
+        try await withServer(machine()) { machine, browser, server in
+            _ = try await enable(machine)
+            try await browser.removeDevice(at: server.endpoint)
+            let outcome = try await machine.run("authenticate", "--json", pins: ["2580"])
+            #expect(outcome.status == 6)
+            #expect(try outcome.json()["error"]?["recovery"]?.string?.isEmpty == false)
+            #expect(try await machine.run("status", "--json").json()["biometricEnabled"] == false)
+        }
+    }
+
+    @Test func `two containers have their own user, session and key`() async throws {
+        try await withServer(machine()) { machine, _, server in
+            let kid = try await enable(machine)
+            let other = try introduce(machine, to: server, as: 1).machine
+            let empty = try await other.run("--container", "bob", "status", "--json").json()
+            #expect(empty["lastUserID"] == .null)
+            #expect(empty["sessionState"] == "NO_SESSION")
+            #expect(empty["biometricEnabled"] == false)
+            let login = try await other.run("--container", "bob", "login", "--json").json()
+            #expect(login["userInfo"]?["preferred_username"] == "bob")
+            #expect(try await other.run("--container", "bob", "authenticate", pins: ["2580"]).status == 6)
+            #expect(try await other.run("--container", "bob", "disable").status == 6)
+            #expect(try await machine.run("status", "--json").json()["kid"] == .string(kid))
+        }
+    }
+
+    @Test func `somebody else can't log in where a key belongs to the first user`() async throws {
+        try await withServer(machine()) { machine, _, server in
+            _ = try await enable(machine)
+            let stranger = try introduce(machine, to: server, as: 1).machine
+            let before = try await machine.run("status", "--json").json()
+            // The server is told who must log in and asks for alice's password; bob's browser gives up.
+            let outcome = try await stranger.run("login", "--json")
+            #expect(outcome.status == 7, "\(outcome.output)")
+            #expect(try outcome.json()["error"]?["message"]?.string?.contains("browser-") == true)
+            #expect(try await machine.run("status", "--json").json() == before)
+            #expect(try await machine.run("authenticate", pins: ["2580"]).status == 0)
+        }
+    }
+
+    @Test func `of two processes that enable at once one has a key and one a conflict`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            #expect(try await machine.run("login").status == 0)
+            async let first = machine.run("enable", "--json", pins: ["2580"])
+            async let second = machine.run("enable", "--json", pins: ["2580"])
+            let outcomes = try await [first, second]
+            #expect(outcomes.map(\.status).sorted { ($0 ?? -1) < ($1 ?? -1) } == [0, 10], "\(outcomes)")
+            let winner = try #require(outcomes.first { $0.status == 0 })
+            let loser = try #require(outcomes.first { $0.status == 10 })
+            #expect(try loser.json()["error"]?["code"] == "conflict")
+            let kid = try #require(winner.json()["kid"])
+            #expect(try await machine.run("status", "--json").json()["kid"] == kid)
+            #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid)
+        }
+    }
+
+    @Test func `a login row that somebody edited ends with 8 and is not used`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            _ = try await enable(machine)
+            try store(machine, "login.key", attributes: #"{"sub":"somebody-else"}"#)
+            let outcome = try await machine.run("authenticate", "--json", pins: ["2580"])
+            #expect(outcome.status == 8)
+            #expect(try outcome.json()["error"]?["code"] == "damaged")
+        }
+    }
+
+    @Test func `without the server a login ends with 7 and what to do`() async throws {
+        var machine = try machine()
+        machine.environment["LATCHKEY_ENDPOINT"] = "http://127.0.0.1:9"
+        machine.environment["LATCHKEY_CLIENT_ID"] = "nobody"
+        let outcome = try await machine.run("login", "--json")
+        #expect(outcome.status == 7)
+        #expect(try outcome.json()["error"]?["recovery"]?.string?.isEmpty == false)
+    }
+
+    @Test func `a browser that fails ends the login at once`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            for browser in ["false", "/nonexistent/browser"] {
+                let outcome = try await machine.run("login", "--json", extra: ["BROWSER": browser])
+                #expect(outcome.status == 7)
+                #expect(try outcome.json()["error"]?["code"] == "unavailable")
+            }
+        }
+    }
+
+    @Test func `no secret is in the output, in the store's clear text, or on the TPM's wire`() async throws {
+        let pin = "Zq9!longer-PIN"
+        try await withServer(machine()) { machine, _, _ in
+            #expect(try await machine.run("login").status == 0)
+            let (enabled, first) = try await TPMTraffic.recording(machine, ["enable", "--verbose"], pins: [pin])
+            let (back, second) = try await TPMTraffic.recording(machine, ["authenticate", "--verbose"], pins: [pin])
+            #expect([enabled.status, back.status] == [0, 0])
+            #expect(!first.commands.isEmpty && !second.commands.isEmpty)
+            for text in [enabled.output, enabled.errors, back.output, back.errors] {
+                #expect(!text.contains(pin))
+                #expect(!text.contains("eyJ"))
+            }
+            for traffic in [first, second] { #expect(!traffic.contains(Array(pin.utf8))) }
+            let folder = machine.directory.path(of: "data/latchkey/default")
+            for name in try FileManager.default.contentsOfDirectory(atPath: folder) {
+                let bytes = try Data(contentsOf: URL(filePath: "\(folder)/\(name)"))
+                #expect(bytes.firstRange(of: Data(pin.utf8)) == nil)
+                #expect(bytes.firstRange(of: Data("eyJ".utf8)) == nil)
+            }
+        }
+    }
+}

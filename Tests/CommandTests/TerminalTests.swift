@@ -1,0 +1,80 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import SystemPackage
+import Testing
+
+/// The tool at a terminal, with a person typing: no PIN source is named.
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(2)))
+struct TerminalTests {
+    /// Runs the tool on a terminal of its own, types one line at each prompt, and tells what happened.
+    private static let typist = """
+        import json, os, pty, signal, sys
+        keys, command = json.loads(sys.argv[1]), sys.argv[2:]
+        signal.alarm(30)
+        read, write = os.pipe()
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.dup2(write, 1)
+            os.close(read)
+            os.close(write)
+            os.execv(command[0], command)
+        os.close(write)
+        screen = seen = b""
+        try:
+            while True:
+                data = os.read(terminal, 4096)
+                if not data:
+                    break
+                screen += data
+                seen += data
+                if keys and (b"PIN: " in seen or b"again: " in seen):
+                    seen = b""
+                    os.write(terminal, keys.pop(0).encode())
+        except OSError:
+            pass
+        output = os.fdopen(read).read()
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        print(json.dumps({"status": status, "output": output, "screen": screen.decode()}))
+        """
+
+    private struct Result: Decodable {
+        let status: Int32
+        let output: String
+        let screen: String
+    }
+
+    private func type(_ keys: [String], at machine: Machine, _ arguments: String...) async throws -> Result {
+        let lines = String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)
+        let text = try await program(
+            "python3", ["-c", Self.typist, lines, Products.latchkey.string] + arguments,
+            environment: machine.environment)
+        return try JSONDecoder().decode(Result.self, from: Data(text.utf8))
+    }
+
+    @Test func `PINs are asked for at the terminal, and stdout has the result alone`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let created = try await type(["2580\r", "2580\r"], at: machine, "key", "create", "--json")
+        #expect(created.status == 0, "\(created.screen)")
+        #expect(created.screen.contains("New PIN again:"))
+        let id = try #require(JSONDecoder().decode([String: JSON].self, from: Data(created.output.utf8))["id"]?.string)
+        let signed = try await type(["2580\r"], at: machine, "key", "sign", id, "/dev/null")
+        #expect(signed.status == 0)
+        #expect(signed.output.utf8.count == 87)
+        #expect(
+            signed.screen.contains("asks for your PIN to sign with the key ‘\(id)’ (container ‘default’). 3 attempts"))
+        for screen in [created.screen, signed.screen] { #expect(!screen.contains("2580")) }
+    }
+
+    @Test(arguments: ["\u{3}", "\u{4}"])
+    func `Ctrl-C and Ctrl-D end with 3, and the TPM counts nothing`(key: String) async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let created = try await machine.run("key", "create", "--json", pins: ["2580"]).json()
+        let id = try #require(created["id"]?.string)
+        let declined = try await type([key], at: machine, "key", "sign", id, "/dev/null", "--json")
+        #expect(declined.status == 3)
+        let error = try JSONDecoder().decode([String: JSON].self, from: Data(declined.output.utf8))["error"]
+        #expect(error?["code"] == "cancelled")
+        #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+    }
+}

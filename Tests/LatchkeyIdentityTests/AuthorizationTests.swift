@@ -1,0 +1,236 @@
+import FoundationEssentials
+import HTTPTypes
+import LatchkeyRelyingParty
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Authorization and login") struct AuthorizationTests {
+    @Test func `a login leads back with a code and the state`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            let callback = try await visitor.login(AuthorizationParameters(), username: "alice")
+            #expect(callback.status == 303)
+            #expect(callback.headers[.location]?.hasPrefix(TestServer.redirectURI + "?code=") == true)
+            #expect(try callback.redirectParameter("state") == "state-1")
+            let code = try #require(try callback.redirectParameter("code"))
+            let tokens = try Tokens(await server.exchange(code: code, AuthorizationParameters()).success())
+            #expect(try tokens.claims["nonce"] == .string("nonce-1"))
+            #expect(try tokens.claims["amr"] == nil)
+        }
+    }
+
+    @Test(arguments: [
+        (["client_id": "nobody"], "is not known"), (["client_id": ""], "is not known"),
+        (["redirect_uri": "http://127.0.0.1:4711/other"], "not registered"),
+        (["redirect_uri": "http://127.0.0.1.evil.example/callback"], "not registered"),
+        (["redirect_uri": "http://localhost:4711/callback"], "not registered"),
+        (["redirect_uri": "https://127.0.0.1:4711/callback"], "not registered"),
+        (["redirect_uri": "http://user@127.0.0.1:4711/callback"], "not registered"),
+        (["redirect_uri": "com.example.app://done/more"], "not registered"), (["redirect_uri": ""], "not registered"),
+    ])
+    func `an untrusted client or address stays on a page`(change: [String: String], text: String) async throws {
+        try await TestServer.run { server in
+            let answer = try await server.send(.get, AuthorizationParameters(more: change).path)
+            #expect(answer.status == 400)
+            #expect(answer.headers[.location] == nil)
+            #expect(answer.body.contains(text))
+        }
+    }
+
+    @Test(arguments: [
+        (["response_type": "token"], "unsupported_response_type"), (["scope": "profile"], "invalid_scope"),
+        (["scope": "openid planet"], "invalid_scope"), (["code_challenge": ""], "invalid_request"),
+        (["code_challenge_method": "plain"], "invalid_request"), (["code_challenge_method": ""], "invalid_request"),
+        (["code_challenge": "short"], "invalid_request"), (["response_mode": "fragment"], "invalid_request"),
+        (["prompt": "none login"], "invalid_request"), (["prompt": "dance"], "invalid_request"),
+        (["max_age": "-1"], "invalid_request"), (["prompt": "none"], "login_required"),
+        (["id_token_hint": "x.y.z"], "invalid_request"),
+    ])
+    func `a bad request of a trusted client leads back with an error`(
+        change: [String: String], error: String
+    ) async throws {
+        try await TestServer.run { server in
+            let answer = try await server.send(.get, AuthorizationParameters(more: change).path)
+            #expect(answer.status == 303)
+            #expect(try answer.redirectParameter("error") == error)
+            #expect(try answer.redirectParameter("state") == "state-1")
+        }
+    }
+
+    @Test(arguments: [
+        ("bob", "invalid login_hint: bob"), ("https://authgear.com/login_hint?x=1", "invalid login_hint type: "),
+        ("https://authgear.com/login_hint?type=elf", "invalid login_hint type: elf"),
+    ])
+    func `a login hint of an unknown kind is an error in the deployed server's words`(
+        hint: String, text: String
+    ) async throws {
+        try await TestServer.run { server in
+            let answer = try await server.send(.get, AuthorizationParameters(more: ["login_hint": hint]).path)
+            #expect(try answer.redirectParameter("error") == "invalid_request")
+            #expect(try answer.redirectParameter("error_description") == text)
+        }
+        try await TestServer.run {
+            $0.extensions.biometricLoginHint = false
+        } body: { server in
+            let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
+            let answer = try await server.send(.get, AuthorizationParameters(more: ["login_hint": hint]).path)
+            #expect(try answer.redirectParameter("error_description") == "invalid login_hint type: user_id")
+        }
+    }
+
+    @Test func `a pinned login lets nobody else in`() async throws {
+        try await TestServer.run { server in
+            let idToken = try #require(try await server.login("alice").id)
+            let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
+            for more in [["login_hint": hint], ["id_token_hint": idToken], ["login_hint": hint, "id_token_hint": idToken]] {
+                let request = AuthorizationParameters(more: more)
+                let visitor = Visitor(server: server)
+                let refused = try await visitor.login(request, username: "bob")
+                #expect(refused.status == 403)
+                #expect(refused.body.contains("set up for another account"))
+                #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+                #expect(try await visitor.login(request, username: "alice").status == 303)
+            }
+            // Somebody else's open session does not serve either.
+            let bob = Visitor(server: server)
+            _ = try await bob.loginToSettings("bob")
+            #expect(try await bob.get(AuthorizationParameters(more: ["login_hint": hint]).path).status == 200)
+            let silent = try await bob.get(AuthorizationParameters(more: ["login_hint": hint, "prompt": "none"]).path)
+            #expect(try silent.redirectParameter("error") == "login_required")
+            // Two pins that contradict each other.
+            let other = "https://authgear.com/login_hint?type=user_id&user_id=\(server.bob.id)"
+            let torn = try await bob.get(
+                AuthorizationParameters(more: ["login_hint": other, "id_token_hint": idToken]).path)
+            #expect(try torn.redirectParameter("error_description") == "invalid id_token_hint")
+        }
+    }
+
+    @Test func `an open session serves until prompt or max_age ask for more`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
+            #expect(try await visitor.get(AuthorizationParameters().path).status == 303)
+            #expect(try await visitor.get(AuthorizationParameters(more: ["prompt": "none"]).path).redirectParameter("code") != nil)
+            for more in [["prompt": "login"], ["prompt": "select_account"]] {
+                #expect(try await visitor.get(AuthorizationParameters(more: more).path).status == 200)
+            }
+            server.time.advance(by: 100)
+            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "100"]).path).status == 303)
+            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "99"]).path).status == 200)
+            server.time.advance(by: WebSessionStore.lifetime)
+            #expect(try await visitor.get(AuthorizationParameters().path).status == 200)
+        }
+    }
+
+    @Test func `a login that suppresses the session leaves none and uses none`() async throws {
+        try await TestServer.run { server in
+            let request = AuthorizationParameters(more: ["x_suppress_idp_session_cookie": "true"])
+            let visitor = Visitor(server: server)
+            #expect(try await visitor.login(request, username: "alice").status == 303)
+            #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+            _ = try await visitor.loginToSettings("alice")
+            #expect(try await visitor.get(request.path).status == 200)
+        }
+    }
+
+    @Test func `cancelling leads back with the error cancel`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            let page = try await visitor.get(AuthorizationParameters().path)
+            let answer = try await visitor.post(
+                AuthorizationParameters().path,
+                ["csrf_token": page.hiddenField("csrf_token"), "action": "cancel", "username": "", "password": ""])
+            #expect(try answer.redirectParameter("error") == "cancel")
+        }
+    }
+
+    @Test func `a login form from elsewhere is refused`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            _ = try await visitor.get(AuthorizationParameters().path)
+            let stranger = Visitor(server: server)
+            let foreign = try await stranger.get(AuthorizationParameters().path).hiddenField("csrf_token")
+            for token in ["", foreign] {
+                let answer = try await visitor.post(
+                    AuthorizationParameters().path,
+                    ["csrf_token": token, "username": "alice", "password": TestServer.password, "action": "login"])
+                #expect(answer.status == 403)
+                #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+            }
+        }
+    }
+
+    @Test func `wrong passwords and unknown users look alike, and are throttled`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            for name in ["alice", "nobody"] {
+                for attempt in 1...LoginThrottle.failuresPerUserAndAddress {
+                    let answer = try await visitor.loginToSettings(name, password: "wrong \(attempt)")
+                    #expect(answer.status == 403)
+                    #expect(answer.body.contains("The user name or the password is wrong."))
+                }
+                let throttled = try await visitor.loginToSettings(name)
+                #expect(throttled.status == 429)
+                #expect(throttled.body.contains("Please wait 5 minutes"))
+            }
+            #expect(try await visitor.loginToSettings("bob").status == 303)
+            _ = try await visitor.post("/logout", ["csrf_token": visitor.get("/settings").hiddenField("csrf_token")])
+            server.time.advance(by: LoginThrottle.window)
+            #expect(try await visitor.loginToSettings("alice").status == 303)
+        }
+    }
+
+    @Test func `a login renames the session, and a logout ends it`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            visitor.cookies[BrowserCookies.sessionName] = "planted"
+            let answer = try await visitor.loginToSettings("alice")
+            let cookie = try #require(answer.headers[values: .setCookie].first { $0.hasPrefix(BrowserCookies.sessionName) })
+            #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"))
+            let session = try #require(visitor.cookies[BrowserCookies.sessionName])
+            #expect(session != "planted")
+            _ = try await visitor.post("/logout", ["csrf_token": visitor.get("/settings").hiddenField("csrf_token")])
+            visitor.cookies[BrowserCookies.sessionName] = session
+            #expect(try await visitor.get("/settings").headers[.location] == "/login")
+        }
+    }
+
+    @Test func `pages forbid scripts, frames and storing`() async throws {
+        try await TestServer.run { server in
+            let page = try await server.send(.get, AuthorizationParameters().path)
+            let policy = try #require(page.headers[.contentSecurityPolicy])
+            #expect(policy.contains("default-src 'none'"))
+            #expect(policy.contains("frame-ancestors 'none'"))
+            #expect(policy.contains("form-action 'self' http://127.0.0.1:4711"))
+            #expect(page.headers[.cacheControl] == "no-store")
+            #expect(page.headers[.xContentTypeOptions] == "nosniff")
+            #expect(!page.body.contains("<script"))
+        }
+    }
+
+    @Test func `the end of a session leads only to registered addresses`() async throws {
+        try await TestServer.run {
+            $0.clients[0].postLogoutRedirectURIs = ["http://127.0.0.1/bye"]
+        } body: { server in
+            let tokens = try await server.login()
+            let idToken = try #require(tokens.id)
+            let good = TestServer.encode([
+                "id_token_hint": idToken, "post_logout_redirect_uri": "http://127.0.0.1:99/bye", "state": "s",
+            ])
+            let evil = TestServer.encode([
+                "id_token_hint": idToken, "post_logout_redirect_uri": "https://evil.example/",
+            ])
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            #expect(try await visitor.get("/oauth2/end_session?\(evil)").status == 400)
+            #expect(try await visitor.get("/settings").status == 200)
+            let asked = try await visitor.get("/oauth2/end_session")
+            #expect(asked.body.contains("Log out?"))
+            #expect(try await visitor.post("/oauth2/end_session", ["csrf_token": "x"]).status == 403)
+            let ended = try await visitor.get("/oauth2/end_session?\(good)")
+            #expect(ended.headers[.location] == "http://127.0.0.1:99/bye?state=s")
+            #expect(try await visitor.get("/settings").headers[.location] == "/login")
+        }
+    }
+}

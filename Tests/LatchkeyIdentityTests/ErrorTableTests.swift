@@ -1,0 +1,342 @@
+import FoundationEssentials
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import Testing
+
+@testable import latchkey_identity
+
+/// The error table of the biometric grant, `authgear.md` section 2.15, row by row, over HTTP.
+@Suite("Biometric grant, error table") struct ErrorTableTests {
+    @Test func `row 1: too many requests from one address`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.tokenPerAddress = 2
+        } body: { server in
+            for _ in 1...2 {
+                try await server.biometric("x", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+            }
+            try await server.biometric("x", client: "nobody")
+                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+            server.time.advance(by: 60)
+            try await server.biometric("x", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+        }
+    }
+
+    @Test func `row 2: unknown client`() async throws {
+        try await TestServer.run { server in
+            try await server.biometric("", client: "nobody").expectRefusal(400, "invalid_client", "invalid client ID")
+        }
+    }
+
+    @Test func `row 3: no jwt`() async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
+        } body: { server in
+            try await server.biometric("").expectRefusal(400, "invalid_request", "jwt is required")
+            try await server.biometric("", client: "robot").expectRefusal(400, "invalid_request", "jwt is required")
+        }
+    }
+
+    @Test func `row 4: machine-to-machine client, before row 5`() async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
+            $0.identity.biometric.disabled = true
+        } body: { server in
+            try await server.biometric("x", client: "robot")
+                .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
+        }
+    }
+
+    @Test func `row 5: plan without biometric, before row 6`() async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "web", kind: .confidential, redirectURIs: []))
+            $0.identity.biometric.disabled = true
+        } body: { server in
+            for client in ["app", "web"] {
+                try await server.biometric("x", client: client)
+                    .expectRefusal(400, "invalid_request", "biometric authentication is disabled")
+            }
+        }
+    }
+
+    @Test(arguments: [ClientConfiguration.Kind.confidential, .thirdPartyApp])
+    func `row 6: client of another kind, before row 7`(kind: ClientConfiguration.Kind) async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "other", kind: kind, redirectURIs: []))
+        } body: { server in
+            try await server.biometric("x", client: "other")
+                .expectRefusal(400, "unauthorized_client", "this client may not use biometric authentication")
+        }
+    }
+
+    @Test func `row 7: a jwt that can't be read`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            let good = try device.setup(challenge: "x", now: server.time.seconds)
+            let malformedKey = try device.setup(
+                challenge: "x", now: server.time.seconds, header: ["jwk": .object(["kty": .string("EC")])])
+            let oddTime = try device.setup(challenge: "x", now: server.time.seconds, payload: ["exp": .string("soon")])
+            let long = String(repeating: "a", count: BiometricRequest.maximumLength + 1)
+            for jwt in ["x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.", malformedKey, oddTime, long] {
+                let answer = try await server.biometric(jwt)
+                #expect(answer.status == 400)
+                #expect(try answer.json["error"] == .string("invalid_request"), "\(jwt.prefix(20))")
+                #expect(try answer.json["error_description"]?.string?.hasPrefix("invalid J") == true)
+            }
+        }
+    }
+
+    @Test func `row 8: another action, before row 9`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            let other = try device.setup(challenge: "x", now: 0, payload: ["action": .string("promote")])
+            try await server.biometric(other).expectRefusal(400, "invalid_request", "invalid action: promote")
+            let none = try device.setup(challenge: "x", now: 0, payload: ["action": .null])
+            try await server.biometric(none).expectRefusal(400, "invalid_request", "invalid action: <nil>")
+        }
+    }
+
+    @Test func `row 9: setup without a session, before row 11`() async throws {
+        try await TestServer.run {
+            $0.authentication.identities = ["login_id"]
+        } body: { server in
+            let jwt = try TestDevice().setup(challenge: "x", now: server.time.seconds)
+            for bearer in [nil, "unknown"] {
+                let answer = try await server.biometric(jwt, bearer: bearer)
+                try answer.expectRefusal(401, "invalid_grant", "biometric setup requires authenticated user")
+                #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"invalid_grant\"") == true)
+            }
+        }
+    }
+
+    @Test func `row 10: too many requests of one user, before row 11`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.biometricPerUser = 1
+            $0.authentication.identities = ["login_id"]
+        } body: { server in
+            let session = try await server.login()
+            let jwt = try TestDevice().setup(challenge: "x", now: server.time.seconds)
+            try await server.biometric(jwt, bearer: session.access)
+                .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
+            try await server.biometric(jwt, bearer: session.access)
+                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+        }
+    }
+
+    @Test func `row 10: authentications of one user count once they are proved`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.biometricPerUser = 3
+        } body: { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            var stranger = TestDevice()
+            stranger.kid = device.kid
+            for _ in 1...3 { #expect(try await server.authenticate(stranger).status == 400) }
+            for _ in 1...2 { try await server.authenticate(device).success() }
+            try await server.authenticate(device)
+                .expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+        }
+    }
+
+    @Test func `row 11: project without biometric, before row 12`() async throws {
+        try await TestServer.run {
+            $0.authentication.identities = ["login_id"]
+        } body: { server in
+            let bearer = try await server.login().access
+            let stale = try TestDevice().setup(challenge: "x", now: server.time.seconds - 1_000)
+            try await server.biometric(stale, bearer: bearer)
+                .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
+            try await server.authenticate(TestDevice()).expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
+        }
+    }
+
+    @Test(arguments: Unacceptable.allCases)
+    func `row 12: an unacceptable request leaves its challenge alone`(flaw: Unacceptable) async throws {
+        try await TestServer.run { server in
+            let bearer = try await server.login().access
+            let device = TestDevice()
+            let challenge = try await server.challenge()
+            let flawed = try flaw.request(device, challenge: challenge, now: server.time.seconds)
+            try await server.biometric(flawed, bearer: bearer)
+                .expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(
+                device.setup(challenge: challenge, now: server.time.seconds), bearer: bearer
+            ).success()
+        }
+    }
+
+    @Test func `row 13: a challenge that is unknown, used, expired or for another purpose`() async throws {
+        try await TestServer.run { server in
+            let bearer = try await server.login().access
+            let used = try await server.challenge()
+            try await server.biometric(
+                TestDevice().setup(challenge: used, now: server.time.seconds), bearer: bearer
+            ).success()
+            let other = try await server.challenge("anonymous_request")
+            let expired = try await server.challenge()
+            server.time.advance(by: 300)
+            for challenge in ["0123456789ABCDEFGHJKMNPQRSTVWXYZ", "", used, other, expired] {
+                try await server.biometric(
+                    TestDevice().setup(challenge: challenge, now: server.time.seconds), bearer: bearer
+                ).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ["device_info": JSONValue.null], ["device_info": .object([:])],
+        ["device_info": .object(["linux": .object(["machine": .string("x")])])],
+        ["device_info": .object(["ios": .object(["uname": .object(["machine": .string("")])])])],
+    ])
+    func `row 14: setup without a model uses the challenge up`(payload: [String: JSONValue]) async throws {
+        try await TestServer.run { server in
+            let bearer = try await server.login().access
+            let device = TestDevice()
+            let challenge = try await server.challenge()
+            let now = server.time.seconds
+            try await server.biometric(device.setup(challenge: challenge, now: now, payload: payload), bearer: bearer)
+                .expectRefusal(400, "invalid_grant", "InvalidCredentials")
+            try await server.biometric(device.setup(challenge: challenge, now: now), bearer: bearer)
+                .expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test func `row 14: setup without a key`() async throws {
+        try await TestServer.run { server in
+            let bearer = try await server.login().access
+            let jwt = try TestDevice().setup(
+                challenge: await server.challenge(), now: server.time.seconds, header: ["jwk": .null])
+            try await server.biometric(jwt, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test func `row 15: a key that is not registered`() async throws {
+        try await TestServer.run { server in
+            try await server.authenticate(TestDevice()).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test func `row 16: a signature by another key, and a header that names another`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            var thief = TestDevice()
+            thief.kid = device.kid
+            try await server.authenticate(thief).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+
+            // The embedded key names the registered one, the header another: the look-up goes by the former.
+            let mismatch = try device.authentication(
+                challenge: await server.challenge(), now: server.time.seconds,
+                header: ["jwk": .object(device.jwk), "kid": .string("another-kid")])
+            try await server.biometric(mismatch).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test func `row 17: setup by an anonymous user`() async throws {
+        try await TestServer.run { server in
+            try await server.services.users.add(username: "ghost", password: TestServer.password, isAnonymous: true)
+            try await server.setUp(TestDevice(), bearer: server.login("ghost").access)
+                .expectRefusal(400, "unauthorized_client", "AnonymousUserAddIdentity")
+        }
+    }
+
+    @Test(arguments: ["alice", "bob"])
+    func `row 18: setup with a kid that is taken`(second: String) async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login("alice").access).success()
+            try await server.setUp(device, bearer: server.login(second).access)
+                .expectRefusal(500, "server_error", "internal server error")
+            #expect(try await server.services.devices.devices(of: server.alice.id).count == 1)
+            #expect(try await server.services.devices.devices(of: server.bob.id).isEmpty)
+        }
+    }
+
+    @Test func `row 19: authentication of a disabled user`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            #expect(try await server.services.users.setDisabled(true, username: "alice"))
+            try await server.authenticate(device).expectRefusal(500, "server_error", "internal server error")
+            #expect(try await server.services.users.setDisabled(false, username: "alice"))
+            try await server.authenticate(device).success()
+        }
+    }
+
+    @Test func `row 20: bad x_device_info, before row 11`() async throws {
+        try await TestServer.run {
+            $0.authentication.identities = ["login_id"]
+        } body: { server in
+            for value in ["e30=", "!!!!", Base64URL.encode(Data("[1]".utf8))] {
+                try await server.authenticate(TestDevice(), overriding: ["x_device_info": value])
+                    .expectRefusal(400, "invalid_request", "failed to decode x_device_info")
+            }
+            try await server.authenticate(
+                TestDevice(), overriding: ["x_device_info": Base64URL.encode(Data("{}".utf8))]
+            ).expectRefusal(400, "invalid_request", "invalid device info: {}")
+        }
+    }
+
+    @Test func `row 21: scopes`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            try await server.authenticate(device, overriding: ["scope": "offline_access"])
+                .expectRefusal(400, "invalid_scope", "must request 'openid' scope")
+            try await server.authenticate(device, overriding: ["scope": "openid offline_access"])
+                .expectRefusal(400, "invalid_scope", "offline_access and full-access must be requested")
+            try await server.authenticate(device, overriding: ["scope": "openid world"])
+                .expectRefusal(400, "invalid_scope", "specified scope is not allowed: world")
+            // Without any, the three that an SDK asks for are meant.
+            let tokens = try Tokens(await server.authenticate(device, overriding: ["scope": ""]).success())
+            #expect(tokens.refresh != nil)
+        }
+    }
+
+    @Test func `row 22: another reason not to add an identity`() async throws {
+        try await TestServer.run {
+            $0.identity.biometric.maximumDevices = 1
+        } body: { server in
+            let bearer = try await server.login().access
+            try await server.setUp(TestDevice(), bearer: bearer).success()
+            try await server.setUp(TestDevice(), bearer: bearer)
+                .expectRefusal(400, "invalid_request", "a user may have at most 1 biometric identities")
+        }
+    }
+
+    /// What makes a set-up request unacceptable.
+    enum Unacceptable: CaseIterable, Sendable {
+        case issuedLater, expired, notYet, wrongType, noType, shortKeyID, longKeyID, oddKeyID, noKeyID
+        case privateMember, symmetricKey, otherCurve, offCurve, weakRSA, wrongAlgorithm, forEncryption
+
+        func request(_ device: TestDevice, challenge: String, now: Int) throws -> String {
+            var header: [String: JSONValue] = [:]
+            var payload: [String: JSONValue] = [:]
+            var jwk = try device.jwk
+            switch self {
+            case .issuedLater: payload["iat"] = .number(Double(now + 301))
+            case .expired: payload["exp"] = .number(Double(now - 300))
+            case .notYet: payload["nbf"] = .number(Double(now + 301))
+            case .wrongType: header["typ"] = .string("vnd.authgear.anonymous-request")
+            case .noType: header["typ"] = .null
+            case .shortKeyID: jwk["kid"] = .string(String(repeating: "k", count: 7))
+            case .longKeyID: jwk["kid"] = .string(String(repeating: "k", count: 65))
+            case .oddKeyID: jwk["kid"] = .string("key.with.dots")
+            case .noKeyID: jwk["kid"] = nil
+            case .privateMember: jwk["d"] = .string("AAAA")
+            case .symmetricKey: jwk = ["kty": .string("oct"), "kid": .string(device.kid), "k": .string("AAAA")]
+            case .otherCurve: jwk["crv"] = .string("secp256k1")
+            case .offCurve: jwk["x"] = jwk["y"]
+            case .weakRSA:
+                jwk = [
+                    "kty": .string("RSA"), "kid": .string(device.kid), "e": .string("AQAB"),
+                    "n": .string(Base64URL.encode(Data(repeating: 0xff, count: 128))),
+                ]
+            case .wrongAlgorithm: jwk["alg"] = .string("HS256")
+            case .forEncryption: jwk["use"] = .string("enc")
+            }
+            header["jwk"] = .object(jwk)
+            return try device.setup(challenge: challenge, now: now, header: header, payload: payload)
+        }
+    }
+}

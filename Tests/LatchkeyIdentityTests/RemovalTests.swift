@@ -1,0 +1,158 @@
+import FoundationEssentials
+import HTTPTypes
+import LatchkeyRelyingParty
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Removal of biometric identities") struct RemovalTests {
+    private static let path = "/api/identity/biometric/remove"
+
+    @Test func `the owner's app removes its identity, once`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            let bearer = try await server.login().access
+            try await server.setUp(device, bearer: bearer).success()
+            let body = #"{"kid":"\#(device.kid)"}"#
+
+            let removed = try await server.post(Self.path, json: body, bearer: bearer)
+            #expect(removed.status == 200 && removed.body.isEmpty)
+            try await server.authenticate(device).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+
+            let again = try await server.post(Self.path, json: body, bearer: bearer)
+            #expect(again.status == 404)
+            #expect(try again.json["error"]?["name"] == .string("NotFound"))
+            #expect(try again.json["error"]?["reason"] == .string("IdentityNotFound"))
+            #expect(try again.json["error"]?["code"] == .number(404))
+        }
+    }
+
+    @Test func `another user's identity is not found and stays`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login("alice").access).success()
+            let answer = try await server.post(
+                Self.path, json: #"{"kid":"\#(device.kid)"}"#, bearer: server.login("bob").access)
+            #expect(answer.status == 404)
+            try await server.authenticate(device).success()
+        }
+    }
+
+    @Test func `without a session it is 401, with another body 400`() async throws {
+        try await TestServer.run { server in
+            #expect(try await server.post(Self.path, json: #"{"kid":"12345678"}"#).status == 401)
+            let bearer = try await server.login().access
+            for body in ["{}", #"{"kid":1}"#, #"{"kid":"12345678","more":true}"#] {
+                let answer = try await server.post(Self.path, json: body, bearer: bearer)
+                #expect(answer.status == 400)
+                #expect(try answer.json["error"]?["reason"] == .string("ValidationFailed"))
+            }
+            #expect(try await server.post(Self.path, json: #"{"kid":"?"}"#, bearer: bearer).status == 404)
+        }
+    }
+
+    @Test func `discovery names the extensions, and a server without them has none`() async throws {
+        try await TestServer.run { server in
+            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(document["biometric_removal_endpoint"] == .string(server.origin + Self.path))
+            #expect(document["biometric_login_hint_supported"] == .bool(true))
+            #expect(document["issuer"] == .string(server.origin))
+            for name in ["authorization", "token", "userinfo", "revocation", "end_session"] {
+                #expect(document["\(name)_endpoint"]?.string?.hasPrefix(server.origin + "/oauth2/") == true)
+            }
+        }
+        try await TestServer.run {
+            $0.extensions.biometricRemoval = false
+            $0.extensions.biometricLoginHint = false
+        } body: { server in
+            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(document["biometric_removal_endpoint"] == nil)
+            #expect(document["biometric_login_hint_supported"] == nil)
+            let bearer = try await server.login().access
+            #expect(try await server.post(Self.path, json: #"{"kid":"12345678"}"#, bearer: bearer).status == 404)
+        }
+    }
+
+    @Test func `the settings page lists and removes`() async throws {
+        try await TestServer.run {
+            $0.identity.biometric.listEnabled = true
+        } body: { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            let visitor = Visitor(server: server)
+            #expect(try await visitor.loginToSettings("alice").headers[.location] == "/settings")
+            #expect(try await visitor.get("/settings").body.contains("1 device"))
+            let page = try await visitor.get("/settings/biometric")
+            #expect(page.body.contains("Linux Test"))
+            #expect(page.body.contains(device.kid))
+            let form = [
+                "csrf_token": try page.hiddenField("csrf_token"), "x_action": "remove",
+                "x_identity_id": try page.hiddenField("x_identity_id"),
+            ]
+            #expect(try await visitor.post("/settings/biometric", form).status == 303)
+            #expect(try await visitor.get("/settings/biometric").body.contains("No device is set up."))
+            #expect(try await visitor.post("/settings/biometric", form).status == 404)
+            try await server.authenticate(device).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test func `another user can't remove it on the settings page`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login("alice").access).success()
+            let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
+            let bob = Visitor(server: server)
+            _ = try await bob.loginToSettings("bob")
+            let token = try await bob.get("/settings").hiddenField("csrf_token")
+            let answer = try await bob.post(
+                "/settings/biometric", ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+            #expect(answer.status == 404)
+            try await server.authenticate(device).success()
+        }
+    }
+
+    @Test func `the list is hidden by default, as in seed 003`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            #expect(try await !visitor.get("/settings").body.contains("/settings/biometric"))
+        }
+    }
+
+    @Test func `a form from elsewhere is refused`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            let identity = try #require(try await server.services.devices.devices(of: server.alice.id).first)
+            let (alice, bob) = (Visitor(server: server), Visitor(server: server))
+            _ = try await alice.loginToSettings("alice")
+            _ = try await bob.loginToSettings("bob")
+            let foreign = try await bob.get("/settings").hiddenField("csrf_token")
+            for token in ["", "AAAA", foreign] {
+                let answer = try await alice.post(
+                    "/settings/biometric", ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+                #expect(answer.status == 403)
+                #expect(try await alice.post("/logout", ["csrf_token": token]).status == 403)
+            }
+            try await server.authenticate(device).success()
+            #expect(try await alice.get("/settings").status == 200)
+        }
+    }
+
+    @Test func `markup in a device's name stays text`() async throws {
+        try await TestServer.run { server in
+            let info = JSONValue.object([
+                "ios": .object(["uname": .object(["machine": .string("<script>alert(1)</script>\"'")])])
+            ])
+            let jwt = try TestDevice().setup(
+                challenge: await server.challenge(), now: server.time.seconds, payload: ["device_info": info])
+            try await server.biometric(jwt, bearer: server.login().access).success()
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let page = try await visitor.get("/settings/biometric").body
+            #expect(!page.contains("<script"))
+            #expect(page.contains("&lt;script&gt;"))
+            #expect(!page.contains("Remove &lt;script&gt;alert(1)&lt;/script&gt;\""))
+        }
+    }
+}

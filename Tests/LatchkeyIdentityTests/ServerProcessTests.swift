@@ -1,0 +1,149 @@
+import Foundation
+import HTTPTypes
+import HummingbirdTesting
+import LatchkeyRelyingParty
+import NIOCore
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("The program") struct ServerProcessTests {
+    @Test func `a demonstration says where it is and who may log in, and stops on SIGTERM`() async throws {
+        let server = try await ServerProcess(["--demo"])
+        #expect(server.ready.endpoint.hasPrefix("http://127.0.0.1:"))
+        #expect(server.ready.clientID == "latchkey-demo")
+        #expect((server.ready.users ?? []).count >= 2)
+        let (data, _) = try await get(server.ready.endpoint + "/.well-known/openid-configuration")
+        #expect(String(decoding: data, as: UTF8.self).contains("\"issuer\":\"\(server.ready.endpoint)\""))
+        #expect(await server.stop() == 0)
+    }
+
+    @Test(arguments: [SIGTERM, SIGKILL]) func `a database outlives the program`(signal: Int32) async throws {
+        try await inDirectory { directory in
+            let config = directory.appending(path: "config.json")
+            try Data(
+                #"""
+                {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
+                 "identity": {"biometric": {"list_enabled": true}}}
+                """#.utf8
+            ).write(to: config)
+            let database = directory.appending(path: "identity.sqlite").path()
+            let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
+
+            let device = TestDevice()
+            let first = try await ServerProcess(arguments)
+            #expect(first.ready.users == nil)
+            let (tokens, challenge, keys) = try await talk(to: first, database: database) { server in
+                let tokens = try await server.login()
+                try await server.setUp(device, bearer: tokens.access).success()
+                return (tokens, try await server.challenge(), try await server.send(.get, "/oauth2/jwks").body)
+            }
+            #expect(await first.stop(signal) == (signal == SIGTERM ? 0 : SIGKILL))
+
+            let second = try await ServerProcess(arguments)
+            try await talk(to: second, database: database) { server in
+                #expect(try await server.send(.get, "/oauth2/jwks").body == keys)
+                try await server.userInfo(tokens.access).success()
+                try await server.refresh(#require(tokens.refresh)).success()
+                try await server.biometric(
+                    device.authentication(challenge: challenge, now: server.time.seconds)
+                ).success()
+            }
+            #expect(await second.stop() == 0)
+
+            let mode = try FileManager.default.attributesOfItem(atPath: database)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+            for secret in [tokens.access, try #require(tokens.refresh), TestServer.password, challenge] {
+                for file in try FileManager.default.contentsOfDirectory(at: directory, includingPropertiesForKeys: nil) {
+                    #expect(try Data(contentsOf: file).range(of: Data(secret.utf8)) == nil, "\(file.lastPathComponent)")
+                }
+            }
+        }
+    }
+
+    @Test func `users are added and shut out from the command line`() async throws {
+        try await inDirectory { directory in
+            let database = directory.appending(path: "identity.sqlite").path()
+            let added = try await ServerProcess.run(
+                ["users", "add", "carol", "--database", database], input: "a good password\n")
+            #expect(added.status == 0)
+            #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
+            let again = try await ServerProcess.run(
+                ["users", "add", "CAROL", "--database", database], input: "another password\n")
+            #expect(again.status != 0 && again.errors.contains("There is a user CAROL already."))
+            let weak = try await ServerProcess.run(["users", "add", "dave", "--database", database], input: "short\n")
+            #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
+            #expect(try await ServerProcess.run(["users", "disable", "carol", "--database", database]).status == 0)
+            #expect(try await ServerProcess.run(["users", "disable", "erin", "--database", database]).status != 0)
+        }
+    }
+
+    @Test(arguments: [
+        ("{}", "clients: missing"), ("nonsense", "the file is not valid JSON"), (#"{"clients": []}"#, "at least one client"),
+        (#"{"clients": [{"client_id": "a", "redirect_uris": ["/relative"]}]}"#, "not an absolute URI"),
+        (#"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#, "clients.0.x_application_type"),
+        (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),
+        (#"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": 0}}"#, "at least 1"),
+    ])
+    func `a configuration that can't be used is named`(json: String, message: String) async throws {
+        try await inDirectory { directory in
+            let config = directory.appending(path: "config.json")
+            try Data(json.utf8).write(to: config)
+            let result = try await ServerProcess.run(["serve", "--config", config.path(), "--port", "0"])
+            #expect(result.status == 1)
+            #expect(result.output.isEmpty)
+            #expect(result.errors.contains(message), "\(result.errors)")
+        }
+    }
+
+    @Test func `a demonstration refuses to leave the loopback`() async throws {
+        let result = try await ServerProcess.run(["serve", "--demo", "--host", "0.0.0.0"])
+        #expect(result.status == 64)
+        #expect(result.errors.contains("loopback only"))
+    }
+
+    // MARK: Helpers
+
+    private func get(_ address: String) async throws -> (Data, Int) {
+        let url = try #require(URLComponents(string: address))
+        let client = TestClient(host: "127.0.0.1", port: try #require(url.port))
+        client.connect()
+        let response = try await client.get(url.path)
+        try await client.shutdown()
+        return (response.body.map { Data($0.readableBytesView) } ?? Data(), response.status.code)
+    }
+
+    /// Lends `body` the process as a ``TestServer``, with users that were added to its database.
+    private func talk<Value: Sendable>(
+        to process: ServerProcess, database: String, _ body: @Sendable (TestServer) async throws -> Value
+    ) async throws -> Value {
+        let services = try await IdentityServices(
+            TestServer.configuration, database: IdentityDatabase.open(path: database),
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+        for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
+            try await services.users.add(username: name, password: TestServer.password)
+        }
+        let port = try #require(URLComponents(string: process.ready.endpoint)?.port)
+        let client = TestClient(host: "127.0.0.1", port: port)
+        client.connect()
+        let server = TestServer(
+            origin: process.ready.endpoint, client: client, services: services, time: TestClock(),
+            alice: try #require(try await services.users.user(named: "alice")),
+            bob: try #require(try await services.users.user(named: "bob")))
+        do {
+            let value = try await body(server)
+            try await client.shutdown()
+            return value
+        } catch {
+            try await client.shutdown()
+            throw error
+        }
+    }
+
+    private func inDirectory(_ body: (URL) async throws -> Void) async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try await body(directory)
+    }
+}

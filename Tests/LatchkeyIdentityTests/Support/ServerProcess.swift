@@ -1,0 +1,49 @@
+import Foundation
+import LatchkeyTesting
+
+/// The program itself, as a process.
+struct ServerProcess: Sendable {
+    /// What the program prints when it is ready.
+    struct Ready: Decodable, Sendable {
+        struct Account: Decodable, Sendable {
+            let username: String
+            let password: String
+        }
+
+        let endpoint: String
+        let clientID: String
+        let users: [Account]?
+    }
+
+    let ready: Ready
+    private let process: ChildProcess
+
+    /// The program, next to the tests that were built with it.
+    static var program: URL {
+        URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: ".build/debug/latchkey-identity")
+    }
+
+    /// Starts the program and waits for its line.
+    init(_ arguments: [String]) async throws {
+        process = try ChildProcess(Self.program, ["serve"] + arguments)
+        let line = await process.output { _ in true }
+        ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+    }
+
+    /// Ends the program with a signal.
+    ///
+    /// - Returns: Its exit code; for a signal that it did not survive, the signal's number.
+    func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
+        await process.stop(signal)
+    }
+
+    /// Runs the program to its end.
+    static func run(
+        _ arguments: [String], input: String = ""
+    ) async throws -> (status: Int32, output: String, errors: String) {
+        let process = try ChildProcess(program, arguments, input: input)
+        let (output, errors) = await process.remainder()
+        return (await process.wait(), output, errors)
+    }
+}

@@ -1,0 +1,20 @@
+import FoundationEssentials
+import LatchkeyRelyingParty
+import Synchronization
+
+/// A clock that stands still until a test moves it.
+final class TestClock: Sendable {
+    private let time: Mutex<Date>
+
+    init() {
+        // In whole seconds, so that a test can meet an edge exactly.
+        time = Mutex(Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down)))
+    }
+
+    var clock: WallClock { WallClock { self.time.withLock { $0 } } }
+    var seconds: Int { clock.seconds }
+
+    func advance(by seconds: Double) {
+        time.withLock { $0 += seconds }
+    }
+}

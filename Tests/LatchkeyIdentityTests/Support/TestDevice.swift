@@ -1,0 +1,85 @@
+import Crypto
+import CryptoExtras
+import FoundationEssentials
+import Latchkey
+import LatchkeyRelyingParty
+
+/// A device with a key in the test's own memory.
+struct TestDevice: Sendable {
+    enum Key: Sendable {
+        case es256(P256.Signing.PrivateKey)
+        case rs256(_RSA.Signing.PrivateKey)
+    }
+
+    static let deviceInfo = JSONValue.object([
+        "ios": .object(["uname": .object(["machine": .string("Linux Test"), "nodename": .string("bench")])])
+    ])
+
+    var kid = UUID().uuidString
+    var key = Key.es256(P256.Signing.PrivateKey())
+
+    var jwk: [String: JSONValue] {
+        get throws {
+            switch key {
+            case .es256(let key):
+                let point = key.publicKey.x963Representation
+                return [
+                    "kty": .string("EC"), "crv": .string("P-256"), "alg": .string("ES256"), "kid": .string(kid),
+                    "x": .string(Base64URL.encode(point.dropFirst().prefix(32))),
+                    "y": .string(Base64URL.encode(point.suffix(32))),
+                ]
+            case .rs256(let key):
+                let numbers = try key.publicKey.getKeyPrimitives()
+                return [
+                    "kty": .string("RSA"), "alg": .string("RS256"), "kid": .string(kid),
+                    "n": .string(Base64URL.encode(numbers.modulus)),
+                    "e": .string(Base64URL.encode(numbers.publicExponent)),
+                ]
+            }
+        }
+    }
+
+    var algorithm: String {
+        switch key {
+        case .es256: "ES256"
+        case .rs256: "RS256"
+        }
+    }
+
+    /// A set-up request. `header` and `payload` change members of it; null leaves one out.
+    func setup(
+        challenge: String, now: Int, header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+    ) throws -> String {
+        try request(
+            "setup", challenge, now, header: ["jwk": .object(jwk)].merging(header) { $1 }, payload: payload)
+    }
+
+    func authentication(
+        challenge: String, now: Int, header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+    ) throws -> String {
+        try request("authenticate", challenge, now, header: header, payload: payload)
+    }
+
+    private func request(
+        _ action: String, _ challenge: String, _ now: Int, header: [String: JSONValue], payload: [String: JSONValue]
+    ) throws -> String {
+        let header: [String: JSONValue] = [
+            "typ": .string("vnd.authgear.biometric-request"), "alg": .string(algorithm), "kid": .string(kid),
+        ].merging(header) { $1 }
+        let payload: [String: JSONValue] = [
+            "iat": .number(Double(now)), "exp": .number(Double(now + 60)), "challenge": .string(challenge),
+            "action": .string(action), "device_info": Self.deviceInfo,
+        ].merging(payload) { $1 }
+        let input = try JWS.signingInput(
+            header: header.filter { $0.value != .null }, payload: payload.filter { $0.value != .null })
+        return input + "." + Base64URL.encode(try signature(over: input))
+    }
+
+    private func signature(over input: String) throws -> Data {
+        switch key {
+        case .es256(let key): try key.signature(for: Data(input.utf8)).rawRepresentation
+        case .rs256(let key):
+            try key.signature(for: Data(input.utf8), padding: .insecurePKCS1v1_5).rawRepresentation
+        }
+    }
+}

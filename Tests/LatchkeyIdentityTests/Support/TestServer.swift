@@ -1,0 +1,198 @@
+import Crypto
+import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import HummingbirdTesting
+import Latchkey
+import LatchkeyRelyingParty
+import Logging
+import NIOCore
+import ServiceLifecycle
+import Testing
+
+@testable import latchkey_identity
+
+/// The real server on a free port of its own, in memory, with two users and a clock that the test moves.
+struct TestServer: Sendable {
+    static let redirectURI = "http://127.0.0.1:4711/callback"
+    static let password = "correct horse battery"
+    static let biometricGrant = "urn:authgear:params:oauth:grant-type:biometric-request"
+    static let fullScope = "openid offline_access https://authgear.com/scopes/full-access"
+
+    let origin: String
+    let client: TestClient
+    let services: IdentityServices
+    let time: TestClock
+    let alice: User
+    let bob: User
+
+    /// A server with one native client, `app`.
+    static var configuration: ServerConfiguration {
+        var configuration = ServerConfiguration(clients: [
+            ClientConfiguration(id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done"])
+        ])
+        configuration.rateLimits.tokenPerAddress = 1_000
+        return configuration
+    }
+
+    /// Starts a server, runs `body`, and stops the server.
+    static func run(
+        _ configure: (inout ServerConfiguration) -> Void = { _ in },
+        body: @Sendable (TestServer) async throws -> Void
+    ) async throws {
+        var configuration = configuration
+        configure(&configuration)
+        let time = TestClock()
+        let services = try await IdentityServices(
+            configuration, database: IdentityDatabase.open(path: nil),
+            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: time.clock)
+        let alice = try await services.users.add(username: "alice", password: password)
+        let bob = try await services.users.add(username: "bob", password: password)
+
+        let (origins, ready) = AsyncStream.makeStream(of: String.self)
+        var logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = .critical
+        let group = ServiceGroup(
+            configuration: .init(
+                services: [
+                    IdentityServer.application(services, host: "127.0.0.1", port: 0, logger: logger) {
+                        ready.yield($0)
+                        ready.finish()
+                    }
+                ], logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            var iterator = origins.makeAsyncIterator()
+            let origin = try #require(await iterator.next())
+            let port = try #require(URLComponents(string: origin)?.port)
+            let client = TestClient(
+                host: "127.0.0.1", port: port, configuration: .init(timeout: .seconds(20)))
+            client.connect()
+            let outcome: Result<Void, any Error>
+            do {
+                try await body(
+                    TestServer(
+                        origin: origin, client: client, services: services, time: time, alice: alice, bob: bob))
+                outcome = .success(())
+            } catch {
+                outcome = .failure(error)
+            }
+            try await client.shutdown()
+            await group.triggerGracefulShutdown()
+            try outcome.get()
+        }
+    }
+
+    // MARK: Requests
+
+    func send(
+        _ method: HTTPRequest.Method, _ path: String, headers: HTTPFields = [:], body: String = ""
+    ) async throws -> Answer {
+        var headers = headers
+        headers[.connection] = "keep-alive"
+        let response = try await client.execute(
+            TestClient.Request(
+                path, method: method, authority: "127.0.0.1", headers: headers,
+                body: body.isEmpty ? nil : ByteBuffer(string: body)))
+        return Answer(
+            status: response.status.code, headers: response.headers,
+            body: response.body.map { String(buffer: $0) } ?? "")
+    }
+
+    func post(_ path: String, form: [String: String], bearer: String? = nil) async throws -> Answer {
+        var headers: HTTPFields = [.contentType: "application/x-www-form-urlencoded"]
+        if let bearer { headers[.authorization] = "Bearer \(bearer)" }
+        return try await send(.post, path, headers: headers, body: Self.encode(form))
+    }
+
+    func post(_ path: String, json: String, bearer: String? = nil, type: String = "application/json") async throws -> Answer {
+        var headers: HTTPFields = [.contentType: type]
+        if let bearer { headers[.authorization] = "Bearer \(bearer)" }
+        return try await send(.post, path, headers: headers, body: json)
+    }
+
+    func userInfo(_ accessToken: String) async throws -> Answer {
+        try await send(.get, "/oauth2/userinfo", headers: [.authorization: "Bearer \(accessToken)"])
+    }
+
+    static func encode(_ form: [String: String]) -> String {
+        form.map { "\(FormFields.encode($0.key))=\(FormFields.encode($0.value))" }.joined(separator: "&")
+    }
+
+    // MARK: Steps that many tests need
+
+    func challenge(_ purpose: String = "biometric_request") async throws -> String {
+        let answer = try await post("/oauth2/challenge", json: #"{"purpose":"\#(purpose)"}"#).success()
+        return try #require(answer["result"]?["token"]?.string)
+    }
+
+    /// A whole login in the browser and the exchange of its code.
+    func login(_ username: String = "alice", scope: String = fullScope) async throws -> Tokens {
+        let visitor = Visitor(server: self)
+        let request = AuthorizationParameters(scope: scope)
+        let callback = try await visitor.login(request, username: username)
+        let code = try #require(try callback.redirectParameter("code"))
+        return try Tokens(
+            await exchange(code: code, request).success())
+    }
+
+    func exchange(
+        code: String, _ request: AuthorizationParameters, overriding changes: [String: String] = [:]
+    ) async throws -> Answer {
+        try await post(
+            "/oauth2/token",
+            form: [
+                "client_id": "app", "grant_type": "authorization_code", "code": code,
+                "redirect_uri": request.redirectURI, "code_verifier": request.verifier,
+            ].merging(changes) { $1 })
+    }
+
+    func refresh(_ refreshToken: String, client: String = "app") async throws -> Answer {
+        try await post(
+            "/oauth2/token",
+            form: ["client_id": client, "grant_type": "refresh_token", "refresh_token": refreshToken])
+    }
+
+    /// Sends a biometric request as it is.
+    func biometric(
+        _ jwt: String, bearer: String? = nil, client: String = "app", overriding changes: [String: String] = [:]
+    ) async throws -> Answer {
+        try await post(
+            "/oauth2/token",
+            form: ["client_id": client, "grant_type": Self.biometricGrant, "jwt": jwt].merging(changes) { $1 },
+            bearer: bearer)
+    }
+
+    func setUp(_ device: TestDevice, bearer: String) async throws -> Answer {
+        try await biometric(device.setup(challenge: challenge(), now: time.seconds), bearer: bearer)
+    }
+
+    func authenticate(_ device: TestDevice, overriding changes: [String: String] = [:]) async throws -> Answer {
+        try await biometric(
+            device.authentication(challenge: challenge(), now: time.seconds),
+            overriding: ["scope": Self.fullScope].merging(changes) { $1 })
+    }
+}
+
+/// The tokens of an answer.
+struct Tokens: Sendable {
+    let access: String
+    let refresh: String?
+    let id: String?
+
+    init(_ json: JSONValue) throws {
+        access = try #require(json["access_token"]?.string)
+        refresh = json["refresh_token"]?.string
+        id = json["id_token"]?.string
+        #expect(json["token_type"] == .string("Bearer"))
+    }
+
+    /// The ID token's claims, not verified.
+    var claims: JSONValue {
+        get throws {
+            let parts = try #require(id).split(separator: ".")
+            let payload = try #require(Base64URL.decode(parts[1]))
+            return try JSONDecoder().decode(JSONValue.self, from: payload)
+        }
+    }
+}

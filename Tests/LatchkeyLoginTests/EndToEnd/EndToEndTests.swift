@@ -1,0 +1,225 @@
+import Foundation
+import Latchkey
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// Against the real server over real HTTP.
+@Suite(.softwareTPM) struct EndToEndTests {
+    private struct Machine {
+        let server: IdentityProcess
+        let directory: TemporaryDirectory
+        let tpm: SoftwareTPM
+
+        init(_ server: IdentityProcess) async throws {
+            self.server = server
+            directory = try TemporaryDirectory()
+            tpm = try SoftwareTPM.current
+        }
+
+        func start(
+            _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4, policy: AccessPolicy = .pin,
+            now: @escaping @Sendable () -> Date = { Date() }
+        ) async throws -> Container {
+            let store = try await RecordStore(directory: directory.path)
+            let records = try RecordContainer(
+                name: name, store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
+            return try Container(
+                ContainerConfiguration(
+                    endpoint: server.endpoint, clientID: server.clientID, policy: policy, now: now),
+                records: records, presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: pins)),
+                browser: browser ?? FormBrowser(server.users[0]))
+        }
+    }
+
+    @Test func `the whole life of a device`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let browser = FormBrowser(server.users[0])
+            let first = try await machine.start(browser)
+            let user = try await first.authorize().userInfo
+            #expect(user.preferredUsername == "alice" || !user.userID.isEmpty)
+            let key = try await first.enableBiometric()
+            try await browser.openDevices(at: server.endpoint)
+            #expect(await browser.page.contains(key.id.rawValue))
+            #expect(await browser.page.contains("Linux"))
+            try await first.logout(keepBiometric: true)
+            let second = try await machine.start()
+            #expect(try await second.isBiometricEnabled)
+            let result = try await second.authenticateBiometric()
+            #expect(result.userInfo == user)
+            #expect(result.keyID == key.id)
+            #expect(try await second.fetchUserInfo().userID == user.userID)
+            try await second.disableBiometric()
+            #expect(try await !second.isBiometricEnabled)
+            try await browser.openDevices(at: server.endpoint)
+            #expect(await browser.page.contains("No device is set up"))
+            try await second.logout()
+            #expect(try await second.sessionState == .noSession)
+            #expect(try await second.lastUserID == user.userID)
+        }
+    }
+
+    @Test func `a device removed on the settings page finds out when it authenticates`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let container = try await machine.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            try await FormBrowser(server.users[0]).removeFirstDevice(at: server.endpoint)
+            let presence = try await machine.start(pins: 1)
+            await #expect(throws: login(.identityNotFound)) { try await presence.authenticateBiometric() }
+            #expect(try await !presence.isBiometricEnabled)
+            // The session that was there is still there.
+            #expect(try await container.fetchUserInfo().userID == container.lastUserID)
+        }
+    }
+
+    @Test func `refresh tokens rotate, and a second process follows`() async throws {
+        try await IdentityProcess.with(client: ["refresh_token_rotation_enabled": true]) { server in
+            let machine = try await Machine(server)
+            try await machine.start().authorize()
+            let containers = [try await machine.start(), try await machine.start()]
+            for container in containers + containers {
+                #expect(try await !container.fetchUserInfo().userID.isEmpty)
+            }
+        }
+    }
+
+    @Test func `authenticating again ends the key's earlier session`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let first = try await machine.start()
+            try await first.authorize()
+            try await first.enableBiometric()
+            try await first.authenticateBiometric()
+            let one = try await first.accessToken
+            try await first.authenticateBiometric()
+            #expect(try await first.accessToken != one)
+            #expect(try await first.fetchUserInfo().userID == first.lastUserID)
+        }
+    }
+
+    @Test func `another user is stopped by the server's page, which is told who may log in`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let container = try await machine.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            let bob = FormBrowser(server.users[1])
+            let second = try await machine.start(bob)
+            let options = AuthorizationOptions(timeout: .milliseconds(1_500))
+            await #expect(throws: login(.timedOut)) { try await second.authorize(options) }
+            #expect(await bob.visited.first?.contains("user_id") == true)
+            #expect(try await second.lastUserID == container.lastUserID)
+            try await container.authorize()
+        }
+    }
+
+    @Test func `a deployed server is told by an ID token who may log in, until it is disabled`() async throws {
+        let extensions = ["biometric_removal": false, "biometric_login_hint": false]
+        try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"]) { server in
+            let machine = try await Machine(server)
+            let alice = try await machine.start()
+            try await alice.authorize()
+            try await alice.enableBiometric()
+            let owner = try await alice.lastUserID
+            try await alice.logout(keepBiometric: true)
+            let bob = try await machine.start(FormBrowser(server.users[1]))
+            let options = AuthorizationOptions(timeout: .milliseconds(1_500))
+            await #expect(throws: login(.timedOut)) { try await bob.authorize(options) }
+            #expect(try await bob.sessionState == .noSession)
+            #expect(try await bob.lastUserID == owner)
+            #expect(try await bob.authenticateBiometric().userInfo.userID == owner)
+            try await bob.disableBiometric()
+            #expect(try await !bob.isBiometricEnabled)
+            try await bob.authorize()
+            #expect(try await bob.lastUserID != owner)
+        }
+    }
+
+    @Test func `two containers belong to two users`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let work = try await machine.start(FormBrowser(server.users[0]), name: "work")
+            let home = try await machine.start(FormBrowser(server.users[1]), name: "home")
+            for container in [work, home] {
+                try await container.authorize()
+                try await container.enableBiometric()
+            }
+            let (a, b) = (try await work.authenticateBiometric(), try await home.authenticateBiometric())
+            #expect(a.userInfo.userID != b.userInfo.userID)
+            try await home.logout()
+            #expect(try await work.isBiometricEnabled)
+        }
+    }
+
+    @Test(arguments: [-7_200.0, 7_200])
+    func `a wrong clock costs nothing`(offset: TimeInterval) async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let container = try await machine.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            let wrong = try await machine.start(pins: 0, now: { Date().addingTimeInterval(offset) })
+            await #expect(throws: login(.clockSkew)) { try await wrong.authenticateBiometric() }
+            #expect(try await container.authenticateBiometric().userInfo.userID == container.lastUserID)
+        }
+    }
+
+    @Test(arguments: [
+        Refusal(
+            server: #"{"identity":{"biometric":{"disabled":true}}}"#, error: "invalid_request",
+            description: "biometric authentication is disabled"),
+        Refusal(
+            server: #"{"authentication":{"identities":["login_id"]}}"#, error: "unauthorized_client",
+            description: "BiometricDisallowed"),
+        Refusal(
+            server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#, error: "x_rate_limited",
+            description: "rate limit exceeded, please try again later.", enrolments: 2),
+    ])
+    private func `what the server refuses is said in its words, and leaves nothing enabled`(refusal: Refusal)
+        async throws
+    {
+        let members = try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any] ?? [:]
+        try await IdentityProcess.with(members) { server in
+            let container = try await Machine(server).start()
+            try await container.authorize()
+            for _ in 1..<refusal.enrolments {
+                try await container.enableBiometric()
+            }
+            let error = await #expect(throws: LoginError.self) { try await container.enableBiometric(replacing: true) }
+            #expect(error?.oauthError == OAuthError(error: refusal.error, description: refusal.description))
+            #expect(try await container.isBiometricEnabled == (refusal.enrolments > 1))
+            #expect(try await container.sessionState == .authenticated)
+        }
+    }
+
+    @Test func `a client that the server does not know gets no further than the page`() async throws {
+        try await IdentityProcess.with { server in
+            let directory = try TemporaryDirectory()
+            let store = try await RecordStore(directory: directory.path)
+            let records = try RecordContainer(
+                store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
+            let container = try Container(
+                ContainerConfiguration(endpoint: server.endpoint, clientID: "unknown"), records: records,
+                presence: ScriptedPresence([]), browser: FormBrowser(server.users[0]))
+            await #expect(throws: login(.timedOut)) {
+                try await container.authorize(AuthorizationOptions(timeout: .milliseconds(500)))
+            }
+        }
+    }
+}
+
+private struct Refusal: Sendable, CustomTestStringConvertible {
+    /// Members of the server's configuration, JSON.
+    let server: String
+    let error: String
+    let description: String
+    /// Which enrolment is refused.
+    var enrolments = 1
+
+    var testDescription: String { description }
+}
