@@ -1,4 +1,6 @@
+import FoundationEssentials
 import GRDB
+import LatchkeyRelyingParty
 import Testing
 
 @testable import latchkey_identity
@@ -30,7 +32,7 @@ import Testing
     @Test func `the limit is configurable, and can't be nothing`() throws {
         func configuration(_ limit: Int) throws -> ServerConfiguration {
             try ServerConfiguration(
-                json: .init(
+                json: Data(
                     #"{"clients": [{"client_id": "a"}], "rate_limits": {"challenge_per_address": \#(limit)}}"#.utf8))
         }
         #expect(try configuration(7).rateLimits.challengePerAddress == 7)
