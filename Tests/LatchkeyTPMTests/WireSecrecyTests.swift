@@ -1,3 +1,5 @@
+import Crypto
+import Foundation
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
@@ -75,6 +77,42 @@ struct WireSecrecyTests {
             #expect(refusal?.code == .wrongDevice)
             #expect(!wire.codes.contains(.startAuthSession))
         }
+    }
+
+    /// Who edits the pinned key and the key's record of its parent knows the salt of every session. Load must fail on
+    /// that, before Sign proves knowledge of the PIN to whoever listens.
+    @Test func `a store that was edited to trust another key makes nobody prove a PIN`() async throws {
+        try await SoftwareTPM.withRunning { attacker in
+            let theirs = MemoryTrustAnchors()
+            _ = try await Scene.key(TPMKeystore(tcti: attacker.tcti, anchors: theirs))
+            let wire = Wire()
+            let key = try await Scene.key(wire.keystore(try SoftwareTPM.current))
+            let edited = key.replacing(
+                blob: try Self.blob(
+                    key.blob, replacing: Self.parentName(try SoftwareTPM.current.tcti),
+                    by: Self.parentName(attacker.tcti)))
+            wire.forget()
+            let misled = wire.keystore(try SoftwareTPM.current, anchors: theirs)
+            let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(misled, edited) }
+            #expect(error?.code == .wrongDevice)
+            #expect(error?.underlying?.rawCode == 0x9a2)
+            #expect(wire.codes.contains(.load) && !wire.codes.contains(.sign))
+            #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+            try Scene.expectNothingLoaded("after a refused Load")
+        }
+    }
+
+    private static func parentName(_ tcti: String) throws -> [UInt8] {
+        let connection = try TCTIConnection(tcti)
+        defer { connection.close() }
+        return try TPM(ResubmittingTransport(connection)).readPublic(.storageRootKey).name.bytes
+    }
+
+    /// The blob with other bytes in it, and the digest that it ends with made to fit.
+    private static func blob(_ blob: Data, replacing old: [UInt8], by new: [UInt8]) throws -> Data {
+        var structure = Array(blob.dropLast(SHA256.byteCount))
+        structure.replaceSubrange(try #require(structure.firstRange(of: old)), with: new)
+        return Data(structure) + Data(SHA256.hash(data: structure))
     }
 
     @Test(arguments: [TPMCommandCode.sign, .load, .startAuthSession, .getCapability, .flushContext])

@@ -97,6 +97,45 @@ struct RecordContainerTests {
         }
     }
 
+    @Test func `a row can't say of itself that it needs no MAC`() async throws {
+        try await withContainer { container, store in
+            let key = try await container.keystore.createKey(
+                KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
+            let record = Record(id: "login.key", kind: "login.key", attributes: ["owner": "alice"], key: key)
+            try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
+            try await DatabaseQueue(path: store.path).write {
+                try $0.execute(
+                    sql: """
+                        UPDATE record SET kind = 'key', class = 'self-authenticated', mac = x'',
+                            attributes = '{"owner":"mallory"}'
+                        """)
+            }
+            await #expect(throws: damaged) { try await container.read("login.key", for: prompt) }
+            let bare = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
+            try await container.apply([.put(bare, payload: nil, ifGeneration: 0)], for: prompt)
+            #expect(try await container.read(RecordID(key.id), for: prompt)?.record.key == key)
+            let misnamed = Record(id: "login.other", kind: .key, protection: .selfAuthenticated, key: key)
+            await #expect(throws: invalidInput) {
+                try await container.apply([.put(misnamed, payload: nil, ifGeneration: 0)], for: prompt)
+            }
+        }
+    }
+
+    @Test func `an assurance that was edited is damaged`() async throws {
+        try await withContainer { container, _ in
+            let made = try await container.keystore.createKey(
+                KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
+            let boasting = HardwareKey(
+                id: made.id, backend: made.backend, policy: made.policy,
+                assurance: AssuranceLevel(root: .tpm, presence: .none), publicKey: made.publicKey, label: nil,
+                createdAt: made.createdAt, blob: made.blob)
+            await #expect(throws: damaged) {
+                try await container.keystore.sign(
+                    MessageDigest(sha256: []), with: boasting, for: prompt, authorizedBy: NobodyPresent())
+            }
+        }
+    }
+
     @Test func `a row of another container is damaged`() async throws {
         try await withContainer { container, store in
             try await container.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
