@@ -17,16 +17,11 @@ struct UserStore: Sendable {
     /// Adds a user.
     ///
     /// - Parameters:
-    ///   - username: 1 to 64 characters without control characters and white space; unique without regard to case.
+    ///   - username: A valid one (``isValid(username:)``); unique without regard to the case of ASCII letters.
     ///   - password: 8 to 256 bytes.
     @discardableResult
     func add(username: String, password: String, isAnonymous: Bool = false) async throws -> User {
-        guard
-            (1...64).contains(username.count),
-            username.unicodeScalars.allSatisfy({
-                !$0.properties.isWhitespace && $0.properties.generalCategory != .control
-            })
-        else { throw AddError.invalidName }
+        guard Self.isValid(username: username) else { throw AddError.invalidName }
         guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
         let user = User(
             id: UUID().uuidString.lowercased(), username: username, password: try await hasher.hash(password),
@@ -39,6 +34,14 @@ struct UserStore: Sendable {
         return user
     }
 
+    /// Whether a user may have this name: 1 to 64 characters, at most 256 bytes, no control characters, no white space.
+    static func isValid(username: String) -> Bool {
+        (1...64).contains(username.count) && username.utf8.count <= 256
+            && username.unicodeScalars.allSatisfy {
+                !$0.properties.isWhitespace && $0.properties.generalCategory != .control
+            }
+    }
+
     func user(id: String) async throws -> User? {
         try await database.read { try User.fetchOne($0, sql: "SELECT * FROM user WHERE id = ?", arguments: [id]) }
     }
@@ -49,9 +52,8 @@ struct UserStore: Sendable {
         }
     }
 
-    /// The user with this name and password who may log in now. It takes as long when there is none.
-    func authenticate(username: String, password: String) async throws -> User? {
-        let user = try await user(named: username)
+    /// The user, when the password is theirs and they may log in now. It takes as long when there is no user.
+    func authenticate(_ user: User?, password: String) async throws -> User? {
         let matches = try await hasher.matches(password, stored: user?.password)
         guard let user, matches, !user.isDisabled else { return nil }
         return user

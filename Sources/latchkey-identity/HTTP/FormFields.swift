@@ -8,7 +8,7 @@ struct FormFields: Sendable {
 
     init() {}
 
-    /// - Returns: nil when the text is not form-encoded UTF-8 or has too many fields.
+    /// - Returns: nil when the text is not form-encoded UTF-8, has a NUL, or has too many fields.
     init?(_ encoded: some StringProtocol) {
         let pairs = encoded.split(separator: "&")
         guard pairs.count <= Self.maximumFields else { return nil }
@@ -66,6 +66,8 @@ struct FormFields: Sendable {
             default: bytes.append(byte)
             }
         }
+        // SQLite's binding of a text ends at a NUL: what is looked up would not be what was checked.
+        guard !bytes.contains(0) else { return nil }
         return String(validating: bytes, as: UTF8.self)
     }
 

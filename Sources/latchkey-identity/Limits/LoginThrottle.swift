@@ -3,6 +3,22 @@ import LatchkeyRelyingParty
 
 /// Slows down guessing of passwords: per user and address, per address, and per user over all addresses.
 struct LoginThrottle: Sendable {
+    /// Whose password is being guessed.
+    struct Account: Sendable {
+        fileprivate let name: String
+
+        /// However the name was spelt that led to the user.
+        init(_ user: User) {
+            name = "id \(user.id)"
+        }
+
+        /// A name that leads to nobody. Spellings that the database takes for one name, which differ in the case of
+        /// ASCII letters only, are one account, so that unknown users are throttled exactly as known ones are.
+        init(unknown username: String) {
+            name = "name \(FormFields.encode(username).lowercased())"
+        }
+    }
+
     /// Five minutes.
     static let window: TimeInterval = 300
     static let failuresPerUserAndAddress = 5
@@ -20,26 +36,23 @@ struct LoginThrottle: Sendable {
     }
 
     /// Seconds until a password of this user will be looked at again; nil when it would be now.
-    func wait(username: String, address: String) -> TimeInterval? {
-        let username = username.lowercased()
+    func wait(_ account: Account, address: String) -> TimeInterval? {
         return [
-            pairs.wait("\(address) \(username)"), addresses.wait(address), users.wait(username),
+            pairs.wait("\(address) \(account.name)"), addresses.wait(address), users.wait(account.name),
         ].compactMap { $0 }.max()
     }
 
     /// Counts an attempt, before its password is looked at, so that many at once gain nothing.
-    func begin(username: String, address: String) {
-        let username = username.lowercased()
-        _ = pairs.admit("\(address) \(username)")
+    func begin(_ account: Account, address: String) {
+        _ = pairs.admit("\(address) \(account.name)")
         _ = addresses.admit(address)
-        _ = users.admit(username)
+        _ = users.admit(account.name)
     }
 
     /// Takes the attempt back, for the password was right, and forgets the user's failures from this address.
-    func succeeded(username: String, address: String) {
-        let username = username.lowercased()
-        pairs.reset("\(address) \(username)")
+    func succeeded(_ account: Account, address: String) {
+        pairs.reset("\(address) \(account.name)")
         addresses.withdraw(address)
-        users.withdraw(username)
+        users.withdraw(account.name)
     }
 }

@@ -33,18 +33,21 @@ struct LoginForm: Sendable {
     func check(
         _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
     ) async throws -> Result<User, Problem> {
-        guard let username = form["username"], let password = form["password"], password.utf8.count <= 256 else {
-            return .failure(.wrongPassword)
-        }
-        if let seconds = services.throttle.wait(username: username, address: context.address) {
+        guard
+            let username = form["username"], UserStore.isValid(username: username),
+            let password = form["password"], password.utf8.count <= 256
+        else { return .failure(.wrongPassword) }
+        let found = try await services.users.user(named: username)
+        let account = found.map(LoginThrottle.Account.init) ?? LoginThrottle.Account(unknown: username)
+        if let seconds = services.throttle.wait(account, address: context.address) {
             return .failure(.throttled(seconds: Int(seconds.rounded(.up))))
         }
-        services.throttle.begin(username: username, address: context.address)
-        guard let user = try await services.users.authenticate(username: username, password: password) else {
+        services.throttle.begin(account, address: context.address)
+        guard let user = try await services.users.authenticate(found, password: password) else {
             context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
             return .failure(.wrongPassword)
         }
-        services.throttle.succeeded(username: username, address: context.address)
+        services.throttle.succeeded(account, address: context.address)
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
     }
