@@ -7,7 +7,8 @@ import LatchkeyRelyingParty
 enum IdentityDatabase {
     /// Opens a file, or a database in memory when `path` is nil, and brings it to the present schema.
     ///
-    /// A new file can be read by its owner only: it holds the key that signs ID tokens.
+    /// A new file can be read by its owner only, for it holds the key that signs ID tokens. A file that others can
+    /// read, or that is another's, is refused.
     static func open(path: String?) throws -> any DatabaseWriter {
         var configuration = GRDB.Configuration()
         configuration.busyMode = .timeout(5)
@@ -17,7 +18,7 @@ enum IdentityDatabase {
         }
         let database: DatabaseQueue
         if let path {
-            try createPrivateFile(path)
+            try ensurePrivateFile(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
         } else {
             database = try DatabaseQueue(configuration: configuration)
@@ -30,12 +31,40 @@ enum IdentityDatabase {
         return database
     }
 
-    private static func createPrivateFile(_ path: String) throws {
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    private static func ensurePrivateFile(_ path: String) throws {
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw ConfigurationError("can't open the database \(path): \(String(cString: strerror(errno)))")
+            throw errno == ELOOP
+                ? ConfigurationError("the database \(path) is a symbolic link; give the path of the file itself")
+                : ConfigurationError("can't open the database \(path): \(String(cString: strerror(errno)))")
         }
-        close(descriptor)
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else {
+            throw ConfigurationError("can't look at the database \(path): \(String(cString: strerror(errno)))")
+        }
+        try check(status, path)
+        // What SQLite keeps beside the database holds the same, and need not have got its permissions.
+        for companion in ["-wal", "-shm", "-journal"].map({ path + $0 }) where lstat(companion, &status) == 0 {
+            try check(status, companion)
+        }
+    }
+
+    private static func check(_ status: stat, _ path: String) throws {
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            throw ConfigurationError("the database \(path) is not a regular file; give another path")
+        }
+        guard status.st_uid == geteuid() else {
+            throw ConfigurationError(
+                "the database \(path) belongs to another user; run as that user, or change its owner with chown")
+        }
+        guard status.st_mode & 0o077 == 0 else {
+            throw ConfigurationError(
+                """
+                others may have read the database \(path), which holds the key that signs ID tokens; make a new \
+                database, or, if you know that nobody has, run: chmod 600 \(path)
+                """)
+        }
     }
 
     /// Times are seconds since 1970. Of tokens and codes only SHA-256 is kept.
