@@ -28,6 +28,10 @@ enum Templates {
         {{#clientName}}<p class="lead">to continue to <strong>{{clientName}}</strong></p>{{/clientName}}
         {{#problem}}<p class="problem" role="alert">{{problem}}</p>{{/problem}}
         {{#isPinned}}<p class="note">Use the account for which this device is set up.</p>{{/isPinned}}
+        {{#canCancel}}<form id="cancel" method="post" action="{{action}}">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <input type="hidden" name="action" value="cancel">
+        </form>{{/canCancel}}
         <form method="post" action="{{action}}">
         <input type="hidden" name="csrf_token" value="{{token}}">
         <label for="username">User name</label>
@@ -37,8 +41,8 @@ enum Templates {
         <input id="password" name="password" type="password" autocomplete="current-password" \
         required{{#username}} autofocus{{/username}}>
         <div class="actions">
-        <button type="submit" name="action" value="login">Log in</button>
-        {{#canCancel}}<button class="quiet" type="submit" name="action" value="cancel" formnovalidate>Cancel</button>{{/canCancel}}
+        <button type="submit">Log in</button>
+        {{#canCancel}}<button class="quiet" type="submit" form="cancel">Cancel</button>{{/canCancel}}
         </div>
         </form>
         """

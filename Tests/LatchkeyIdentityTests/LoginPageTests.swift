@@ -1,0 +1,48 @@
+import FoundationEssentials
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("The login page") struct LoginPageTests {
+    /// Each form's fields and named buttons, as a program that knows no more than HTML's names sends them.
+    private static func forms(_ page: Answer) -> [[String: String]] {
+        page.body.split(separator: "<form ").dropFirst().map { form in
+            let controls = form.prefix(upTo: form.firstRange(of: "</form>")?.lowerBound ?? form.endIndex)
+                .matches(of: /<(?:input|button) [^>]*?name="([^"]*)"(?:[^>]*? value="([^"]*)")?/)
+            return Dictionary(controls.map { (String($0.1), String($0.2 ?? "")) }) { $1 }
+        }
+    }
+
+    @Test func `every named control of the login form sent, it logs in`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            let path = AuthorizationParameters().path
+            var form = try #require(Self.forms(await visitor.get(path)).first { $0["password"] != nil })
+            #expect(form["action"] == nil)
+            form["username"] = "alice"
+            form["password"] = TestServer.password
+            let answer = try await visitor.post(path, form)
+            #expect(try answer.redirectParameter("code") != nil)
+        }
+    }
+
+    @Test func `the form of the button Cancel cancels, without a name or a password`() async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            let path = AuthorizationParameters().path
+            let page = try await visitor.get(path)
+            #expect(page.body.contains(#"form="cancel">Cancel</button>"#))
+            let form = try #require(Self.forms(page).first { $0["action"] == "cancel" })
+            #expect(form.keys.sorted() == ["action", "csrf_token"])
+            #expect(try await visitor.post(path, form).redirectParameter("error") == "cancel")
+        }
+    }
+
+    @Test func `without an app to go back to there is nothing to cancel`() async throws {
+        try await TestServer.run { server in
+            let page = try await Visitor(server: server).get("/login")
+            #expect(Self.forms(page).count == 1)
+            #expect(!page.body.contains("cancel"))
+        }
+    }
+}
