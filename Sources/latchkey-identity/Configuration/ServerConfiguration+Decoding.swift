@@ -40,7 +40,9 @@ extension ServerConfiguration {
                 throw ConfigurationError("public_origin: not an origin such as https://id.example.com")
             }
         }
-        guard rateLimits.tokenPerAddress > 0, rateLimits.biometricPerUser > 0 else {
+        guard
+            rateLimits.tokenPerAddress > 0, rateLimits.challengePerAddress > 0, rateLimits.biometricPerUser > 0
+        else {
             throw ConfigurationError("rate_limits: a limit must be at least 1")
         }
         guard identity.biometric.maximumDevices > 0 else {
@@ -76,12 +78,14 @@ extension ServerConfiguration.Biometric {
 extension ServerConfiguration.RateLimits {
     init() {
         tokenPerAddress = 120
+        challengePerAddress = 120
         biometricPerUser = 60
     }
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         tokenPerAddress = try container.decodeIfPresent(Int.self, forKey: .tokenPerAddress) ?? 120
+        challengePerAddress = try container.decodeIfPresent(Int.self, forKey: .challengePerAddress) ?? 120
         biometricPerUser = try container.decodeIfPresent(Int.self, forKey: .biometricPerUser) ?? 60
     }
 }

@@ -51,11 +51,14 @@ struct ServerConfiguration: Sendable, Codable {
     struct RateLimits: Sendable, Codable {
         /// Requests to the token endpoint, per address and minute.
         var tokenPerAddress: Int
+        /// Challenges, per address and minute. Each lives for five minutes, so five times as many are kept at most.
+        var challengePerAddress: Int
         /// Biometric requests, per user and minute.
         var biometricPerUser: Int
 
         enum CodingKeys: String, CodingKey {
             case tokenPerAddress = "token_per_address"
+            case challengePerAddress = "challenge_per_address"
             case biometricPerUser = "biometric_per_user"
         }
     }

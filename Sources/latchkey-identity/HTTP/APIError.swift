@@ -26,6 +26,8 @@ struct APIError: Error, Sendable, Encodable {
         name: "BadRequest", reason: "InvalidJSON", message: "request body is not a JSON object", code: 400)
     static let unauthorized = APIError(
         name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required", code: 401)
+    static let rateLimited = APIError(
+        name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
     static let identityNotFound = APIError(
         name: "NotFound", reason: "IdentityNotFound", message: "identity not found", code: 404)
 }

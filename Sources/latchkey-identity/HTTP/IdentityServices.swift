@@ -19,6 +19,7 @@ struct IdentityServices: Sendable {
     let forms: FormGuard
     let throttle: LoginThrottle
     let tokenLimit: RateLimiter
+    let challengeLimit: RateLimiter
     let biometricLimit: RateLimiter
     let pages: PageRenderer
 
@@ -42,6 +43,7 @@ struct IdentityServices: Sendable {
             key: try await secrets.value("form guard") { [random] in Data(random.bytes(32)) }, random: random)
         throttle = LoginThrottle(clock: clock)
         tokenLimit = RateLimiter(limit: configuration.rateLimits.tokenPerAddress, per: 60, clock: clock)
+        challengeLimit = RateLimiter(limit: configuration.rateLimits.challengePerAddress, per: 60, clock: clock)
         biometricLimit = RateLimiter(limit: configuration.rateLimits.biometricPerUser, per: 60, clock: clock)
         pages = try PageRenderer()
     }

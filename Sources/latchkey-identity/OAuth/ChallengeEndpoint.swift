@@ -17,6 +17,7 @@ struct ChallengeEndpoint: Sendable {
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
+        guard services.challengeLimit.admit(context.address) else { throw APIError.rateLimited }
         let purpose = try purpose(in: try await request.jsonObject(context))
         let challenge = try await services.challenges.issue(purpose)
         return try .json(

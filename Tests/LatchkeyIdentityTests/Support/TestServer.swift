@@ -32,6 +32,7 @@ struct TestServer: Sendable {
             ClientConfiguration(id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done"])
         ])
         configuration.rateLimits.tokenPerAddress = 1_000
+        configuration.rateLimits.challengePerAddress = 1_000
         return configuration
     }
 
