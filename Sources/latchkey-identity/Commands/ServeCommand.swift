@@ -13,6 +13,10 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. \
             Logs go to stderr.
+
+            Behind a proxy, the configuration gives public_origin, the origin under which clients reach it, and \
+            trusted_proxies, the IP addresses of the proxies whose X-Forwarded-For is believed (its last entry). \
+            Without the latter all clients share the rate limits of one address.
             """)
 
     @Flag(help: "Serve a demonstration client and two users whose passwords are printed.")

@@ -21,6 +21,7 @@ extension ServerConfiguration {
         }
         try override(&project, .project)
         publicOrigin = try container.decodeIfPresent(String.self, forKey: .publicOrigin)
+        try override(&trustedProxies, .trustedProxies)
         try override(&authentication, .authentication)
         try override(&identity, .identity)
         try override(&rateLimits, .rateLimits)
@@ -39,6 +40,9 @@ extension ServerConfiguration {
             guard url?.scheme == "https" || url?.scheme == "http", url?.host() != nil, url?.path() == "" else {
                 throw ConfigurationError("public_origin: not an origin such as https://id.example.com")
             }
+        }
+        for proxy in trustedProxies where IPAddress(proxy) == nil {
+            throw ConfigurationError("trusted_proxies: \(proxy) is not an IP address")
         }
         guard
             rateLimits.tokenPerAddress > 0, rateLimits.challengePerAddress > 0, rateLimits.biometricPerUser > 0

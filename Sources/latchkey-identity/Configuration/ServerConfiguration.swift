@@ -9,6 +9,11 @@ struct ServerConfiguration: Sendable, Codable {
     var project: String
     /// The origin under which clients reach the server, when a proxy stands before it: `https://id.example.com`.
     var publicOrigin: String?
+    /// The IP addresses of the proxies that are believed when they name the client: the last entry of
+    /// `X-Forwarded-For`, which such a proxy must append or set itself (nginx: `$proxy_add_x_forwarded_for`).
+    ///
+    /// None by default: the client is then the peer, and all users behind one proxy share the limits of one address.
+    var trustedProxies: [String]
     var authentication: Authentication
     var identity: Identity
     var clients: [ClientConfiguration]
@@ -83,12 +88,14 @@ struct ServerConfiguration: Sendable, Codable {
     enum CodingKeys: String, CodingKey {
         case project, authentication, identity, clients, extensions
         case publicOrigin = "public_origin"
+        case trustedProxies = "trusted_proxies"
         case rateLimits = "rate_limits"
         case idTokenSigningAlgorithm = "id_token_signing_alg"
     }
 
     init(clients: [ClientConfiguration]) {
         project = "latchkey"
+        trustedProxies = []
         authentication = Authentication()
         identity = Identity(biometric: Biometric())
         self.clients = clients

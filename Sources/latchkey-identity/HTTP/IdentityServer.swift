@@ -31,6 +31,7 @@ enum IdentityServer {
     private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
         router.add(middleware: RefusalMiddleware())
+        router.add(middleware: ClientAddressMiddleware(trustedProxies: services.configuration.trustedProxies))
 
         let discovery = DiscoveryEndpoint(services: services)
         router.get("/.well-known/openid-configuration", use: discovery.document)
