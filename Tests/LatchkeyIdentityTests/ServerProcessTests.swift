@@ -106,9 +106,11 @@ import Testing
 
     private func get(_ address: String) async throws -> (Data, Int) {
         let url = try #require(URLComponents(string: address))
-        let client = TestClient(host: "127.0.0.1", port: try #require(url.port))
+        let port = try #require(url.port)
+        let client = TestClient(host: "127.0.0.1", port: port)
         client.connect()
-        let response = try await client.get(url.path)
+        let response = try await client.execute(
+            TestClient.Request(url.path, method: .get, authority: "127.0.0.1:\(port)"))
         try await client.shutdown()
         return (response.body.map { Data($0.readableBytesView) } ?? Data(), response.status.code)
     }

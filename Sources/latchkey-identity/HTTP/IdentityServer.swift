@@ -21,9 +21,8 @@ enum IdentityServer {
                 address: .hostname(host, port: port), serverName: "latchkey-identity"),
             onServerRunning: { channel in
                 let port = channel.localAddress?.port ?? port
-                let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-                services.origin.listening(on: origin)
-                onReady(services.origin.current ?? origin)
+                services.origin.listening(on: host, port: port)
+                if let origin = services.origin.current { onReady(origin) }
             },
             logger: logger)
     }
@@ -31,6 +30,7 @@ enum IdentityServer {
     private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
         router.add(middleware: RefusalMiddleware())
+        router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(middleware: ClientAddressMiddleware(trustedProxies: services.configuration.trustedProxies))
 
         let discovery = DiscoveryEndpoint(services: services)

@@ -91,9 +91,10 @@ struct TestServer: Sendable {
     ) async throws -> Answer {
         var headers = headers
         headers[.connection] = "keep-alive"
+        let authority = String(origin.split(separator: "/")[1])
         let response = try await client.execute(
             TestClient.Request(
-                path, method: method, authority: "127.0.0.1", headers: headers,
+                path, method: method, authority: authority, headers: headers,
                 body: body.isEmpty ? nil : ByteBuffer(string: body)))
         return Answer(
             status: response.status.code, headers: response.headers,
