@@ -5,12 +5,15 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Behind a proxy") struct TrustedProxyTests {
-    private static func ask(_ server: TestServer, for client: String?) async throws -> Int {
+    /// Asks for a challenge with `client` in `X-Forwarded-For`, and expects this status.
+    private static func expect(
+        _ status: Int, _ server: TestServer, for client: String?, sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
         var headers: HTTPFields = [.contentType: "application/json"]
         if let client { headers[named: "X-Forwarded-For"] = client }
-        return try await server.send(
-            .post, "/oauth2/challenge", headers: headers, body: #"{"purpose":"biometric_request"}"#
-        ).status
+        let answer = try await server.send(
+            .post, "/oauth2/challenge", headers: headers, body: #"{"purpose":"biometric_request"}"#)
+        #expect(answer.status == status, "\(client ?? "nobody")", sourceLocation: sourceLocation)
     }
 
     @Test func `each client of a trusted proxy has limits of its own`() async throws {
@@ -18,16 +21,16 @@ import Testing
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = ["192.0.2.1", "127.0.0.1"]
         } body: { server in
-            #expect(try await Self.ask(server, for: "198.51.100.1") == 200)
-            #expect(try await Self.ask(server, for: "198.51.100.1") == 429)
-            #expect(try await Self.ask(server, for: "198.51.100.2") == 200)
+            try await Self.expect(200, server, for: "198.51.100.1")
+            try await Self.expect(429, server, for: "198.51.100.1")
+            try await Self.expect(200, server, for: "198.51.100.2")
             // What the client put there itself stands before what the proxy put there.
-            #expect(try await Self.ask(server, for: "203.0.113.9, 198.51.100.1") == 429)
-            #expect(try await Self.ask(server, for: "198.51.100.1,198.51.100.3") == 200)
+            try await Self.expect(429, server, for: "203.0.113.9, 198.51.100.1")
+            try await Self.expect(200, server, for: "198.51.100.1,198.51.100.3")
             // One address, however it is spelt.
-            #expect(try await Self.ask(server, for: "2001:DB8:0:0::1") == 200)
-            #expect(try await Self.ask(server, for: "2001:db8::1") == 429)
-            #expect(try await Self.ask(server, for: "::ffff:198.51.100.2") == 429)
+            try await Self.expect(200, server, for: "2001:DB8:0:0::1")
+            try await Self.expect(429, server, for: "2001:db8::1")
+            try await Self.expect(429, server, for: "::ffff:198.51.100.2")
         }
     }
 
@@ -36,9 +39,9 @@ import Testing
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = ["127.0.0.1"]
         } body: { server in
-            #expect(try await Self.ask(server, for: nil) == 200)
+            try await Self.expect(200, server, for: nil)
             for text in [nil, "unknown", "198.51.100.1,", "198.51.100.1:80", "example.com", "127.0.0.1"] {
-                #expect(try await Self.ask(server, for: text) == 429, "\(text ?? "none")")
+                try await Self.expect(429, server, for: text)
             }
         }
     }
@@ -48,8 +51,8 @@ import Testing
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = proxies
         } body: { server in
-            #expect(try await Self.ask(server, for: "198.51.100.1") == 200)
-            #expect(try await Self.ask(server, for: "198.51.100.2") == 429)
+            try await Self.expect(200, server, for: "198.51.100.1")
+            try await Self.expect(429, server, for: "198.51.100.2")
         }
     }
 
