@@ -80,7 +80,6 @@ import Testing
             try await container.refreshAccessTokenIfNeeded()
             #expect(try await container.sessionState == .noSession)
             #expect(try await container.authenticateBiometric().userInfo.userID == "user-a")
-            #expect(await bench.identity.refreshTokens.count == 1)
         }
     }
 
