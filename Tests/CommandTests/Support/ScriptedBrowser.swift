@@ -1,5 +1,4 @@
 import LatchkeySimulators
-import Testing
 import LatchkeyTesting
 import Testing
 
