@@ -156,8 +156,9 @@ struct UsageTests {
         let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
         let page = try String(contentsOfFile: root.appending("packaging/man/latchkey.1").string, encoding: .utf8)
         let help = try await machine().run("--help").output
-        let options = help.split(whereSeparator: \.isWhitespace)
-            .filter { $0.hasPrefix("--") && !["--version", "--help"].contains($0) }
+        let options = help.split(whereSeparator: \.isWhitespace).filter {
+            $0.hasPrefix("--") && !["--version", "--help"].contains($0)
+        }
         for option in options where option.dropFirst(2).first?.isLetter == true {
             #expect(page.contains("Fl -\(option.dropFirst(2).prefix { $0.isLetter || $0 == "-" })"), "\(option)")
         }

@@ -115,7 +115,7 @@ struct TerminalPresenceTests {
         let path = terminal.path
         await #expect(processExitsWith: .signal(signal)) { [path = path as String, signal = signal as Int32] in
             let task = Task { try await TerminalPresence(path: path).pin(request()) }
-            while isSilent(path) == false { await Task.yield() }
+            while isSilent(path) == false { try await Task.sleep(for: .milliseconds(5)) }
             kill(getpid(), signal)
             _ = try await task.value
             // The signal may go to another thread a moment later.
