@@ -210,6 +210,20 @@ struct LoginCommandTests {
         }
     }
 
+    @Test func `what other users can read of the browser's start leads nowhere`() async throws {
+        try await withServer(machine()) { machine, browser, _ in
+            let seen = machine.directory.path(of: "arguments")
+            let spy = try machine.directory.makeScript(
+                "spy", "#!/bin/sh\nprintf '%s\\n' \"$@\" >'\(seen)'\nexec '\(browser.path)' \"$@\"\n")
+            let outcome = try await machine.run("login", extra: ["BROWSER": spy])
+            #expect(outcome.status == 0, "\(outcome.errors)")
+            let arguments = try String(contentsOfFile: seen, encoding: .utf8)
+            #expect(arguments.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}\n/) != nil)
+            #expect(outcome.errors.contains(arguments))
+            #expect(!outcome.errors.contains("state=") && !outcome.errors.contains("code_challenge"))
+        }
+    }
+
     @Test func `no secret is in the output, in the store's clear text, or on the TPM's wire`() async throws {
         let pin = "Zq9!longer-PIN"
         try await withServer(machine()) { machine, _, _ in

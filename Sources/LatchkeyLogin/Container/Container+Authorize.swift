@@ -8,20 +8,24 @@ extension Container {
     /// `login_hint` where it says that it takes a user id, else by `id_token_hint`; and a
     /// user who gets through all the same is refused here.
     ///
-    /// - Throws: ``LoginError``; `cancelled`, `timedOut`, `userMismatch` (nothing is changed here and the new session
-    ///   is revoked), `invalidToken`; or what `Browser.open(_:)` throws.
+    /// The browser gets a link to a port of this program, which takes the first who comes to the login page: only that
+    /// address is in its arguments, where other users can read it. Nobody but programs of the same user is let through,
+    /// and a second visit ends the login.
+    ///
+    /// - Throws: ``LoginError``; `cancelled`, `timedOut`, `linkReused`, `userMismatch` (nothing is changed here and the
+    ///   new session is revoked), `invalidToken`; or what `Browser.open(_:)` throws.
     @discardableResult
     public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws -> AuthorizeResult {
         let operation = "log in"
         let server = try await server(for: operation)
         let request = AuthorizationRequest(
             clientID: configuration.clientID, options: options, hint: try await hint(server, operation))
-        let listener = try await LoopbackListener.start(operation) { request.answer($0) }
+        let page = server.document.authorization
+        let listener = try await LoopbackListener.start(
+            operation, page: { request.url(at: page, redirectURI: $0) }, accept: { request.answer($0) })
         let answer: AuthorizationAnswer
         do {
-            answer = try await show(
-                request.url(at: server.document.authorization, redirectURI: listener.redirectURI), listener,
-                options.timeout, operation)
+            answer = try await show(listener, options.timeout, operation)
         } catch {
             await listener.close()
             throw error
@@ -32,19 +36,20 @@ extension Container {
         case .refused(let error) where error.error == "cancel" || error.error == "access_denied":
             throw LoginError.cancelled(operation, "it was cancelled in the browser")
         case .refused(let error): throw LoginError.oauth(operation, error, status: nil)
+        case .linkReused: throw LoginError.linkReused(operation)
         }
     }
 
     /// Opens the page and waits. A browser that stays in the foreground until the person is done is as good as one
     /// that does not.
     private func show(
-        _ url: String, _ listener: LoopbackListener, _ timeout: Duration, _ operation: String
+        _ listener: LoopbackListener, _ timeout: Duration, _ operation: String
     ) async throws -> AuthorizationAnswer {
         let browser = browser
         return try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
             group.addTask { try await listener.answer(within: timeout, operation) }
             group.addTask {
-                try await browser.open(url)
+                try await browser.open(listener.link)
                 return nil
             }
             defer { group.cancelAll() }

@@ -23,7 +23,7 @@ extension Container {
         guard try await hasBiometricRows() else { throw LoginError.notEnabled(operation) }
         let removal = try await removal(operation)
         let key = try await rows.key()
-        let identities = try await rows.identities()
+        let identities = try await rows.verifiedIdentities(for: prompt("disable biometric login at"))
         let notFound = key == nil ? LoginError.notEnabled(operation) : nil
         try await deleteKeys([key, try await rows.pending()].compactMap(\.self))
         guard let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last else {
@@ -72,7 +72,8 @@ extension Container {
     /// Removes from the server what earlier attempts have left there: every identity of the user that has no key here.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
         let current = try await rows.key()?.id
-        for identity in try await rows.identities() where identity.id != current && identity.userID == removal.userID {
+        let identities = try await rows.verifiedIdentities(for: prompt("disable biometric login at"))
+        for identity in identities where identity.id != current && identity.userID == removal.userID {
             do {
                 try await remove(identity.id, removal)
             } catch let error as LoginError where error.code == .identityNotFound {

@@ -59,6 +59,13 @@ extension LoginError {
             operation: operation, code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 
+    static func linkReused(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .linkReused,
+            reason: "the link to the login page was followed twice, the first time perhaps by somebody else",
+            recovery: "Start again, and open the link once; if it happens again, look for who else is on this machine.")
+    }
+
     static func notEnabled(_ operation: String) -> LoginError {
         LoginError(
             operation: operation, code: .notEnabled, reason: "biometric login is not enabled here",

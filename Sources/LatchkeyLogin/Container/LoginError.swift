@@ -50,9 +50,9 @@ public struct LoginError: Error, Sendable {
     /// The vocabulary.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case cancelled, timedOut, notEnabled, identityNotFound, unauthenticated, userMismatch, clockSkew, conflict
-            case network, oauthError, serverError, unexpectedStatus, rateLimited, invalidResponse, invalidToken
-            case invalidInput
+            case cancelled, timedOut, linkReused, notEnabled, identityNotFound, unauthenticated, userMismatch
+            case clockSkew, conflict, network, oauthError, serverError, unexpectedStatus, rateLimited
+            case invalidResponse, invalidToken, invalidInput
         }
 
         private let name: Name
@@ -63,6 +63,8 @@ public struct LoginError: Error, Sendable {
         public static let cancelled = Code(name: .cancelled, keystoreCode: .cancelled)
         /// Nobody finished the login in the browser in time.
         public static let timedOut = Code(name: .timedOut, keystoreCode: .cancelled)
+        /// The link to the login page was followed more than once, perhaps by somebody else.
+        public static let linkReused = Code(name: .linkReused, keystoreCode: .refused)
         /// Biometric login is not enabled in this container.
         public static let notEnabled = Code(name: .notEnabled, keystoreCode: .notFound)
         /// The server doesn't know the key, for example because it was removed on the settings page.

@@ -49,15 +49,19 @@ struct LoginRows: Sendable {
         return try Self.biometricKey(record)
     }
 
-    /// What the server may know, oldest first. Needs no hardware.
+    /// What the server may know, oldest first, without a look at whether the rows are authentic. Needs no hardware.
     func identities() async throws(KeystoreError) -> [RegisteredIdentity] {
-        try await records.list(Self.identityKind).compactMap { record in
-            guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner]
-            else {
-                return nil
-            }
-            return RegisteredIdentity(id: kid, userID: owner)
+        try await records.list(Self.identityKind).compactMap(Self.identity)
+    }
+
+    /// What the server may know, oldest first, authentic: only that may decide what the server is asked to remove.
+    func verifiedIdentities(for prompt: PromptContext) async throws(KeystoreError) -> [RegisteredIdentity] {
+        var identities: [RegisteredIdentity] = []
+        for listed in try await records.list(Self.identityKind) {
+            guard let found = try await records.read(listed.id, for: prompt) else { continue }
+            if let identity = Self.identity(found.record) { identities.append(identity) }
         }
+        return identities
     }
 
     /// The generation of the session's row, or nil without one. Needs no hardware.
@@ -142,6 +146,12 @@ struct LoginRows: Sendable {
 
     private static func row(of identity: KeyID) -> RecordID {
         RecordID(rawValue: "login.identity.\(identity)")
+    }
+
+    private static func identity(_ record: Record) -> RegisteredIdentity? {
+        guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner]
+        else { return nil }
+        return RegisteredIdentity(id: kid, userID: owner)
     }
 
     private static func biometricKey(_ record: Record) throws(KeystoreError) -> BiometricKey {

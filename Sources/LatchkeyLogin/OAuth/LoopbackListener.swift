@@ -4,10 +4,11 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
 
-/// Waits on a loopback port for the browser to bring the answer to one authorization request (RFC 8252 section 7.3).
+/// Sends the browser to the login page, and waits on a loopback port for it to bring the answer to one authorization
+/// request (RFC 8252 section 7.3).
 ///
-/// Only a GET of the one path that carries the right `state` ends the wait; whatever else comes in gets an error page
-/// and changes nothing.
+/// Only a GET of the one path that carries the right `state`, and a second one of the link, end the wait, and only from
+/// a program of the same user; whatever else comes in gets an error page and changes nothing.
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
@@ -17,45 +18,58 @@ struct LoopbackListener: Sendable {
 
     /// `http://127.0.0.1:PORT/callback`.
     let redirectURI: String
+    /// `http://127.0.0.1:PORT/start/…`: leads to the login page, once.
+    let link: String
     private let channel: any Channel
     private let answers: AsyncStream<AuthorizationAnswer>
 
     /// Starts to listen on a free port.
     ///
-    /// - Parameter accept: Tells an answer from noise, by the query of the request.
+    /// - Parameters:
+    ///   - page: The address of the login page, for the redirect URI.
+    ///   - accept: Tells an answer from noise, by the query of the request.
     static func start(
-        _ operation: String, accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
+        _ operation: String, page: @escaping @Sendable (_ redirectURI: String) -> String,
+        accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
     ) async throws(LoginError) -> LoopbackListener {
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
         let connections = ConnectionCounter(limit: connectionLimit)
+        let link = OneTimeLink()
         let bootstrap = ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .serverChannelOption(.backlog, value: 16)
             .childChannelInitializer { channel in
                 guard connections.admit(channel) else { return channel.close() }
                 return channel.eventLoop.makeCompletedFuture {
+                    let desk = RedirectDesk(link: link, page: page(try redirectURI(channel)), accept: accept) {
+                        continuation.yield($0)
+                        continuation.finish()
+                    }
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
                     try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
-                    try pipeline.addHandler(
-                        RedirectHandler(path: path) { query in
-                            guard let answer = accept(query) else { return false }
-                            continuation.yield(answer)
-                            continuation.finish()
-                            return true
-                        })
+                    try pipeline.addHandler(RedirectHandler(judge: desk.reply))
                 }
             }
         do {
             let channel = try await bootstrap.bind(host: "127.0.0.1", port: 0).get()
-            guard let port = channel.localAddress?.port else { throw ChannelError.unknownLocalAddress }
             return LoopbackListener(
-                redirectURI: "http://127.0.0.1:\(port)\(path)", channel: channel, answers: answers)
+                redirectURI: try redirectURI(channel), link: try origin(channel) + link.path, channel: channel,
+                answers: answers)
         } catch {
             throw LoginError(
                 operation: operation, code: .network, reason: "no port on the loopback interface can be opened",
                 recovery: "Check that the loopback interface is up.",
                 underlying: .init(layer: "nio", text: String(describing: error)))
         }
+    }
+
+    private static func redirectURI(_ channel: any Channel) throws -> String {
+        try origin(channel) + path
+    }
+
+    private static func origin(_ channel: any Channel) throws -> String {
+        guard let port = channel.localAddress?.port else { throw ChannelError.unknownLocalAddress }
+        return "http://127.0.0.1:\(port)"
     }
 
     /// Waits for the answer.

@@ -6,19 +6,19 @@ final class RedirectHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private let path: String
-    private let accept: @Sendable (_ query: String) -> Bool
+    private let judge: @Sendable (_ head: HTTPRequestHead, _ peer: LoopbackPeer?) -> RedirectReply
     private var reply: RedirectReply?
 
-    /// - Parameter accept: Whether the query is the awaited answer.
-    init(path: String, accept: @escaping @Sendable (_ query: String) -> Bool) {
-        self.path = path
-        self.accept = accept
+    /// - Parameter judge: What to answer to a request, and to whom.
+    init(judge: @escaping @Sendable (_ head: HTTPRequestHead, _ peer: LoopbackPeer?) -> RedirectReply) {
+        self.judge = judge
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head(let head): reply = judge(head)
+        case .head(let head):
+            reply = judge(
+                head, LoopbackPeer(client: context.channel.remoteAddress, server: context.channel.localAddress))
         case .body: break
         case .end: finish(context)
         }
@@ -33,21 +33,15 @@ final class RedirectHandler: ChannelInboundHandler {
         context.close(promise: nil)
     }
 
-    private func judge(_ head: HTTPRequestHead) -> RedirectReply {
-        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts[0] == path else { return .notFound }
-        guard head.method == .GET else { return .notAllowed }
-        return parts.count == 2 && accept(String(parts[1])) ? .done : .refused
-    }
-
     private func finish(_ context: ChannelHandlerContext) {
         guard let reply else { return }
         let page = reply.page
-        let headers: HTTPHeaders = [
+        var headers: HTTPHeaders = [
             "Content-Type": "text/html; charset=utf-8", "Content-Length": String(page.utf8.count),
             "Content-Security-Policy": "default-src 'none'", "Referrer-Policy": "no-referrer",
             "Cache-Control": "no-store", "Connection": "close",
         ]
+        if let location = reply.location { headers.add(name: "Location", value: location) }
         context.write(
             wrapOutboundOut(.head(HTTPResponseHead(version: .http1_1, status: reply.status, headers: headers))),
             promise: nil)

@@ -12,7 +12,8 @@ struct ProgramBrowser: Browser {
     let environment: [String: String]
 
     func open(_ url: String) async throws {
-        console.say("The login page opens in your browser. If it does not, open this address yourself: \(url)")
+        console.say(
+            "The login page opens in your browser. If it does not, open this address there; it works once: \(url)")
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: a browser outlives the login, and must not be ended with it.
         Task {

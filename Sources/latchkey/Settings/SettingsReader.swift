@@ -8,7 +8,8 @@ struct SettingsReader {
     private let reader: ConfigReader
     private let path: String?
 
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a configuration file that can't be read.
+    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can change, `invalidInput` for one
+    ///   that can't be read.
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let given = [
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
@@ -24,6 +25,7 @@ struct SettingsReader {
         ]
         path = Self.path(environment: environment)
         if let path, FileManager.default.fileExists(atPath: path) {
+            try TrustedFile.check(path)
             do {
                 providers.append(try await FileProvider<JSONSnapshot>(filePath: FilePath(path)))
             } catch {

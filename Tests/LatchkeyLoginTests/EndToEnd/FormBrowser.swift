@@ -8,8 +8,9 @@ actor FormBrowser: Browser {
     private let user: IdentityProcess.User
     private let transport = AsyncHTTPTransport()
     private var cookies: [String: String] = [:]
-    /// The page that was shown last.
+    /// The page that was shown last, and its address.
     private(set) var page = ""
+    private var address = ""
     private(set) var visited: [String] = []
 
     init(_ user: IdentityProcess.User) {
@@ -18,9 +19,9 @@ actor FormBrowser: Browser {
 
     /// Logs in on the page, and goes where that leads.
     func open(_ url: String) async throws {
-        visited.append(url)
         try await follow(.get, url)
-        try await submit(from: url, ["username": user.username, "password": user.password, "action": "login"])
+        visited.append(address)
+        try await submit(from: address, ["username": user.username, "password": user.password, "action": "login"])
     }
 
     /// Removes the first device of the list on the settings page.
@@ -77,7 +78,7 @@ actor FormBrowser: Browser {
                 if pair.count == 2 { cookies[String(pair[0])] = String(pair[1]) }
             }
             guard (300..<400).contains(response.status.code), let target = response.headerFields[.location] else {
-                page = String(decoding: bytes, as: UTF8.self)
+                (page, address) = (String(decoding: bytes, as: UTF8.self), url)
                 return
             }
             (method, url, body) = (.get, Self.resolve(target, from: url), "")

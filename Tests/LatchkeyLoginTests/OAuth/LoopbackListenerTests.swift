@@ -7,7 +7,7 @@ import Testing
 
 struct LoopbackListenerTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start("log in") { $0 == "right" ? .code("c") : nil }
+        let listener = try await LoopbackListener.start("log in", page: \.self) { $0 == "right" ? .code("c") : nil }
         do { try await body(listener) } catch {
             await listener.close()
             throw error
@@ -33,7 +33,7 @@ struct LoopbackListenerTests {
     }
 
     @Test func `it listens on the loopback interface and stops when closed`() async throws {
-        let listener = try await LoopbackListener.start("log in") { _ in nil }
+        let listener = try await LoopbackListener.start("log in", page: \.self) { _ in nil }
         #expect(listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
         await listener.close()
         await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }

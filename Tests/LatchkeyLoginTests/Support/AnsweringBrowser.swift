@@ -23,8 +23,7 @@ final class AnsweringBrowser: Browser {
     }
 
     func open(_ url: String) async throws {
-        let items = URLComponents(string: url)?.queryItems ?? []
-        let page = Dictionary(items.map { ($0.name, $0.value ?? "") }) { first, _ in first }
+        let page = try await loginPage(url) ?? [:]
         openings.continuation.yield()
         guard let query = answer(page) else { return }
         let status = try await get("\(page["redirect_uri"] ?? "")?\(query)").status

@@ -18,20 +18,28 @@ final class VisitingBrowser: Browser {
     var visited: [[String: String]] { pages.withLock(\.self) }
 
     func open(_ url: String) async throws {
-        let items = URLComponents(string: url)?.queryItems ?? []
-        let query = Dictionary(items.map { ($0.name, $0.value ?? "") }) { first, _ in first }
+        guard let query = try await loginPage(url) else { return }
         pages.withLock { $0.append(query) }
         let back = await identity.visit(query)
         _ = try await get("\(query["redirect_uri"] ?? "")?\(back)")
     }
 }
 
+/// The query of the login page to which a login's link leads, or nil when it leads nowhere.
+func loginPage(_ link: String) async throws -> [String: String]? {
+    guard let location = try await get(link).location else { return nil }
+    let items = URLComponents(string: location)?.queryItems ?? []
+    return Dictionary(items.map { ($0.name, $0.value ?? "") }) { first, _ in first }
+}
+
 /// A GET over the real transport.
-func get(_ url: String, method: HTTPRequest.Method = .get) async throws -> (status: Int, body: String) {
+func get(
+    _ url: String, method: HTTPRequest.Method = .get
+) async throws -> (status: Int, location: String?, body: String) {
     let parts = try parse(url)
     let request = HTTPRequest(method: method, scheme: parts.scheme, authority: parts.authority, path: parts.path)
     let (response, body) = try await AsyncHTTPTransport().send(request, body: [])
-    return (response.status.code, String(decoding: body, as: UTF8.self))
+    return (response.status.code, response.headerFields[.location], String(decoding: body, as: UTF8.self))
 }
 
 private func parse(_ url: String) throws -> (scheme: String, authority: String, path: String) {

@@ -1,0 +1,35 @@
+internal import Latchkey
+internal import NIOHTTP1
+
+/// What one login says to those who come to its loopback port.
+struct RedirectDesk: Sendable {
+    let link: OneTimeLink
+    /// The address of the login page.
+    let page: String
+    /// Tells an answer from noise, by the query of the request.
+    let accept: @Sendable (_ query: String) -> AuthorizationAnswer?
+    /// Takes the end of the login. What comes after the first is passed over.
+    let end: @Sendable (AuthorizationAnswer) -> Void
+
+    /// Strangers change nothing: neither do they use the link up, nor can they bring an answer.
+    func reply(to head: HTTPRequestHead, from peer: LoopbackPeer?) -> RedirectReply {
+        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let isStart = link.leads(from: parts[0])
+        guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
+        guard head.method == .GET else { return .notAllowed }
+        guard !isStart else { return start(peer) }
+        guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
+        guard let peer, peer.isOurs else { return .stranger }
+        end(answer)
+        return .done
+    }
+
+    private func start(_ peer: LoopbackPeer?) -> RedirectReply {
+        guard let peer, peer.isOurs else { return .stranger }
+        guard link.use() else {
+            end(.linkReused)
+            return .linkReused
+        }
+        return .seeOther(page)
+    }
+}

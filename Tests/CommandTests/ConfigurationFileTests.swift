@@ -1,0 +1,54 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ConfigurationFileTests {
+    private static let isRoot = geteuid() == 0
+
+    /// A machine with a configuration that, if it is obeyed, runs a program.
+    private func machine() throws -> (machine: Machine, directory: String, file: String) {
+        let machine = try Machine(tcti: nil)
+        let directory = machine.directory.path(of: "config/latchkey")
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let file = "\(directory)/config.json"
+        let mark = machine.directory.path(of: "mark")
+        try Data(#"{"container": "filed", "tcti": "cmd:touch \#(mark)"}"#.utf8).write(to: URL(filePath: file))
+        try #require(chmod(directory, 0o755) == 0 && chmod(file, 0o644) == 0)
+        return (machine, directory, file)
+    }
+
+    private func expectRefusal(_ machine: Machine, of place: String, _ words: String) async throws {
+        let outcome = try await machine.run("key", "create", "--json")
+        let error = try outcome.json()["error"]
+        #expect(error?["code"] == "refused")
+        #expect(error?["message"]?.string?.contains(words) == true)
+        #expect(error?["message"]?.string?.contains(place) == true)
+        #expect(!FileManager.default.fileExists(atPath: machine.directory.path(of: "mark")))
+    }
+
+    @Test(arguments: [0o664, 0o646] as [mode_t])
+    func `a file that others can change is not obeyed`(mode: mode_t) async throws {
+        let (machine, _, file) = try machine()
+        #expect(try await machine.run("status", "--json").json()["container"] == "filed")
+        try #require(chmod(file, mode) == 0)
+        try await expectRefusal(machine, of: file, "others can change")
+    }
+
+    @Test(arguments: [0o775, 0o757, 0o1777] as [mode_t])
+    func `nor is one in a directory that others can change`(mode: mode_t) async throws {
+        let (machine, directory, _) = try machine()
+        try #require(chmod(directory, mode) == 0)
+        try await expectRefusal(machine, of: directory, "others can change")
+    }
+
+    @Test(.enabled(if: isRoot, "giving a file away takes root"))
+    func `nor is another user's`() async throws {
+        let (machine, directory, file) = try machine()
+        try #require(chown(file, 65_534, 65_534) == 0)
+        try await expectRefusal(machine, of: file, "belongs to another user")
+        try #require(chown(file, 0, 0) == 0 && chown(directory, 65_534, 65_534) == 0)
+        try await expectRefusal(machine, of: directory, "belongs to another user")
+    }
+}

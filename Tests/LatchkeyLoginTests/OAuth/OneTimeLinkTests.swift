@@ -1,0 +1,100 @@
+import Foundation
+import Glibc
+import HTTPTypes
+import Latchkey
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+@testable import LatchkeyLogin
+
+@Suite(.timeLimit(.minutes(1)))
+struct OneTimeLinkTests {
+    private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
+        let listener = try await LoopbackListener.start(
+            "log in", page: { "https://identity.test/authorize?redirect_uri=\($0)" },
+            accept: { $0 == "right" ? .code("c") : nil })
+        do { try await body(listener) } catch {
+            await listener.close()
+            throw error
+        }
+        await listener.close()
+    }
+
+    /// The status that another user of this machine gets.
+    private func statusForNobody(_ url: String) async throws -> String {
+        let result = try await Subprocess.run(
+            .name("setpriv"),
+            arguments: [
+                "--reuid=65534", "--regid=65534", "--clear-groups", "--", "curl", "--silent", "--noproxy", "*",
+                "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}", url,
+            ], output: .string(limit: 1 << 10), error: .string(limit: 1 << 10))
+        return result.standardOutput
+    }
+
+    @Test func `it leads to the login page once, and a second visit ends the login`() async throws {
+        try await withListener { listener async throws in
+            let first = try await get(listener.link)
+            #expect(first.status == 303)
+            #expect(first.location == "https://identity.test/authorize?redirect_uri=\(listener.redirectURI)")
+            let second = try await get(listener.link)
+            #expect(second.status == 410)
+            #expect(second.location == nil)
+            #expect(try await get("\(listener.redirectURI)?right").status == 200)
+            #expect(try await listener.answer(within: .seconds(5), "log in") == .linkReused)
+        }
+    }
+
+    @Test func `no other request uses it up`() async throws {
+        try await withListener { listener async throws in
+            #expect(listener.link.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}/) != nil)
+            #expect(try await get(String(listener.link.dropLast())).status == 404)
+            #expect(try await get("\(listener.link)x").status == 404)
+            for method in [HTTPRequest.Method.head, .post, .options] {
+                #expect(try await get(listener.link, method: method).status == 405)
+            }
+            #expect(try await get(listener.link).status == 303)
+        }
+    }
+
+    @Test(
+        .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
+        .requires(program: "curl"))
+    func `another user is neither let through nor heard`() async throws {
+        try await withListener { listener async throws in
+            #expect(try await statusForNobody(listener.link) == "403")
+            #expect(try await statusForNobody("\(listener.redirectURI)?right") == "403")
+            #expect(try await get(listener.link).status == 303)
+            #expect(try await get("\(listener.redirectURI)?right").status == 200)
+            #expect(try await listener.answer(within: .seconds(5), "log in") == .code("c"))
+        }
+    }
+
+    @Test(.softwareTPM) func `the browser's argument has nothing of the request, and a link used up logs nobody in`()
+        async throws
+    {
+        try await Bench.with { bench in
+            let browser = TwiceVisitingBrowser(bench.browser)
+            let container = try await bench.start(browser: browser)
+            await #expect(throws: login(.linkReused)) { try await container.authorize() }
+            #expect(try await container.sessionState == .noSession)
+            #expect(bench.browser.visited.isEmpty)
+        }
+    }
+}
+
+/// A browser that comes too late: somebody has read its arguments and been to the login page.
+private struct TwiceVisitingBrowser: Browser {
+    let browser: VisitingBrowser
+
+    init(_ browser: VisitingBrowser) {
+        self.browser = browser
+    }
+
+    func open(_ url: String) async throws {
+        #expect(URLComponents(string: url)?.queryItems == nil)
+        let page = try #require(try await get(url).location)
+        #expect(page.contains("state="))
+        try await browser.open(url)
+    }
+}
