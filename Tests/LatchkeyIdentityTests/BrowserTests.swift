@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Hummingbird
+import Latchkey
 import LatchkeyTesting
 import Logging
 import ServiceLifecycle

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GRDB
+import Latchkey
 import LatchkeyRelyingParty
 import Testing
 

@@ -1,4 +1,5 @@
 import Foundation
+import Latchkey
 import Testing
 
 @testable import latchkey_identity

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import HummingbirdTesting
+import Latchkey
 import Testing
 
 @testable import latchkey_identity

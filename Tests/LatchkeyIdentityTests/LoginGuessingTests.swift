@@ -1,4 +1,5 @@
 import GRDB
+import Latchkey
 import Testing
 
 @testable import latchkey_identity

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import Testing
 
 @testable import latchkey_identity

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import Latchkey
 import LatchkeyTesting
 import Testing
 

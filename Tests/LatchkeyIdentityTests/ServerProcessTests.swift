@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import HummingbirdTesting
+import Latchkey
 import LatchkeyRelyingParty
 import NIOCore
 import Testing

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
+import Latchkey
 import LatchkeyRelyingParty
 import Testing
 

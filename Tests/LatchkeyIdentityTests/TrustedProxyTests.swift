@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HTTPTypes
+import Latchkey
 import Testing
 
 @testable import latchkey_identity

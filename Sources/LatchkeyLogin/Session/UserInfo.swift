@@ -1,3 +1,5 @@
+public import Latchkey
+
 /// What the server says about the user (OpenID Connect Core section 5.3): all claims, with names for the usual ones.
 ///
 /// It encodes to the same JSON object that the server sent.

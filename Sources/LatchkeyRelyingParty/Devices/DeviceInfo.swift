@@ -1,3 +1,5 @@
+public import Latchkey
+
 /// What a device says about itself: for people to recognise it by, never to decide by.
 ///
 /// The shapes are those of the deployed server: an object `android`, else an object `ios`. There is no shape for Linux;

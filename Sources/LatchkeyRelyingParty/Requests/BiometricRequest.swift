@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Latchkey
+public import Latchkey
 
 /// A biometric request as it came: taken apart, and nothing about it verified.
 public struct BiometricRequest: Sendable {

@@ -1,4 +1,5 @@
 import Hummingbird
+import Latchkey
 import LatchkeyRelyingParty
 
 /// A refusal by one of the JSON endpoints that are not OAuth's.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Hummingbird
+import Latchkey
 import LatchkeyRelyingParty
 import NIOCore
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Hummingbird
+import Latchkey
 import LatchkeyRelyingParty
 
 /// Gives out challenges: POST `/oauth2/challenge`.

@@ -1,4 +1,5 @@
 import Foundation
+import Latchkey
 import LatchkeyTesting
 
 /// The program itself, as a process.

@@ -1,4 +1,5 @@
 import HTTPTypes
+import Latchkey
 import Testing
 
 /// A browser without a screen: it keeps cookies and sends forms.

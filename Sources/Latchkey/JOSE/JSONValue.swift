@@ -1,4 +1,4 @@
-/// Any JSON value: for members whose shape is the client's business (RFC 8259).
+/// Any JSON value (RFC 8259): for members whose shape is somebody else's business.
 public enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
@@ -17,6 +17,12 @@ public enum JSONValue: Hashable, Sendable {
     public var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
+    }
+
+    /// The truth value, when this is one.
+    public var bool: Bool? {
+        guard case .bool(let bool) = self else { return nil }
+        return bool
     }
 
     /// The number, when this is one.
