@@ -22,32 +22,32 @@ struct LoopbackPeer {
         ends = [Self.end(client.address), Self.end(server.address)]
     }
 
-    /// Whether the other end is a socket of the user as whom this program runs.
+    /// Whose socket the other end is.
     ///
-    /// A row that can't be found is nobody's. Only where there are no lists at all, because `/proc` is not mounted, the
-    /// answer is yes: then nothing can be known, and single use is all that protects a login.
-    var isOurs: Bool {
+    /// A row that can't be found is somebody else's. Only where there are no lists at all, because `/proc` is not
+    /// mounted, nothing can be known.
+    var owner: PeerOwner {
         for _ in 0..<Self.maximumLooks {
             var hasList = false
             for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
-                switch owner(in: path) {
-                case .user(let uid): return uid == geteuid()
+                switch row(in: path) {
+                case .user(let uid): return uid == geteuid() ? .us : .somebodyElse
                 case .notFound: hasList = true
                 case .noList: break
                 }
             }
-            guard hasList else { return true }
+            guard hasList else { return .unknowable }
         }
-        return false
+        return .somebodyElse
     }
 
-    private enum Owner {
+    private enum Row {
         case user(uid_t)
         case notFound
         case noList
     }
 
-    private func owner(in path: String) -> Owner {
+    private func row(in path: String) -> Row {
         guard let file = fopen(path, "re") else { return errno == ENOENT ? .noList : .notFound }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 512)

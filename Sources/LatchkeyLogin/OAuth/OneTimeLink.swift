@@ -1,7 +1,8 @@
 internal import Latchkey
 internal import Synchronization
 
-/// The address that a login's browser is started with. It leads to the login page once.
+/// The address that a login's browser is started with. It leads this user's programs to the login page; where the system
+/// does not tell whose a program is, it does so once.
 ///
 /// Every user of the machine can read the arguments of a program (proc(5), `/proc/PID/cmdline`), so these must not be
 /// worth reading: whoever knew the login page's own address could finish the login as somebody else.

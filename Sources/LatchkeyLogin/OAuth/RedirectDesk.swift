@@ -17,19 +17,25 @@ struct RedirectDesk: Sendable {
         let isStart = link.leads(from: parts[0])
         guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
         guard head.method == .GET else { return .notAllowed }
-        guard !isStart else { return start(peer) }
+        guard !isStart else { return start(for: peer?.owner ?? .somebodyElse) }
         guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
-        guard let peer, peer.isOurs else { return .stranger }
+        guard let peer, peer.owner != .somebodyElse else { return .stranger }
         end(answer)
         return .done
     }
 
-    private func start(_ peer: LoopbackPeer?) -> RedirectReply {
-        guard let peer, peer.isOurs else { return .stranger }
-        guard link.use() else {
-            end(.linkReused)
-            return .linkReused
+    /// The user's own programs may follow the link as often as they like, for example in a second browser. Where nobody
+    /// can say whose they are, the first one has it, and the login ends when there is another.
+    func start(for owner: PeerOwner) -> RedirectReply {
+        switch owner {
+        case .us: return .seeOther(page)
+        case .somebodyElse: return .stranger
+        case .unknowable:
+            guard link.use() else {
+                end(.linkReused)
+                return .linkReused
+            }
+            return .seeOther(page)
         }
-        return .seeOther(page)
     }
 }

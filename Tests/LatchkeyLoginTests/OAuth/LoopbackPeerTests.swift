@@ -46,7 +46,7 @@ struct LoopbackPeerTests {
         let nobody = LoopbackPeer(
             client: try SocketAddress(ipAddress: "127.0.0.1", port: 1),
             server: try SocketAddress(ipAddress: "127.0.0.1", port: 2))
-        #expect(nobody?.isOurs == false)
+        #expect(nobody?.owner == .somebodyElse)
         #expect(LoopbackPeer(client: try SocketAddress(ipAddress: "::1", port: 1), server: nil) == nil)
     }
 }
