@@ -13,7 +13,8 @@ public import Latchkey
 /// }
 /// ```
 ///
-/// One `swtpm` serves **one connection at a time**; a second one waits until the first is closed.
+/// One `swtpm` serves **one connection at a time**, and tpm2-tss opens one for each command: programs that use it at
+/// once interleave, and share its three places for objects. Put a resource manager between where that matters.
 public actor SoftwareTPM {
     /// What the TPM has before it is first switched on.
     public enum Provisioning: Sendable {
