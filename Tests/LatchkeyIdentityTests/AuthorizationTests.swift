@@ -139,17 +139,6 @@ import Testing
         }
     }
 
-    @Test func `cancelling leads back with the error cancel`() async throws {
-        try await TestServer.run { server in
-            let visitor = Visitor(server: server)
-            let page = try await visitor.get(AuthorizationParameters().path)
-            let answer = try await visitor.post(
-                AuthorizationParameters().path,
-                ["csrf_token": page.hiddenField("csrf_token"), "action": "cancel", "username": "", "password": ""])
-            #expect(try answer.redirectParameter("error") == "cancel")
-        }
-    }
-
     @Test func `a login form from elsewhere is refused`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)

@@ -27,15 +27,15 @@ import Testing
         }
     }
 
-    @Test func `the form of the button Cancel cancels, without a name or a password`() async throws {
+    @Test func `Cancel is a link, so that the page has one form and one button`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             let path = AuthorizationParameters().path
             let page = try await visitor.get(path)
-            #expect(page.body.contains(#"form="cancel">Cancel</button>"#))
-            let form = try #require(Self.forms(page).first { $0["action"] == "cancel" })
-            #expect(form.keys.sorted() == ["action", "csrf_token"])
-            #expect(try await visitor.post(path, form).redirectParameter("error") == "cancel")
+            #expect(Self.forms(page).count == 1)
+            #expect(page.body.components(separatedBy: "<button").count == 2)
+            #expect(page.body.contains(#"&amp;x_cancel=1">Cancel</a>"#))
+            #expect(try await visitor.get(path + "&x_cancel=1").redirectParameter("error") == "cancel")
         }
     }
 

@@ -23,6 +23,8 @@ struct AuthorizationRequest: Sendable {
     let usernameHint: String?
     /// Whether the login is to leave no session in the browser, nor use one.
     let suppressesSession: Bool
+    /// Whether the user followed the page's link to cancel: `x_cancel=1`.
+    let isCancelled: Bool
 
     /// Why there will be no code.
     enum Failure: Error {
@@ -70,6 +72,7 @@ struct AuthorizationRequest: Sendable {
             pinnedUserID = try await Self.pinnedUser(hint, idTokenHint: fields["id_token_hint"], services: services)
             usernameHint = if case .username(let name) = hint { name } else { nil }
             suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
+            isCancelled = fields["x_cancel"] == "1"
         } catch let error as OAuthError {
             throw .redirect(uri, state: fields["state"], error)
         } catch {

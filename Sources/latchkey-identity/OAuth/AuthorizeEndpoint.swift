@@ -14,6 +14,7 @@ struct AuthorizeEndpoint: Sendable {
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await answering(request) { authorization, cookies in
+            if authorization.isCancelled { throw Self.cancelled(authorization) }
             let now = services.clock.now.timeIntervalSince1970
             if !authorization.suppressesSession, let session = try await services.session(cookies),
                 authorization.isSatisfied(by: session, now: now)
@@ -37,10 +38,6 @@ struct AuthorizeEndpoint: Sendable {
                 services.forms.accepts(
                     form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: Self.purpose)
             else { return page(authorization, request, cookies, problem: .expired) }
-            if form["action"] == "cancel" {
-                throw AuthorizationRequest.Failure.redirect(
-                    authorization.redirectURI, state: authorization.state, OAuthError("cancel", "the user cancelled"))
-            }
             switch try await login.check(form, context: context, pinnedUserID: authorization.pinnedUserID) {
             case .failure(let problem):
                 return page(authorization, request, cookies, username: form["username"], problem: problem)
@@ -54,6 +51,11 @@ struct AuthorizeEndpoint: Sendable {
                 return response
             }
         }
+    }
+
+    /// Cancelling changes nothing here, so a link serves.
+    private static func cancelled(_ authorization: AuthorizationRequest) -> AuthorizationRequest.Failure {
+        .redirect(authorization.redirectURI, state: authorization.state, OAuthError("cancel", "the user cancelled"))
     }
 
     private func answering(

@@ -28,9 +28,10 @@ enum Stylesheet {
         border: 1px solid var(--line); border-radius: 8px; padding: 10px 12px }
         input:focus-visible, button:focus-visible, a:focus-visible { outline: 3px solid var(--key); outline-offset: 2px }
         .actions { display: flex; gap: 10px; margin-top: 22px }
-        button { font: inherit; font-weight: 600; border: 1px solid transparent; border-radius: 8px; \
+        button, a.button { font: inherit; font-weight: 600; border: 1px solid transparent; border-radius: 8px; \
         padding: 9px 18px; background: var(--key); color: var(--keyink); cursor: pointer }
-        button.quiet { background: none; border-color: var(--line); color: var(--ink) }
+        a.button { text-decoration: none }
+        button.quiet, a.quiet { background: none; border-color: var(--line); color: var(--ink) }
         button.danger { background: none; border-color: var(--line); color: var(--bad); padding: 6px 12px }
         .list { list-style: none; margin: 0; padding: 0 }
         .row { display: flex; justify-content: space-between; align-items: center; gap: 16px; padding: 14px 0; \

@@ -28,10 +28,6 @@ enum Templates {
         {{#clientName}}<p class="lead">to continue to <strong>{{clientName}}</strong></p>{{/clientName}}
         {{#problem}}<p class="problem" role="alert">{{problem}}</p>{{/problem}}
         {{#isPinned}}<p class="note">Use the account for which this device is set up.</p>{{/isPinned}}
-        {{#canCancel}}<form id="cancel" method="post" action="{{action}}">
-        <input type="hidden" name="csrf_token" value="{{token}}">
-        <input type="hidden" name="action" value="cancel">
-        </form>{{/canCancel}}
         <form method="post" action="{{action}}">
         <input type="hidden" name="csrf_token" value="{{token}}">
         <label for="username">User name</label>
@@ -42,7 +38,7 @@ enum Templates {
         required{{#username}} autofocus{{/username}}>
         <div class="actions">
         <button type="submit">Log in</button>
-        {{#canCancel}}<button class="quiet" type="submit" form="cancel">Cancel</button>{{/canCancel}}
+        {{#canCancel}}<a class="button quiet" href="{{action}}&amp;x_cancel=1">Cancel</a>{{/canCancel}}
         </div>
         </form>
         """
