@@ -13,7 +13,7 @@ struct ProgramBrowser: Browser {
 
     func open(_ url: String) async throws {
         console.say(
-            "The login page opens in your browser. If it does not, open this address there; it works once: \(url)")
+            "The login page opens in your browser. If it does not, open this address in one yourself: \(url)")
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: a browser outlives the login, and must not be ended with it.
         Task {
