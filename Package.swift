@@ -15,6 +15,7 @@ let strict: [SwiftSetting] = [
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
+let certificates: Target.Dependency = .product(name: "X509", package: "swift-certificates")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -28,17 +29,24 @@ let package = Package(
         .library(name: "TPM2", targets: ["TPM2"]),
         .library(name: "Latchkey", targets: ["Latchkey"]),
         .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
+        .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
         .library(name: "LatchkeyPresence", targets: ["LatchkeyPresence"]),
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
+        .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
+        .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
+        .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
         .executable(name: "latchkey", targets: ["latchkey"]),
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
+        .executable(name: "latchkey-card", targets: ["latchkey-card"]),
+        .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-asn1", from: "1.7.4"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
@@ -59,10 +67,35 @@ let package = Package(
             pkgConfig: "tss2-tctildr",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .systemLibrary(
+            name: "CPKCS11",
+            pkgConfig: "p11-kit-1",
+            providers: [.apt(["libp11-kit-dev"])]
+        ),
+        .systemLibrary(
+            name: "CLibP11",
+            pkgConfig: "libp11",
+            providers: [.apt(["libp11-dev", "libssl-dev"])]
+        ),
+        .systemLibrary(
+            name: "COpenSSL",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"])]
+        ),
+        .systemLibrary(
+            name: "CSystemd",
+            pkgConfig: "libsystemd",
+            providers: [.apt(["libsystemd-dev"])]
+        ),
         .target(name: "TPM2", dependencies: ["CTSS2", crypto, cryptoExtras], swiftSettings: strict),
         .target(name: "Latchkey", dependencies: [crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
-        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeyPKCS11",
+            dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, asn1, certificates, subprocess],
+            swiftSettings: strict
+        ),
+        .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyLogin",
             dependencies: [
@@ -74,6 +107,12 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "LatchkeyVault", dependencies: ["Latchkey", crypto], swiftSettings: strict),
+        .target(
+            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, cryptoExtras, httpTypes],
+            swiftSettings: strict),
+        .target(
+            name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
         .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
@@ -85,9 +124,20 @@ let package = Package(
         .executableTarget(
             name: "latchkey",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators", "TPM2",
-                arguments, configuration, crypto, httpTypes, logging, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators",
+                "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "latchkey-card", dependencies: ["VirtualSmartCard", arguments], swiftSettings: strict),
+        .executableTarget(
+            name: "latchkey-presenced",
+            dependencies: [
+                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, logging,
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
         ),
@@ -131,6 +181,44 @@ let package = Package(
             name: "LatchkeyTPMTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyPKCS11Tests",
+            dependencies: [
+                "Latchkey", "LatchkeyPKCS11", "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1,
+                certificates, crypto, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "VirtualSmartCardTests",
+            dependencies: [
+                "VirtualSmartCard", "LatchkeyTesting", "LatchkeySimulators", asn1, certificates, crypto, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyVaultTests",
+            dependencies: [
+                "Latchkey", "LatchkeyVault", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyCredentialsTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                cryptoExtras, httpTypes, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "PresenceBrokerTests",
+            dependencies: [
+                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators", "TPM2", crypto, subprocess,
             ],
             swiftSettings: strict
         ),

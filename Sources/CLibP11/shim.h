@@ -1,0 +1,1 @@
+#include <libp11.h>
