@@ -38,6 +38,7 @@ let package = Package(
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
+        .library(name: "FingerprintToken", type: .dynamic, targets: ["FingerprintToken"]),
         .executable(name: "latchkey", targets: ["latchkey"]),
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
@@ -157,6 +158,11 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
+        ),
+        .target(
+            name: "FingerprintToken",
+            dependencies: ["CPKCS11"],
+            path: "Tests/FingerprintToken"
         ),
         .systemLibrary(
             name: "CESAPI",
