@@ -63,9 +63,21 @@ public struct ModuleProfile: Hashable, Sendable {
     /// What the family's keys live in, where it is software: `softhsm`.
     public let simulator: String?
 
-    /// The profile of a module that says this of itself.
+    /// The profile of a module that says this of itself. What a file is called doesn't count.
     public init(for information: ModuleInformation) {
-        self = .generic
+        let text = "\(information.manufacturer) \(information.description)".lowercased()
+        self =
+            if text.contains("softhsm") {
+                .softhsm
+            } else if text.contains("opensc") {
+                .opensc(information.version)
+            } else if text.contains("yubico") {
+                .ykcs11(information.version)
+            } else if text.contains("tpm2") {
+                .tpm2
+            } else {
+                .generic
+            }
     }
 
     private init(
@@ -90,5 +102,27 @@ public struct ModuleProfile: Hashable, Sendable {
         self.simulator = simulator
     }
 
+    /// Anything else: what the standard says is believed, and each refusal is shown.
     static let generic = ModuleProfile(family: .generic)
+
+    static let softhsm = ModuleProfile(family: .softhsm, simulator: "softhsm")
+
+    static let tpm2 = ModuleProfile(family: .tpm2)
+
+    /// Yubico's. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
+    static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
+        ModuleProfile(
+            family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
+            generator: .securityOfficer, identifiers: .slot, deletion: .pretends, unblocking: .prefixedSetPIN,
+            sessionLimit: 16,
+            fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
+    }
+
+    /// OpenSC's. Before 0.24 a card that is pulled during a call can stop the process for ever (change d449feeda).
+    static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {
+        ModuleProfile(
+            family: .opensc, reportsProtection: version >= ModuleInformation.Version(major: 0, minor: 25),
+            deletion: .refuses, unblocking: .program("pkcs15-tool --unblock-pin"), hasSlotEvents: true,
+            isolatesByDefault: version < ModuleInformation.Version(major: 0, minor: 24))
+    }
 }

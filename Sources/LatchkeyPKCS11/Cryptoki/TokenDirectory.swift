@@ -28,6 +28,42 @@ public struct TokenDirectory: Sendable {
     public static func read(
         configured: Bool = true, paths: [String] = [], options: TokenOptions = TokenOptions()
     ) async -> TokenDirectory {
-        TokenDirectory(tokens: [], failures: [])
+        let all = (configured ? ConfiguredModules().entries.map(\.path) : []) + paths
+        // One module may be configured under two names.
+        let resolved = all.map { (try? ModuleRegistry.resolve($0)) ?? $0 }
+        let unique = Set(resolved).sorted()
+        return await withTaskGroup { group in
+            for path in unique {
+                group.addTask { await read(path, options) }
+            }
+            var parts: [TokenDirectory] = []
+            for await part in group { parts.append(part) }
+            return TokenDirectory(
+                tokens: parts.flatMap(\.tokens).sorted { $0.uri.string < $1.uri.string },
+                failures: parts.flatMap(\.failures).sorted { $0.modulePath < $1.modulePath })
+        }
+    }
+
+    private static func read(_ path: String, _ options: TokenOptions) async -> TokenDirectory {
+        do throws(CryptokiError) {
+            let module = try await Module.load(path, options: options)
+            var tokens: [Entry] = []
+            var failures: [Failure] = []
+            for report in try await module.slotReports() {
+                do throws(CryptokiError) {
+                    let information = try report.token.get()
+                    tokens.append(
+                        Entry(
+                            uri: try TokenURI(naming: information, modulePath: module.path), information: information,
+                            modulePath: module.path, module: module.information,
+                            simulator: module.profile.simulator))
+                } catch {
+                    failures.append(Failure(modulePath: module.path, error: error))
+                }
+            }
+            return TokenDirectory(tokens: tokens, failures: failures)
+        } catch {
+            return TokenDirectory(tokens: [], failures: [Failure(modulePath: path, error: error)])
+        }
     }
 }

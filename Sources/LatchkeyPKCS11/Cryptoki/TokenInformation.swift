@@ -37,5 +37,25 @@ public struct TokenInformation: Hashable, Sendable {
     }
 
     /// The flags that matter to a person, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
-    public var flagWords: [String] { [] }
+    public var flagWords: [String] {
+        var words = Self.words.filter { flags.contains($0.flag) }.map(\.word)
+        if !flags.contains(.initialized) { words.insert("not initialized", at: 0) }
+        if flags.isSuperset(of: [.initialized, .loginRequired]), !flags.contains(.userPINInitialized) {
+            words.append("no user PIN")
+        }
+        return words
+    }
+
+    private static let words: [(flag: Flags, word: String)] = [
+        (.loginRequired, "login required"),
+        (.protectedAuthenticationPath, "PIN pad"),
+        (.writeProtected, "write-protected"),
+        (.userPINCountLow, "PIN count low"),
+        (.userPINFinalTry, "PIN final try"),
+        (.userPINLocked, "PIN locked"),
+        (.userPINToBeChanged, "PIN to be changed"),
+        (.securityOfficerPINCountLow, "SO PIN count low"),
+        (.securityOfficerPINFinalTry, "SO PIN final try"),
+        (.securityOfficerPINLocked, "SO PIN locked"),
+    ]
 }

@@ -13,6 +13,9 @@ struct TokenKey: Sendable {
     let attributes: Attributes
     let handle: ObjectHandle
 
+    /// The longest `CKA_ID` that is taken, in bytes.
+    static let mostIDBytes = 256
+
     /// What the token reports of the private half. A flag that it doesn't report is nil.
     struct Attributes: Hashable, Sendable {
         /// `CKA_PRIVATE`: whether it can be seen and used only after login.

@@ -16,13 +16,17 @@ public struct TokenOptions: Hashable, Sendable {
         public var person: Duration
         /// Loading a module and `C_Initialize`.
         public var load: Duration
+        /// From when on a signature that is refused for want of a login is taken for one that nobody touched.
+        public var touch: Duration
 
         public init(
-            data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(15)
+            data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(15),
+            touch: Duration = .seconds(5)
         ) {
             self.data = data
             self.person = person
             self.load = load
+            self.touch = touch
         }
     }
 

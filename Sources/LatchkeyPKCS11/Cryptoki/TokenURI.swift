@@ -1,4 +1,6 @@
+internal import CPKCS11
 public import FoundationEssentials
+internal import Glibc
 
 /// A PKCS#11 URI (RFC 7512): which token, and with `id` or `object` which key on it.
 ///
@@ -21,16 +23,48 @@ public struct TokenURI: Hashable, Sendable {
     /// `module-name`: the name of a module that p11-kit is configured with.
     public let moduleName: String?
 
-    /// - Throws: ``CryptokiError`` of kind `invalidURI`.
+    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never repeats the URI, which may hold a secret.
     public init(_ text: String) throws(CryptokiError) {
-        throw CryptokiError(.invalidURI, reason: "\(text) is no PKCS#11 URI")
+        let parsed = try ParsedURI(text)
+        guard parsed.pinValue == nil else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI holds a PIN (pin-value), where every process could read it")
+        }
+        guard parsed.pinSource == nil else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not read")
+        }
+        guard !parsed.hasUnrecognized else {
+            throw CryptokiError(.invalidURI, reason: "the URI has an attribute that p11-kit does not know")
+        }
+        try self.init(parsed)
+    }
+
+    /// The URI that names a token and its module, and nothing less.
+    init(naming token: TokenInformation, modulePath: String) throws(CryptokiError) {
+        try self.init(ParsedURI(token: token, modulePath: modulePath))
+    }
+
+    private init(_ parsed: ParsedURI) throws(CryptokiError) {
+        string = try parsed.formatted()
+        label = parsed.tokenText(\.label)
+        manufacturer = parsed.tokenText(\.manufacturerID)
+        model = parsed.tokenText(\.model)
+        serial = parsed.tokenText(\.serialNumber)
+        keyID = parsed.attribute(CKA_ID).map { Data($0) }
+        keyLabel = parsed.attribute(CKA_LABEL).map { String(decoding: $0, as: UTF8.self) }
+        modulePath = parsed.modulePath
+        moduleName = parsed.moduleName
     }
 
     /// Whether the URI names a key and not only a token.
     public var namesKey: Bool { keyID != nil || keyLabel != nil }
 
     /// Whether the URI fits a token. Slot, module and key don't count.
-    public func matches(_ token: TokenInformation) -> Bool { false }
+    public func matches(_ token: TokenInformation) -> Bool {
+        guard let parsed = try? ParsedURI(string) else { return false }
+        return parsed.matches(token)
+    }
 }
 
 extension TokenURI: CustomStringConvertible {
