@@ -17,7 +17,6 @@ let package = Package(
                 .product(name: "Latchkey", package: "latchkey"),
                 .product(name: "LatchkeyPKCS11", package: "latchkey"),
                 .product(name: "LatchkeySimulators", package: "latchkey"),
-                .product(name: "LatchkeyTesting", package: "latchkey"),
             ],
             swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
         ),

@@ -2,7 +2,6 @@ import CFloor
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
-import LatchkeyTesting
 
 /// `PKCS11Keystore.sign` beside `C_SignInit` and `C_Sign` on one token of SoftHSM2, call by call in turn, so that a busy
 /// machine slows both alike.
@@ -19,7 +18,7 @@ struct TokenSigning {
         let token = try await SoftwareToken(label: "Bench", userPIN: "123456")
         let keystore = try PKCS11Keystore(uri: token.uri)
         let prompt = PromptContext(reason: "measure")
-        let nobody = ScriptedPresence([])
+        let nobody = NobodyPresent()
         let key = try await keystore.createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: nobody)
         guard let floor = floor_open(token.modulePath, token.label, token.userPIN) else {
             throw Failure(reason: "the floor can't be opened")

@@ -45,6 +45,18 @@ extension PKCS11Keystore {
         return sight
     }
 
+    /// What is known of the right token without asking it, for a use that asks nobody; looks where nothing is known yet.
+    func glance(_ operation: String, for name: TokenName) async throws(KeystoreError) -> TokenSight {
+        let (token, _) = try await desk.token(operation)
+        guard name.fits(token.information) else {
+            throw .otherToken(operation, wanted: name, found: token.information)
+        }
+        return TokenSight(
+            token: token, information: token.information,
+            nature: TokenNature(token, information: token.information, options: options), publicKey: nil,
+            login: LoginKeeper.of(token))
+    }
+
     /// An error of the layer below, and what it means for what is known of the token.
     func failure(_ error: CryptokiError, _ operation: String, _ token: Token) -> KeystoreError {
         KeystoreError(error, during: operation, profile: token.profile)

@@ -27,10 +27,10 @@ extension PKCS11Keystore {
         // The token computes what we compute: a secret is sealed only when it is certain that it can be opened.
         let (publicKey, theirs) = try await use(
             sight, under: policy, for: prompt, operation, presence
-        ) { (session, proof) throws(CryptokiError) in
+        ) { (session, _) throws(CryptokiError) in
             let key = try session.sealingKey(pair)
             let shared = try hint.during { () throws(CryptokiError) in
-                try session.sharedSecret(of: key, with: ephemeral, proof: key.wantsProofAtUse ? proof : nil)
+                try session.sharedSecret(of: key, with: ephemeral)
             }
             return (key.publicKey, shared)
         }
@@ -69,10 +69,10 @@ extension PKCS11Keystore {
         let hint = TouchHint(presence, for: prompt, on: sight.token)
         let shared = try await use(
             sight, under: header.terms.policy, for: prompt, operation, presence
-        ) { (session, proof) throws(CryptokiError) in
+        ) { (session, _) throws(CryptokiError) in
             let key = try session.key(id: header.name.id)
             return try hint.during { () throws(CryptokiError) in
-                try session.sharedSecret(of: key, with: header.ephemeral, proof: key.wantsProofAtUse ? proof : nil)
+                try session.sharedSecret(of: key, with: header.ephemeral)
             }
         }
         do {
@@ -147,7 +147,7 @@ extension Session {
             key = try self.key(id: pair.id)
         } else {
             try checkCancellation()
-            key = try generate(pair)
+            key = try makeKeyPair(pair)
         }
         try checkProtection(of: key)
         guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {

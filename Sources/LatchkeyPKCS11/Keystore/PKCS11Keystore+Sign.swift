@@ -8,18 +8,16 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> ECDSASignature {
         let operation = "sign"
         let blob = try blob(of: key, operation)
-        let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
-        let hint = TouchHint(presence, for: prompt, on: sight.token)
-        let publicKey = key.publicKey
-        let signature = try await use(
-            sight, under: blob.terms.policy, for: prompt, operation, presence
-        ) { (session, proof) throws(CryptokiError) in
-            let found = try session.key(id: blob.name.id)
-            guard found.publicKey == publicKey else {
-                throw CryptokiError(.keyAbsent, reason: "another key is in its place")
-            }
-            return try hint.during { () throws(CryptokiError) in
-                try session.sign(digest, with: found, proof: found.wantsProofAtUse ? proof : nil)
+        let signature: ECDSASignature
+        if key.policy.requirement == .none, let quick = try await signQuickly(digest, key, blob, prompt, presence) {
+            signature = quick
+        } else {
+            let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
+            let hint = TouchHint(presence, for: prompt, on: sight.token)
+            signature = try await use(
+                sight, under: key.policy, for: prompt, operation, presence
+            ) { (session, proof) throws(CryptokiError) in
+                try session.sign(digest, with: key.publicKey, at: blob.name.id, proof, hint)
             }
         }
         guard key.publicKey.isValid(signature, for: digest) else {
@@ -28,6 +26,27 @@ extension PKCS11Keystore {
                 recovery: "Try again; if it stays, don't trust the token.")
         }
         return signature
+    }
+
+    /// Nobody is asked, so that nothing need be checked before: the use itself finds out.
+    ///
+    /// - Returns: nil when the token or the key is not as it was, which a closer look explains.
+    private func signQuickly(
+        _ digest: MessageDigest, _ key: HardwareKey, _ blob: TokenKeyBlob, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature? {
+        let sight = try await glance("sign", for: blob.name)
+        let hint = TouchHint(presence, for: prompt, on: sight.token)
+        do {
+            return try await sight.token.perform { (session) throws(CryptokiError) in
+                try session.sign(digest, with: key.publicKey, at: blob.name.id, nil, hint)
+            }
+        } catch {
+            guard error.kind == .tokenAbsent || error.kind == .keyAbsent else {
+                throw failure(error, "sign", sight.token)
+            }
+            return nil
+        }
     }
 
     /// Reads a stored key, and holds what is said in the open against what the blob says.
@@ -46,6 +65,21 @@ extension PKCS11Keystore {
             throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
         }
         return blob
+    }
+}
+
+extension Session {
+    /// Signs with the key at an id, if it is the expected one.
+    fileprivate func sign(
+        _ digest: MessageDigest, with publicKey: PublicKey, at id: Data, _ proof: LoginProof?, _ hint: TouchHint?
+    ) throws(CryptokiError) -> ECDSASignature {
+        let key = try key(id: id)
+        guard key.publicKey == publicKey else {
+            throw CryptokiError(.keyAbsent, reason: "another key is in its place")
+        }
+        return try hint.during { () throws(CryptokiError) in
+            try sign(digest, with: key, proof: key.wantsProofAtUse ? proof : nil)
+        }
     }
 }
 
