@@ -42,7 +42,7 @@ static int is_setting(const char *line, const char *name, char *value, size_t si
 static int read_settings(void) {
     Dl_info self;
     char path[1024];
-    if (!dladdr((void *)C_GetFunctionList, &self)) return 0;
+    if (!dladdr(&settings, &self)) return 0;
     if ((size_t)snprintf(path, sizeof path, "%s.conf", self.dli_fname) >= sizeof path) return 0;
     FILE *file = fopen(path, "re");
     if (!file) return 0;
@@ -107,6 +107,8 @@ static CK_RV set_pin(CK_SESSION_HANDLE session, CK_UTF8CHAR_PTR old, CK_ULONG ol
     return real->C_SetPIN(session, old, old_length, new, new_length);
 }
 
+static CK_RV get_function_list(CK_FUNCTION_LIST_PTR_PTR list);
+
 static CK_RV open_real(void) {
     if (!read_settings()) return CKR_GENERAL_ERROR;
     void *library = dlopen(settings.module, RTLD_NOW | RTLD_LOCAL);
@@ -115,7 +117,7 @@ static CK_RV open_real(void) {
     CK_FUNCTION_LIST_PTR found;
     if (!list || list(&found) != CKR_OK) return CKR_GENERAL_ERROR;
     shown = *found;
-    shown.C_GetFunctionList = C_GetFunctionList;
+    shown.C_GetFunctionList = get_function_list;
     shown.C_GetTokenInfo = get_token_info;
     shown.C_Login = login;
     shown.C_SetPIN = set_pin;
@@ -123,9 +125,12 @@ static CK_RV open_real(void) {
     return CKR_OK;
 }
 
-CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
+/* What is called C_GetFunctionList in a process may be another module's, or p11-kit's, so nothing here uses the name. */
+static CK_RV get_function_list(CK_FUNCTION_LIST_PTR_PTR list) {
     if (!list) return CKR_ARGUMENTS_BAD;
     CK_RV result = real ? CKR_OK : open_real();
     if (result == CKR_OK) *list = &shown;
     return result;
 }
+
+CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) { return get_function_list(list); }

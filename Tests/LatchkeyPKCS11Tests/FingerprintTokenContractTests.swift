@@ -1,3 +1,4 @@
+import Latchkey
 import LatchkeyPKCS11
 import LatchkeyTesting
 import Testing
