@@ -31,7 +31,9 @@ struct SoftwareTokenStore: Sendable {
     func copyModule() throws(KeystoreError) -> String {
         let copy = "\(directory)/libsofthsm2.so"
         do {
-            try FileManager.default.copyItem(atPath: Self.installedModule, toPath: copy)
+            // Debian's file is a symbolic link, which would be copied as such.
+            let installed = URL(filePath: try Self.installedModule).resolvingSymlinksInPath()
+            try FileManager.default.copyItem(atPath: installed.path(), toPath: copy)
         } catch {
             throw (error as? KeystoreError) ?? .softwareTokenFailed("its module can't be copied", text: "\(error)")
         }
