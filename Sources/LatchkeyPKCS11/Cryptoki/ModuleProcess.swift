@@ -58,7 +58,7 @@ final class ModuleProcess: Sendable {
         self.module = module
         self.environment = environment
         directory = try Self.makeDirectoryName()
-        keeper = TokenThread { _ in false }
+        keeper = TokenThread { _ in nil }
     }
 
     private var socketPath: String { "\(directory)/socket" }
