@@ -1,3 +1,4 @@
+import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTesting
@@ -12,7 +13,9 @@ struct `A keystore on a token in a TPM` {
     func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {
         try await SoftwareTPMToken.withToken { token in
             try await KeystoreContract(
-                device: KeystoreContract.Device(pin: .ofDevice(token.userPIN), guessing: .locks(after: 32)),
+                device: KeystoreContract.Device(
+                    pin: .ofDevice(token.userPIN), guessing: .locks(after: 32),
+                    pinBytes: PIN.minimumCharacters...128, hasOpenKeys: false, canSeal: false),
                 open: { try Self.keystore(on: token) },
                 openOther: { body in
                     try await SoftwareTPMToken.withToken { try await body(Self.keystore(on: $0)) }

@@ -17,6 +17,7 @@ extension PKCS11Keystore {
         }
         let place = try await look(operation)
         try place.nature.check(policy, operation)
+        try await checkAgreement(place.token, operation)
         let id = sealingKeyID(for: policy, place.nature)
         let sight = try await look(operation, for: id)
         if sight.publicKey == nil { try await makeSealingKeyAsOfficer(id, policy, sight, prompt, operation, presence) }
@@ -97,6 +98,23 @@ extension PKCS11Keystore {
         return box
     }
 
+    /// Refuses a token without key agreement before anybody is asked and anything is made.
+    private func checkAgreement(_ token: Token, _ operation: String) async throws(KeystoreError) {
+        let agrees: Bool
+        do {
+            agrees = try await token.perform { (session) throws(CryptokiError) in
+                try session.supports(.ecdh1Derive)
+            }
+        } catch {
+            throw failure(error, operation, token)
+        }
+        guard agrees else {
+            throw .unsupported(
+                operation, "the token's module has no key agreement (ECDH)",
+                recovery: "Use a token that has, or keep in memory what would be stored.")
+        }
+    }
+
     private func sealingKeyID(for policy: AccessPolicy, _ nature: TokenNature) -> Data {
         guard !nature.isPIV else {
             return (policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement).id
@@ -147,7 +165,7 @@ extension Session {
             key = try self.key(id: pair.id)
         } else {
             try checkCancellation()
-            key = try makeKeyPair(pair)
+            key = try generateStrictest(pair)
         }
         try checkProtection(of: key)
         guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {

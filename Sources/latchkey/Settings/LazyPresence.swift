@@ -18,6 +18,11 @@ final class LazyPresence: PresenceAuthority {
         try await authority().pin(request)
     }
 
+    func notice(_ notice: PresenceNotice) async {
+        // Without a place to say it there is nobody to tell; what waits at the hardware says so in the end.
+        try? await authority().notice(notice)
+    }
+
     private func authority() throws(KeystoreError) -> any PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
             if let opened { return opened }

@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTesting
@@ -16,6 +17,10 @@ enum LoginToken: String, CaseIterable, Sendable {
         let owner: @Sendable (_ proofs: Int) -> ScriptedPresence
         /// Somebody else, for one.
         let stranger: @Sendable () -> ScriptedPresence
+        /// How many proofs it takes to enable the login: a key is tested at its birth and then signs.
+        var proofsToEnable = 1
+        /// Where the session's tokens are kept: in memory, where the token can't seal.
+        var tokenStorage = TokenStorage.persistent
     }
 
     /// Lends a new token to `body`.
@@ -32,12 +37,14 @@ enum LoginToken: String, CaseIterable, Sendable {
                     owner: { proofs in
                         ScriptedPresence(Array(repeating: .pin("correct"), count: proofs)) { token.show($0) }
                     },
-                    stranger: { ScriptedPresence([.pin("another")]) { token.show($0) } }))
+                    stranger: { ScriptedPresence([.pin("another")]) { token.show($0) } }, proofsToEnable: 2))
         case .tpm:
             try await SoftwareTPMToken.withToken { token in
                 let options = TokenOptions(isolation: .always, environment: token.environment)
                 let keystore = try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
-                try await body(Self.machine(keystore, pin: token.userPIN))
+                var machine = Self.machine(keystore, pin: token.userPIN)
+                machine.tokenStorage = .memory
+                try await body(machine)
             }
         }
     }

@@ -17,15 +17,16 @@ struct TokenLoginTests {
                     let store = try await RecordStore(directory: directory.path)
                     return try Container(
                         ContainerConfiguration(
-                            endpoint: server.endpoint, clientID: server.clientID, policy: machine.policy),
+                            endpoint: server.endpoint, clientID: server.clientID,
+                            tokenStorage: machine.tokenStorage, policy: machine.policy),
                         records: RecordContainer(store: store, keystore: machine.keystore),
                         presence: presence, browser: FormBrowser(server.users[0]))
                 }
-                let owner = machine.owner(1)
+                let owner = machine.owner(machine.proofsToEnable)
                 let first = try await start(owner)
                 let user = try await first.authorize().userInfo
                 let key = try await first.enableBiometric()
-                #expect(owner.asked.count == 1, "the birth of a key takes one proof")
+                #expect(owner.asked.count == machine.proofsToEnable)
                 try await first.logout(keepBiometric: true)
 
                 let stranger = try await start(machine.stranger())
