@@ -31,9 +31,9 @@ struct SoftwareTokenStore: Sendable {
     func copyModule() throws(KeystoreError) -> String {
         let copy = "\(directory)/libsofthsm2.so"
         do {
-            // Debian's file is a symbolic link, which would be copied as such.
-            let installed = URL(filePath: try Self.installedModule).resolvingSymlinksInPath()
-            try FileManager.default.copyItem(atPath: installed.path(), toPath: copy)
+            // What is installed may be a symbolic link, which would be copied as one.
+            let original = try URL(filePath: Self.installedModule).resolvingSymlinksInPath()
+            try FileManager.default.copyItem(atPath: original.path, toPath: copy)
         } catch {
             throw (error as? KeystoreError) ?? .softwareTokenFailed("its module can't be copied", text: "\(error)")
         }
