@@ -104,4 +104,19 @@ struct TokenIdentityTests {
         #expect(capabilities.device.contains(try SoftwareToken.current.serial))
         #expect(!capabilities.canAttest)
     }
+
+    @Test func `the private value can't be read, even by the owner`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id
+        let pin = try PIN("correct")
+        let value = try await KeystoreBench.perform { (session) throws(CryptokiError) in
+            try session.login(.user, with: .pin(pin))
+            // CKA_VALUE (PKCS#11 2.40 section 4.9)
+            let value = try session.attribute(0x11, of: session.key(id: id).handle, most: 256)
+            try session.logout()
+            return value
+        }
+        #expect(value == nil)
+    }
 }
