@@ -41,7 +41,8 @@ final class ModuleProcess: Sendable {
 
     private let module: String
     private let environment: [String: String]
-    private let directory: String
+    /// Holds the socket, mode 0700. It is there only while a connection is made.
+    let directory: String
     private let listener = Mutex<Int32?>(nil)
     private let state = Mutex(State())
     /// Starts the processes. It lives as long as we do, since they die with it.
@@ -94,9 +95,9 @@ final class ModuleProcess: Sendable {
     /// Stops listening.
     func withdraw() {
         listener.withLock { descriptor in
-            // Ends the wait of a keeper to whom nobody came; the keeper closes.
+            // Ends the wait of a keeper to whom nobody came. The keeper closes, under the same lock, so that the number
+            // is still the socket's.
             if let descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
-            descriptor = nil
         }
         unlink(socketPath)
         rmdir(directory)
@@ -114,6 +115,9 @@ final class ModuleProcess: Sendable {
         }
     }
 
+    /// The process, while there is one.
+    var processIdentifier: pid_t? { state.withLock { $0.processIdentifier } }
+
     /// Why the process never served, when it did not.
     var complaint: String? {
         // A process that ends has closed the connection a moment before it can be reaped.
@@ -126,18 +130,25 @@ final class ModuleProcess: Sendable {
     }
 
     private func serve(_ descriptor: Int32) {
-        defer { close(descriptor) }
+        defer {
+            listener.withLock { current in
+                close(descriptor)
+                if current == descriptor { current = nil }
+            }
+        }
         let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
         guard connection >= 0 else { return }
         defer { close(connection) }
         kill()
-        do throws(CryptokiError) {
-            let process = try ChildSpawner.spawn(
-                ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
-                connectedTo: connection, environment: environment)
-            state.withLock { $0.processIdentifier = process }
-        } catch {
-            state.withLock { $0.complaint = error.reason }
+        // Under the lock, so that nobody looks for the process between its start and our knowing of it.
+        state.withLock { state in
+            do throws(CryptokiError) {
+                state.processIdentifier = try ChildSpawner.spawn(
+                    ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
+                    connectedTo: connection, environment: environment)
+            } catch {
+                state.complaint = error.reason
+            }
         }
     }
 }

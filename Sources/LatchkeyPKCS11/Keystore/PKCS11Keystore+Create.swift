@@ -77,7 +77,7 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> BornKey {
         let officer = try await officerProof(sight, for: request.prompt, operation, presence)
         let user = pair.isPrivate ? try await userProof(sight, for: request.prompt, operation, presence) : nil
-        let hint = TouchHint(presence, for: request.prompt, on: sight.token)
+        let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
         return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
