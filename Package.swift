@@ -118,7 +118,9 @@ let package = Package(
         .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
-            dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
