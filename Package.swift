@@ -133,7 +133,8 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "latchkey-card", dependencies: ["VirtualSmartCard", arguments], swiftSettings: strict),
+            name: "latchkey-card", dependencies: ["VirtualSmartCard", "LatchkeySimulators", arguments],
+            swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
