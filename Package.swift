@@ -133,7 +133,11 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "latchkey-card", dependencies: ["VirtualSmartCard", "LatchkeySimulators", arguments],
+            name: "latchkey-card",
+            dependencies: [
+                "VirtualSmartCard", "LatchkeySimulators", arguments,
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
             swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
@@ -198,7 +202,7 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "LatchkeyTesting", "LatchkeySimulators", asn1, certificates, crypto, subprocess,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             swiftSettings: strict
         ),

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import LatchkeySimulators
+import UnixSignals
 import VirtualSmartCard
 
 @main
@@ -59,8 +60,7 @@ struct CardCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Before any thread is there: all threads leave the signals to the one that waits for them.
-        let signals = TerminationSignals()
+        let signals = await UnixSignalsSequence(trapping: [.sigterm, .sigint])
         do {
             if reader {
                 try await SmartCardReader.withRunning { reader in
@@ -83,7 +83,7 @@ struct CardCommand: AsyncParsableCommand {
     private static let driverPort: UInt16 = 35_963
 
     private func serve(
-        port: UInt16, until signals: TerminationSignals, whenReady: () async throws -> Void
+        port: UInt16, until signals: UnixSignalsSequence, whenReady: () async throws -> Void
     ) async throws {
         let authority = try AttestationAuthority()
         if let attestationRoot {
@@ -98,7 +98,7 @@ struct CardCommand: AsyncParsableCommand {
         try await whenReady()
         let ready = ReadyLine(control: control, firmware: firmware.description, port: port, serial: serial)
         Output.write(try ready.text, to: .result)
-        await signals.next()
+        for await _ in signals { break }
         withExtendedLifetime((card, socket)) {}
     }
 }

@@ -18,6 +18,13 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
         try await SystemProgram("pkcs11-tool").require(["--module", path] + arguments)
     }
 
+    /// Runs pkcs11-tool with the module, whatever comes of it.
+    func result(
+        _ arguments: [String], input: [UInt8] = []
+    ) async throws -> (output: String, errors: String, isSuccess: Bool) {
+        try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
+    }
+
     /// Signs with the key and has OpenSSL verify with the public key that the module tells.
     func expectSignature(keyID: String, pin: String = "123456", sourceLocation: SourceLocation = #_sourceLocation)
         async throws

@@ -13,10 +13,10 @@ public import VirtualSmartCard
 /// }
 /// ```
 ///
-/// On a suite it applies to every test in it, each with its own card. There is one pcscd at a time, so these tests run
+/// On a suite it applies to every test in it, each with its own card, unless the test has a trait of its own. There is one pcscd at a time, so these tests run
 /// one after the other, whatever suites they are in. They are skipped where pcscd, its driver or root's rights are
 /// missing.
-public struct VirtualYubiKeyTrait: TestTrait, SuiteTrait, TestScoping {
+public struct VirtualYubiKeyTrait: TestTrait, SuiteTrait, TestScoping, Hashable {
     let profile: CardProfile
     let touchTimeout: Duration
 
@@ -35,6 +35,9 @@ public struct VirtualYubiKeyTrait: TestTrait, SuiteTrait, TestScoping {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
+        // A test's own trait comes after its suite's, within whose scope it runs.
+        let mostSpecific = test.traits.compactMap { $0 as? Self }.last
+        guard VirtualYubiKey.scoped == nil, self == mostSpecific else { return try await function() }
         try await Self.turnstile.pass {
             try await VirtualYubiKey.withInserted(profile, touchTimeout: touchTimeout) { yubiKey in
                 try await VirtualYubiKey.$scoped.withValue(yubiKey) { try await function() }

@@ -82,7 +82,7 @@ extension PIVApplet {
             session.application = .piv
             return .data(Self.applicationProperties)
         }
-        guard data == Self.oneTimePasswordIdentifier else { throw .notFound }
+        guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
         session = PIVSession()
         session.application = .oneTimePassword
         // Version, programming sequence and the state of two empty slots.
@@ -103,7 +103,7 @@ extension PIVApplet {
     private static let pivIdentifier: [UInt8] = [
         0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00,
     ]
-    private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01]
+    private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01]
     /// The application property template 61 (SP 800-73-4 Part 2 table 3): version of the application, and who
     /// allocates its tags.
     private static let applicationProperties = TLV(
