@@ -20,7 +20,7 @@ extension Session {
         guard try !isOccupied(id: request.id) else {
             throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
-        try makeKeyPair(request)
+        try generateHalves(request)
         do throws(CryptokiError) {
             let key = try key(id: request.id)
             try checkProtection(of: key, isGenerated: true)
@@ -38,7 +38,7 @@ extension Session {
         }
     }
 
-    private func makeKeyPair(_ request: KeyPairRequest) throws(CryptokiError) {
+    private func generateHalves(_ request: KeyPairRequest) throws(CryptokiError) {
         let function = "C_GenerateKeyPair"
         var value = ReturnValue.functionFailed
         for isExplicit in profile.takesExtractable ? [true, false] : [false] {
