@@ -124,7 +124,9 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
-            dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -137,7 +139,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "latchkey-card", dependencies: ["VirtualSmartCard", arguments], swiftSettings: strict),
+            name: "latchkey-card",
+            dependencies: [
+                "VirtualSmartCard", "LatchkeySimulators", arguments,
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
@@ -207,7 +214,7 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "LatchkeyTesting", "LatchkeySimulators", asn1, certificates, crypto, subprocess,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             swiftSettings: strict
         ),
@@ -243,7 +250,7 @@ let package = Package(
             name: "LatchkeyLoginTests",
             dependencies: [
                 "Latchkey", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
-                "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
+                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -14,8 +14,8 @@ struct `A keystore on a token in a TPM` {
         try await SoftwareTPMToken.withToken { token in
             try await KeystoreContract(
                 device: KeystoreContract.Device(
-                    pin: .ofDevice(token.userPIN), guessing: .locks(after: 32),
-                    pinBytes: PIN.minimumCharacters...128, hasOpenKeys: false, canSeal: false),
+                    pin: .ofDevice(token.userPIN), guessing: .locksSilently(after: 32),
+                    pinBytes: PIN.minimumCharacters...128, canDelete: false, hasOpenKeys: false, canSeal: false),
                 open: { try Self.keystore(on: token) },
                 openOther: { body in
                     try await SoftwareTPMToken.withToken { try await body(Self.keystore(on: $0)) }

@@ -21,6 +21,8 @@ extension KeystoreContract {
             case counted
             /// The device locks after so many wrong PINs, and tells nothing before, or only that one attempt is left.
             case locks(after: Int)
+            /// The device locks after so many wrong PINs, and tells that only to who tries one more.
+            case locksSilently(after: Int)
             /// Nothing does.
             case unlimited
         }

@@ -4,55 +4,36 @@ import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTesting
 
-/// A kind of token that a person may log in with.
-enum LoginToken: String, CaseIterable, Sendable {
-    case softHSM, fingerprint, tpm
+/// A token that a person logs in with, its keystore, and the person.
+struct LoginToken: Sendable {
+    /// Makes keys, or adopts the one that its URI names.
+    let keystore: any Keystore
+    /// How the token demands its owner.
+    let policy: AccessPolicy
+    /// The owner, for so many proofs.
+    let owner: @Sendable (_ proofs: Int) -> ScriptedPresence
+    /// Somebody else, for one.
+    let stranger: @Sendable () -> ScriptedPresence
+    /// How many proofs it takes to enable the login: a key is tested at its birth and then signs.
+    var proofsToEnable = 1
 
-    /// A token, its keystore, and the person who uses it.
-    struct Machine: Sendable {
-        let keystore: any Keystore
-        /// How the token demands its owner.
-        let policy: AccessPolicy
-        /// The owner, for so many proofs.
-        let owner: @Sendable (_ proofs: Int) -> ScriptedPresence
-        /// Somebody else, for one.
-        let stranger: @Sendable () -> ScriptedPresence
-        /// How many proofs it takes to enable the login: a key is tested at its birth and then signs.
-        var proofsToEnable = 1
-        /// Where the session's tokens are kept: in memory, where the token can't seal.
-        var tokenStorage = TokenStorage.persistent
+    /// A token whose PIN is typed.
+    init(keystore: PKCS11Keystore, pin: String) {
+        self.keystore = keystore
+        policy = .pin
+        owner = { proofs in ScriptedPresence(Array(repeating: .pin(pin), count: proofs)) }
+        stranger = { ScriptedPresence([.pin("999999")]) }
     }
 
-    /// Lends a new token to `body`.
-    func withMachine(_ body: @Sendable (Machine) async throws -> Void) async throws {
-        switch self {
-        case .softHSM:
-            let token = try await SoftwareToken(label: "Login")
-            try await body(Self.machine(PKCS11Keystore(uri: token.uri), pin: token.userPIN))
-        case .fingerprint:
-            let token = try await FingerprintToken()
-            try await body(
-                Machine(
-                    keystore: PKCS11Keystore(uri: token.uri), policy: .userPresence,
-                    owner: { proofs in
-                        ScriptedPresence(Array(repeating: .pin("correct"), count: proofs)) { token.show($0) }
-                    },
-                    stranger: { ScriptedPresence([.pin("another")]) { token.show($0) } }, proofsToEnable: 2))
-        case .tpm:
-            try await SoftwareTPMToken.withToken { token in
-                let options = TokenOptions(isolation: .always, environment: token.environment)
-                let keystore = try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
-                var machine = Self.machine(keystore, pin: token.userPIN)
-                machine.tokenStorage = .memory
-                try await body(machine)
-            }
+    /// A token with a sensor.
+    init(_ token: FingerprintToken) throws {
+        keystore = try PKCS11Keystore(uri: token.uri)
+        policy = .userPresence
+        owner = { proofs in
+            ScriptedPresence(Array(repeating: .pin("correct"), count: proofs)) { token.show($0) }
         }
-    }
-
-    private static func machine(_ keystore: PKCS11Keystore, pin: String) -> Machine {
-        Machine(
-            keystore: keystore, policy: .pin,
-            owner: { proofs in ScriptedPresence(Array(repeating: .pin(pin), count: proofs)) },
-            stranger: { ScriptedPresence([.pin("999999")]) })
+        stranger = { ScriptedPresence([.pin("another")]) { token.show($0) } }
+        // A finger can't be repeated for anybody.
+        proofsToEnable = 2
     }
 }
