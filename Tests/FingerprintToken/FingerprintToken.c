@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Exit statuses of the command. Every other, and death by a signal, is a sensor that failed. */
 enum verdict { MATCH = 0, NO_MATCH = 1, CANCELLED = 2, REJECTED = 3, LOCKED = 4 };
@@ -58,20 +59,24 @@ static int read_settings(void) {
     return known == 3;
 }
 
-/* Runs the command with the signals of a fresh program; the thread that logs in may block some. */
+/* Runs the command with the signals and descriptors of a fresh program; the thread that logs in may block some. */
 static int run_verifier(void) {
     char *arguments[] = {"sh", "-c", settings.verify, NULL};
+    posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
     sigemptyset(&none);
     sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     pid_t child;
-    int failure = posix_spawn(&child, "/bin/sh", NULL, &attributes, arguments, environ);
+    int failure = posix_spawn(&child, "/bin/sh", &files, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
     int status;
     if (failure || waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
     return WEXITSTATUS(status);
