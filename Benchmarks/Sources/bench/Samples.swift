@@ -2,6 +2,10 @@
 struct Samples {
     private(set) var durations: [Duration] = []
 
+    mutating func add(_ duration: Duration) {
+        durations.append(duration)
+    }
+
     mutating func measure<R>(_ body: () async throws -> R) async rethrows -> R {
         let start = ContinuousClock.now
         let result = try await body()

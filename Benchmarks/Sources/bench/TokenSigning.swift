@@ -47,12 +47,41 @@ struct TokenSigning {
             let isValid = verification.measure { key.publicKey.isValid(made, for: digest) }
             guard isValid else { throw Failure(reason: "a signature is wrong") }
         }
+        let crowd = try await crowdedSignatures(keystore, key, prompt)
         var table = Table("P-256 sign, session kept, SoftHSM2, \(keys) keys on the token, \(rounds) rounds")
         table.add("raw C_SignInit + C_Sign (floor)", raw)
         table.add("the same, and verified with libcrypto", verified)
         table.add("PKCS11Keystore.sign, which verifies", ours)
+        table.add("the same for \(Self.crowd) tasks at once, time per signature", crowd)
         table.add("(the verification in it, with swift-crypto)", verification)
         return table
+    }
+
+    private static let crowd = 8
+
+    /// The time per signature when many tasks sign: the token's thread never waits, and verification is done beside it.
+    @concurrent private func crowdedSignatures(
+        _ keystore: PKCS11Keystore, _ key: HardwareKey, _ prompt: PromptContext
+    ) async throws -> Samples {
+        var samples = Samples()
+        for _ in 0..<20 {
+            let each = max(rounds / 20 / Self.crowd, 1)
+            let start = ContinuousClock.now
+            try await withThrowingTaskGroup { group in
+                for _ in 0..<Self.crowd {
+                    group.addTask {
+                        for number in 0..<each {
+                            _ = try await keystore.sign(
+                                MessageDigest(sha256: [UInt8(truncatingIfNeeded: number)]), with: key, for: prompt,
+                                authorizedBy: NobodyPresent())
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            samples.add((ContinuousClock.now - start) / (each * Self.crowd))
+        }
+        return samples
     }
 
     private func sign(_ floor: OpaquePointer, _ digest: MessageDigest, _ signature: inout [UInt8]) throws {
