@@ -14,12 +14,15 @@ struct KeyDeleteCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> KeyDeletionReport {
         let records = try await context.records()
-        let (stored, generation) = try await records.storedKey(key.id)
+        let (stored, generation) = try await records.usableKey(key)
+        guard stored.id.rawValue == key.text else {
+            throw KeystoreError.invalidInput("delete a key", "deleting takes the whole id, ‘\(stored.id)’")
+        }
         try await records.apply(
-            [.delete(RecordID(key.id), ifGeneration: generation)], for: context.prompt("delete a key"))
+            [.delete(RecordID(stored.id), ifGeneration: generation)], for: context.prompt("delete a key"))
         // The row first: a crash in between leaves a key without a name, never a name without a key.
         try await records.keystore.delete(stored)
-        return KeyDeletionReport(id: key.id.rawValue, deleted: true)
+        return KeyDeletionReport(id: stored.id.rawValue, deleted: true)
     }
 }
 
