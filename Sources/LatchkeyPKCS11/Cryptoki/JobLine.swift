@@ -14,11 +14,11 @@ final class JobLine: Sendable {
     let watch = CallWatch()
     private let state = Mutex(State())
     private let arrivals = DispatchSemaphore(value: 0)
-    private let comesBack: @Sendable (_ function: String) -> Bool
+    private let findRescue: TokenThread.Expiry
 
     /// - Parameter onExpiry: as ``TokenThread/init(onExpiry:)`` has it.
-    init(onExpiry: @escaping @Sendable (_ function: String) -> Bool) {
-        comesBack = onExpiry
+    init(onExpiry: @escaping TokenThread.Expiry) {
+        findRescue = onExpiry
         watch.onExpiry { [weak self] function in self?.expire(function) }
     }
 
@@ -68,11 +68,11 @@ final class JobLine: Sendable {
 
     private func expire(_ function: String) {
         let current = state.withLock { $0.current }
-        let returns = comesBack(function)
-        if !returns {
-            close(.wedged(by: function), isStuck: true)
-        }
+        let rescue = findRescue(function)
+        if rescue == nil { close(.wedged(by: function), isStuck: true) }
+        // Before the rescue, whose effect on the call must not be taken for the call's own result.
         current?.fail(.timedOut(in: function))
+        rescue?()
     }
 }
 

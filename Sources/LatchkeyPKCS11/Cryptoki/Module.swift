@@ -73,18 +73,15 @@ extension Module {
         state.withLock { $0.endCall() }
     }
 
-    /// What a call that passed its deadline means for the module: its process is killed, where it has one, so that the
-    /// call comes back; otherwise nothing is called any more.
-    ///
-    /// - Returns: whether the call comes back.
-    func expire(_ function: String) -> Bool {
+    /// What a call that passed its deadline means for the module: its process is to be killed, where it has one, so that
+    /// the call comes back; otherwise nothing is called any more.
+    func expire(_ function: String) -> (@Sendable () -> Void)? {
         guard let process else {
             state.withLock { $0.wedge(function) }
-            return false
+            return nil
         }
         state.withLock { $0.needsInitialization = true }
-        process.kill()
-        return true
+        return { process.kill() }
     }
 
     /// Whether the module's process was killed since it was last initialised.

@@ -32,17 +32,16 @@ final class ModuleLoader: Sendable {
     private var thread: TokenThread {
         ownThread.withLock { own in
             if let own { return own }
-            let new = TokenThread { [weak self] function in self?.expire(function) ?? false }
+            let new = TokenThread { [weak self] function in self?.expire(function) }
             own = new
             return new
         }
     }
 
-    private func expire(_ function: String) -> Bool {
+    private func expire(_ function: String) -> (@Sendable () -> Void)? {
         if let module = loaded.withLock({ $0 }) { return module.expire(function) }
-        guard let process = process.withLock({ $0 }) else { return false }
-        process.kill()
-        return true
+        guard let process = process.withLock({ $0 }) else { return nil }
+        return { process.kill() }
     }
 
     private func loadOnThread(_ thread: TokenThread) -> Result<Module, CryptokiError> {

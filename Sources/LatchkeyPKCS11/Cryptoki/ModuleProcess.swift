@@ -58,7 +58,7 @@ final class ModuleProcess: Sendable {
         self.module = module
         self.environment = environment
         directory = try Self.makeDirectoryName()
-        keeper = TokenThread { _ in false }
+        keeper = TokenThread { _ in nil }
     }
 
     private var socketPath: String { "\(directory)/socket" }
@@ -94,9 +94,9 @@ final class ModuleProcess: Sendable {
     /// Stops listening.
     func withdraw() {
         listener.withLock { descriptor in
-            // Ends the wait of a keeper to whom nobody came; the keeper closes.
+            // Ends the wait of a keeper to whom nobody came. The keeper closes, under the same lock, so that the number
+            // is still the socket's.
             if let descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
-            descriptor = nil
         }
         unlink(socketPath)
         rmdir(directory)
@@ -126,7 +126,12 @@ final class ModuleProcess: Sendable {
     }
 
     private func serve(_ descriptor: Int32) {
-        defer { close(descriptor) }
+        defer {
+            listener.withLock { current in
+                close(descriptor)
+                if current == descriptor { current = nil }
+            }
+        }
         let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
         guard connection >= 0 else { return }
         defer { close(connection) }

@@ -28,6 +28,8 @@ struct RecoveryLadder {
         }
         return switch value {
         case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid: [.reopenSession]
+        // Something that was broken off is still going on in the session.
+        case .operationActive: [.reopenSession]
         case .deviceError: [.findTokenAgain, .reinitializeModule]
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid: [.findTokenAgain]
         // Somebody else in this process finalised it.

@@ -20,7 +20,7 @@ extension Session {
         guard try !isOccupied(id: request.id) else {
             throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
-        try generate(request)
+        try generateHalves(request)
         do throws(CryptokiError) {
             let key = try key(id: request.id)
             try checkProtection(of: key, isGenerated: true)
@@ -38,17 +38,16 @@ extension Session {
         }
     }
 
-    private func generate(_ request: KeyPairRequest) throws(CryptokiError) {
+    private func generateHalves(_ request: KeyPairRequest) throws(CryptokiError) {
         let function = "C_GenerateKeyPair"
-        let templates = profile.takesExtractable ? [true, false] : [false]
         var value = ReturnValue.functionFailed
-        for withExtractable in templates {
+        for isExplicit in profile.takesExtractable ? [true, false] : [false] {
             value = try call.answer(function, .person) { list in
                 var mechanism = CK_MECHANISM(
                     mechanism: Mechanism.ecKeyPairGeneration.rawValue, pParameter: nil, ulParameterLen: 0)
                 var handles: (publicKey: CK_OBJECT_HANDLE, privateKey: CK_OBJECT_HANDLE) = (0, 0)
                 return publicTemplate(request).withAttributes { publicTemplate, publicCount in
-                    privateTemplate(request, withExtractable: withExtractable).withAttributes { template, count in
+                    privateTemplate(request, isExplicit: isExplicit).withAttributes { template, count in
                         list.pointee.C_GenerateKeyPair?(
                             handle, &mechanism, publicTemplate, publicCount, template, count, &handles.publicKey,
                             &handles.privateKey)
@@ -78,15 +77,20 @@ extension Session {
         return template
     }
 
-    private func privateTemplate(_ request: KeyPairRequest, withExtractable: Bool) -> AttributeTemplate {
+    /// - Parameter isExplicit: whether it says what the key must not do. Some modules refuse such attributes, whatever
+    ///   their value, and then must have the right value by themselves, which is checked afterwards.
+    private func privateTemplate(_ request: KeyPairRequest, isExplicit: Bool) -> AttributeTemplate {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.privateKey.rawValue)
         template.set(CKA_KEY_TYPE, UInt(CKK_EC))
         template.set(CKA_TOKEN, true)
         template.set(CKA_PRIVATE, request.isPrivate)
         template.set(CKA_SENSITIVE, true)
-        if withExtractable { template.set(CKA_EXTRACTABLE, false) }
         template.set(request.use == .sign ? CKA_SIGN : CKA_DERIVE, true)
+        if isExplicit {
+            template.set(CKA_EXTRACTABLE, false)
+            template.set(request.use == .sign ? CKA_DERIVE : CKA_SIGN, false)
+        }
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
         if request.alwaysAuthenticates { template.set(CKA_ALWAYS_AUTHENTICATE, true) }

@@ -62,8 +62,12 @@ extension Session {
             throw CryptokiError(.keyAmbiguous, reason: "the token has \(handles.count) private keys with \(name)")
         }
         let id = if let id { id } else { try identifier(of: handle) }
+        guard let publicKey = try publicKey(id: id) else {
+            throw CryptokiError(
+                .keyAbsent, reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
+        }
         return TokenKey(
-            id: id, label: try label(of: handle), publicKey: try publicKey(id: id, privateHalf: handle),
+            id: id, label: try label(of: handle), publicKey: publicKey,
             attributes: try attributes(of: handle), handle: handle)
     }
 
@@ -78,25 +82,6 @@ extension Session {
             alwaysAuthenticates: try flag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
             signs: try flag(CKA_SIGN, of: privateHalf),
             derives: try flag(CKA_DERIVE, of: privateHalf))
-    }
-
-    /// From the public half, or where the token has none, from the private one or from the key's certificate.
-    private func publicKey(id: Data, privateHalf: ObjectHandle) throws(CryptokiError) -> PublicKey {
-        let halves = try objects(.publicKey, id: id)
-        guard halves.count <= 1 else {
-            throw CryptokiError(
-                .keyAmbiguous, reason: "the token has \(halves.count) public keys with the CKA_ID \(id.hexadecimal)")
-        }
-        for object in halves + [privateHalf] {
-            if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.mostBytes), !point.isEmpty {
-                return try ECPoint.publicKey(point)
-            }
-        }
-        for certificate in try certificates(id: id) {
-            if let key = certificate.publicKey { return key }
-        }
-        throw CryptokiError(
-            .keyAbsent, reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
     }
 }
 

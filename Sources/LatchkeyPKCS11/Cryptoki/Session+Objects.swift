@@ -19,19 +19,9 @@ extension Session {
     }
 
     private func objects(_ template: AttributeTemplate) throws(CryptokiError) -> [ObjectHandle] {
-        let function = "C_FindObjectsInit"
-        func begin() throws(CryptokiError) -> ReturnValue {
-            try call.answer(function) { list in
-                template.withAttributes { list.pointee.C_FindObjectsInit?(handle, $0, $1) }
-            }
+        try call("C_FindObjectsInit") { list in
+            template.withAttributes { list.pointee.C_FindObjectsInit?(handle, $0, $1) }
         }
-        var value = try begin()
-        if value == .operationActive {
-            // A search that was broken off, by a deadline for example, is still there.
-            _ = try call.answer("C_FindObjectsFinal") { $0.pointee.C_FindObjectsFinal?(handle) }
-            value = try begin()
-        }
-        guard value == .ok else { throw CryptokiError(value, from: function) }
         let found = Result { () throws(CryptokiError) in try collect() }
         // What it answers changes nothing about what was found.
         _ = try call.answer("C_FindObjectsFinal") { $0.pointee.C_FindObjectsFinal?(handle) }

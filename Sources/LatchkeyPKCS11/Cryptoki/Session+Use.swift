@@ -80,10 +80,13 @@ extension Session {
     }
 
     private func derive(_ key: TokenKey, _ peer: PublicKey) throws(CryptokiError) -> ObjectHandle {
+        let isOpen = try loginState() == .nobody
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.secretKey.rawValue)
         template.set(CKA_KEY_TYPE, UInt(CKK_GENERIC_SECRET))
         template.set(CKA_TOKEN, false)
+        // By default it would be private, which nobody who is not logged in may make.
+        if isOpen { template.set(CKA_PRIVATE, false) }
         template.set(CKA_SENSITIVE, false)
         template.set(CKA_EXTRACTABLE, true)
         template.set(CKA_VALUE_LEN, UInt(32))

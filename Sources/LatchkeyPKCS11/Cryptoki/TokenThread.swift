@@ -8,14 +8,17 @@ internal import Synchronization
 /// brought back, all work that comes later. Cancelling a task frees the task at once; the call it was in goes on
 /// until it returns, since Cryptoki can't interrupt one.
 final class TokenThread: Sendable {
+    /// What is done about a call whose deadline passed: told the function, it notes what that means for the module, and
+    /// returns what brings the call back after all (killing the process that it waits for), so that the thread stays
+    /// in use; nil where nothing does.
+    typealias Expiry = @Sendable (_ function: String) -> (@Sendable () -> Void)?
+
     private let line: JobLine
 
     /// The calls that the thread makes go through this watch.
     var watch: CallWatch { line.watch }
 
-    /// - Parameter onExpiry: told the function whose deadline passed; answers whether the call will come back after all
-    ///   (because the process it waits for was killed), so that the thread stays in use.
-    init(onExpiry: @escaping @Sendable (_ function: String) -> Bool) {
+    init(onExpiry: @escaping Expiry) {
         let line = JobLine(onExpiry: onExpiry)
         self.line = line
         if !OperatingSystemThread.start({ line.serve() }) {

@@ -19,7 +19,7 @@ struct TokenURITests {
     }
 
     @Test(arguments: [
-        "", "token=a", "http://a", "pkcs11:token=%zz", "pkcs11:token=a;token=b",
+        "", "token=a", "http://a", "pkcs11:token=%zz", "pkcs11:token",
         "pkcs11:token=a?pin-value=1234", "pkcs11:token=a?pin-source=/etc/pin", "pkcs11:colour=red",
     ])
     func `what is no URI, and what holds a PIN, is refused without repeating it`(_ text: String) {
