@@ -11,14 +11,16 @@ public import Latchkey
 /// let keystore = try PKCS11Keystore(uri: token.uri)
 /// ```
 ///
-/// SoftHSM2 finds its tokens through the environment variable `SOFTHSM2_CONF`, and only once, when it is loaded. A
-/// process therefore has **one** directory for all its tokens, and each token brings a copy of the module, which is
-/// loaded after the token was made and shares nothing with the copies of other tokens. For child processes make a token
-/// in a directory of its own (``Placement/ownDirectory``) and pass on its ``environment``.
+/// SoftHSM2 finds its tokens through an environment variable, once, when it is initialised: one process sees one
+/// directory. Here each token has a directory of its own and brings a copy of the module, which is initialised for that
+/// directory at once (``Placement/thisProcess``). Whoever loads the copy finds it initialised and shares nothing with
+/// other tokens. A child process is given ``environment``, and loads the installed module or the copy.
 public final class SoftwareToken: Sendable {
     /// Who is to find the token.
     public enum Placement: Sendable {
-        /// This process, and children that inherit its environment. Sets `SOFTHSM2_CONF` of the process the first time.
+        /// This process, through ``SoftwareToken/modulePath``; and whoever is given ``SoftwareToken/environment``.
+        ///
+        /// Sets `SOFTHSM2_CONF` of the process when it is first used.
         case thisProcess
         /// Whoever is given ``SoftwareToken/environment``.
         case ownDirectory
@@ -39,8 +41,7 @@ public final class SoftwareToken: Sendable {
 
     private let directory: TemporaryDirectory
 
-    /// Makes a token. Its files go when the object goes; those of a token in ``Placement/thisProcess``, which other
-    /// modules may be looking at, when the process ends.
+    /// Makes a token. Its files go when the object goes.
     ///
     /// - Throws: ``KeystoreError`` with code `unavailable` when SoftHSM2 is not installed or refuses.
     public init(
@@ -51,19 +52,16 @@ public final class SoftwareToken: Sendable {
         self.label = label
         self.userPIN = userPIN
         self.securityOfficerPIN = securityOfficerPIN
-        let ownStore = try SoftwareTokenStore(directory: directory.path)
-        let provisioner = SoftwareTokenProvisioner(store: ownStore)
-        serial = try await provisioner.makeToken(
+        let store = try SoftwareTokenStore(directory: directory.path)
+        environment = store.environment
+        serial = try await SoftwareTokenProvisioner(store: store).makeToken(
             label: label, userPIN: userPIN, securityOfficerPIN: securityOfficerPIN)
         switch placement {
-        case .ownDirectory:
-            modulePath = try SoftwareTokenStore.installedModule
-            environment = ownStore.environment
+        case .ownDirectory: modulePath = try SoftwareTokenModule.installed
         case .thisProcess:
-            let shared = try SoftwareTokenStore.ofProcess.get()
-            modulePath = try ownStore.copyModule()
-            environment = shared.environment
-            try ownStore.moveTokens(to: shared)
+            let module = try SoftwareTokenModule(copiedTo: directory)
+            modulePath = module.path
+            try module.initialize(for: store)
         }
     }
 
