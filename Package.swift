@@ -39,6 +39,7 @@ let package = Package(
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
+        .library(name: "FingerprintToken", type: .dynamic, targets: ["FingerprintToken"]),
         .executable(name: "latchkey", targets: ["latchkey"]),
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
@@ -120,7 +121,10 @@ let package = Package(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
-        .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeySimulators",
+            dependencies: ["Latchkey", subprocess, .product(name: "SystemPackage", package: "swift-system")],
+            swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
             dependencies: [
@@ -168,6 +172,11 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
+        ),
+        .target(
+            name: "FingerprintToken",
+            dependencies: ["CPKCS11"],
+            path: "Tests/FingerprintToken"
         ),
         .systemLibrary(
             name: "CESAPI",
@@ -253,7 +262,7 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
                 "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
