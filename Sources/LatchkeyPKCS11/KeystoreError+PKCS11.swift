@@ -131,7 +131,8 @@ private struct Meaning {
                     .unsupported, "the token or its module can't do it: \(error)",
                     "Use another key, token or version of the module.")
             default:
-                Meaning(.failed, "the token's module failed: \(error)", "Run `latchkey doctor` and report what it says.")
+                Meaning(
+                    .failed, "the token's module failed: \(error)", "Run `latchkey doctor` and report what it says.")
             }
     }
 

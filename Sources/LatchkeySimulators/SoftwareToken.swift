@@ -11,16 +11,15 @@ public import Latchkey
 /// let keystore = try PKCS11Keystore(uri: token.uri)
 /// ```
 ///
-/// SoftHSM2 finds its tokens through an environment variable, once, when it is initialised: one process sees one
-/// directory. Here each token has a directory of its own and brings a copy of the module, which is initialised for that
-/// directory at once (``Placement/thisProcess``). Whoever loads the copy finds it initialised and shares nothing with
-/// other tokens. A child process is given ``environment``, and loads the installed module or the copy.
+/// SoftHSM2 finds its tokens through an environment variable: one process sees one directory. Here each token has a
+/// directory of its own and brings a copy of the module that reads a variable of its own, so that many of them work side
+/// by side (``Placement/thisProcess``). A child process is given ``environment``.
 public final class SoftwareToken: Sendable {
     /// Who is to find the token.
     public enum Placement: Sendable {
         /// This process, through ``SoftwareToken/modulePath``; and whoever is given ``SoftwareToken/environment``.
         ///
-        /// Sets `SOFTHSM2_CONF` of the process when it is first used.
+        /// Sets variables `SOFTHSM2_0000` … of the process when it is first used.
         case thisProcess
         /// Whoever is given ``SoftwareToken/environment``.
         case ownDirectory
@@ -36,10 +35,11 @@ public final class SoftwareToken: Sendable {
     public let securityOfficerPIN: String
     /// The module to load.
     public let modulePath: String
-    /// What a child process needs in its environment to find the token: `SOFTHSM2_CONF`.
+    /// What a child process needs in its environment to find the token, through ``modulePath`` or the installed module.
     public let environment: [String: String]
 
     private let directory: TemporaryDirectory
+    private let variable: SoftwareTokenVariable?
 
     /// Makes a token. Its files go when the object goes.
     ///
@@ -53,15 +53,21 @@ public final class SoftwareToken: Sendable {
         self.userPIN = userPIN
         self.securityOfficerPIN = securityOfficerPIN
         let store = try SoftwareTokenStore(directory: directory.path)
-        environment = store.environment
         serial = try await SoftwareTokenProvisioner(store: store).makeToken(
             label: label, userPIN: userPIN, securityOfficerPIN: securityOfficerPIN)
         switch placement {
-        case .ownDirectory: modulePath = try SoftwareTokenModule.installed
+        case .ownDirectory:
+            modulePath = try SoftwareTokenModule.installed
+            environment = store.environment
+            variable = nil
         case .thisProcess:
-            let module = try SoftwareTokenModule(copiedTo: directory)
-            modulePath = module.path
-            try module.initialize(for: store)
+            let variable = try SoftwareTokenVariable()
+            self.variable = variable
+            try store.writeConfiguration(to: variable.path)
+            modulePath = try SoftwareTokenModule(
+                copiedTo: directory.path(of: "libsofthsm2.so"), readingVariable: variable.name
+            ).path
+            environment = store.environment.merging([variable.name: variable.path]) { $1 }
         }
     }
 

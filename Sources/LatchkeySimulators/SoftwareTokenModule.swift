@@ -1,68 +1,27 @@
 internal import FoundationEssentials
-internal import Glibc
 internal import Latchkey
-internal import Synchronization
 
-/// A copy of SoftHSM2's module, which the dynamic loader takes for a library of its own.
+/// A copy of SoftHSM2's module for one token.
+///
+/// The dynamic loader takes it for a library of its own. In it the name of the variable that names the configuration,
+/// `SOFTHSM2_CONF`, is another one of the same length: so one process can have many tokens that know nothing of each
+/// other, and a module that is finalised and initialised again, or runs in a child process, still finds its own.
 struct SoftwareTokenModule {
     let path: String
 
-    /// Copies the installed module.
-    init(copiedTo directory: TemporaryDirectory) throws(KeystoreError) {
-        path = directory.path(of: "libsofthsm2.so")
+    /// Copies the installed module and has it read the variable `name`, which has as many bytes.
+    init(copiedTo path: String, readingVariable name: String) throws(KeystoreError) {
+        self.path = path
+        let installed = try Self.installed
         do {
-            // What is installed may be a symbolic link, which would be copied as one.
-            let original = try URL(filePath: Self.installed).resolvingSymlinksInPath()
-            try FileManager.default.copyItem(atPath: original.path, toPath: path)
+            var bytes = [UInt8](try Data(contentsOf: URL(filePath: installed)))
+            guard let place = bytes.firstRange(of: Array(SoftwareTokenStore.variable.utf8)),
+                place.count == name.utf8.count
+            else { throw KeystoreError.softwareTokenFailed("\(installed) does not read SOFTHSM2_CONF") }
+            bytes.replaceSubrange(place, with: name.utf8)
+            try Data(bytes).write(to: URL(filePath: path))
         } catch {
             throw (error as? KeystoreError) ?? .softwareTokenFailed("its module can't be copied", text: "\(error)")
-        }
-    }
-
-    /// Loads the copy and has it read the store, which it does once. It is never finalised or unloaded: whoever uses it
-    /// may do so until the process ends.
-    func initialize(for store: SoftwareTokenStore) throws(KeystoreError) {
-        let configuration = try Self.configuration.get()
-        try configuration.withLock { (file) throws(KeystoreError) in
-            try store.writeConfiguration(to: file)
-            guard let library = dlopen(path, RTLD_NOW | RTLD_LOCAL), let symbol = dlsym(library, "C_Initialize") else {
-                throw .softwareTokenFailed("its module can't be loaded", text: String(cString: dlerror()))
-            }
-            // CK_C_INITIALIZE_ARGS (PKCS#11 2.40 section 5.4): four functions, flags (CKF_OS_LOCKING_OK), reserved.
-            var arguments: [UInt] = [0, 0, 0, 0, 2, 0]
-            let initialize = unsafeBitCast(symbol, to: Initialize.self)
-            let value = initialize(&arguments)
-            guard value == 0 else {
-                throw .softwareTokenFailed("its module answered 0x\(String(value, radix: 16)) to C_Initialize")
-            }
-        }
-    }
-
-    private typealias Initialize = @convention(c) (UnsafeMutableRawPointer?) -> UInt
-
-    /// The file that `SOFTHSM2_CONF` of this process names. It says something else for each module that is initialised,
-    /// one at a time. It is removed when the process ends.
-    private static let configuration = Result<ConfigurationFile, KeystoreError> { () throws(KeystoreError) in
-        try ConfigurationFile()
-    }
-
-    private final class ConfigurationFile: Sendable {
-        private let directory: TemporaryDirectory
-        private let path: Mutex<String>
-
-        init() throws(KeystoreError) {
-            directory = try TemporaryDirectory()
-            let path = directory.path(of: "softhsm2.conf")
-            self.path = Mutex(path)
-            setenv(SoftwareTokenStore.variable, path, 1)
-            atexit {
-                guard let file = try? SoftwareTokenModule.configuration.get() else { return }
-                try? FileManager.default.removeItem(atPath: file.directory.path)
-            }
-        }
-
-        func withLock(_ body: (String) throws(KeystoreError) -> Void) throws(KeystoreError) {
-            try path.withLock { (path) throws(KeystoreError) in try body(path) }
         }
     }
 

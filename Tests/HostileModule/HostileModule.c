@@ -27,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE = 512, LINES = 32 };
+enum { LINE = 1024, LINES = 32 };
 
 static CK_FUNCTION_LIST *base;
 static CK_FUNCTION_LIST own;
@@ -61,7 +61,7 @@ static int read_script(struct rule *rules) {
     while (count < LINES && fgets(rules[count].text, LINE, file)) {
         struct rule *rule = &rules[count];
         rule->function[0] = rule->action[0] = rule->argument[0] = rule->more[0] = 0;
-        if (sscanf(rule->text, "%63s %511s %511s %511s", rule->function, rule->action, rule->argument, rule->more) > 1)
+        if (sscanf(rule->text, "%63s %1023s %1023s %1023s", rule->function, rule->action, rule->argument, rule->more) > 1)
             count++;
     }
     fclose(file);

@@ -6,26 +6,32 @@ extension Module {
         try await thread.run { [self] in
             Result { () throws(CryptokiError) in
                 let caller = caller(on: thread, deadlines: options.deadlines)
-                var ladder = RecoveryLadder()
-                while true {
-                    let epoch = epoch
-                    do throws(CryptokiError) {
-                        if needsInitialization { try reinitialize(after: epoch, by: caller) }
-                        return try read(by: caller)
-                    } catch {
-                        // Nothing is open here that could be opened anew: only starting the module again helps.
-                        guard !thread.isWorkAbandoned, ladder.next(after: error) != nil,
-                            error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
-                        else { throw error }
-                        try reinitialize(after: epoch, by: caller)
-                    }
+                let epoch = epoch
+                do throws(CryptokiError) {
+                    if needsInitialization { try reinitialize(after: epoch, by: caller) }
+                    return try read(by: caller)
+                } catch {
+                    // Nothing is open here that could be opened anew: only starting the module again may help.
+                    guard !thread.isWorkAbandoned,
+                        error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
+                    else { throw error }
+                    try reinitialize(after: epoch, by: caller)
+                    return try read(by: caller, isLastTry: true)
                 }
             }
         }
     }
 
-    private func read(by caller: Caller) throws(CryptokiError) -> [SlotReport] {
-        let slots = try caller.slots(withToken: true)
+    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [SlotReport] {
+        let slots: [UInt]
+        do throws(CryptokiError) {
+            slots = try caller.slots(withToken: true)
+        } catch {
+            // Yubico's module says so when there is no pcscd to ask.
+            guard isLastTry, profile.family == .ykcs11, error.returnValue == .deviceError else { throw error }
+            throw CryptokiError(
+                .noReaders, function: error.function, reason: "the module reaches no reader; is pcscd running?")
+        }
         if slots.isEmpty, try caller.slots(withToken: false).isEmpty {
             throw CryptokiError(
                 .noReaders, function: "C_GetSlotList",
@@ -37,7 +43,7 @@ extension Module {
         }
     }
 
-    /// The one token of this module that fits a URI; nil where none does.
+    /// The tokens of this module that fit a URI and can be used.
     func token(matching uri: TokenURI, options: TokenOptions) async throws(CryptokiError) -> [Token] {
         let reports = try await slotReports()
         var tokens: [Token] = []

@@ -41,7 +41,8 @@ final class ModuleProcess: Sendable {
 
     private let module: String
     private let environment: [String: String]
-    private let directory: String
+    /// Holds the socket, mode 0700. It is there only while a connection is made.
+    let directory: String
     private let listener = Mutex<Int32?>(nil)
     private let state = Mutex(State())
     /// Starts the processes. It lives as long as we do, since they die with it.
@@ -114,6 +115,9 @@ final class ModuleProcess: Sendable {
         }
     }
 
+    /// The process, while there is one.
+    var processIdentifier: pid_t? { state.withLock { $0.processIdentifier } }
+
     /// Why the process never served, when it did not.
     var complaint: String? {
         // A process that ends has closed the connection a moment before it can be reaped.
@@ -136,13 +140,15 @@ final class ModuleProcess: Sendable {
         guard connection >= 0 else { return }
         defer { close(connection) }
         kill()
-        do throws(CryptokiError) {
-            let process = try ChildSpawner.spawn(
-                ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
-                connectedTo: connection, environment: environment)
-            state.withLock { $0.processIdentifier = process }
-        } catch {
-            state.withLock { $0.complaint = error.reason }
+        // Under the lock, so that nobody looks for the process between its start and our knowing of it.
+        state.withLock { state in
+            do throws(CryptokiError) {
+                state.processIdentifier = try ChildSpawner.spawn(
+                    ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
+                    connectedTo: connection, environment: environment)
+            } catch {
+                state.complaint = error.reason
+            }
         }
     }
 }

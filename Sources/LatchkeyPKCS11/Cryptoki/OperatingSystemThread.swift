@@ -11,7 +11,7 @@ enum OperatingSystemThread {
             &thread, nil,
             { argument in
                 guard let argument else { return nil }
-                Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().work()
+                Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().run()
                 return nil
             }, box.toOpaque())
         if status == 0 {
@@ -23,8 +23,17 @@ enum OperatingSystemThread {
     }
 
     private final class Box: Sendable {
-        let work: @Sendable () -> Void
+        private let work: @Sendable () -> Void
 
         init(_ work: @escaping @Sendable () -> Void) { self.work = work }
+
+        func run() {
+            // p11-kit writes to the socket of a process that was killed; the signal for that would end ours.
+            var signals = sigset_t()
+            sigemptyset(&signals)
+            sigaddset(&signals, SIGPIPE)
+            pthread_sigmask(SIG_BLOCK, &signals, nil)
+            work()
+        }
     }
 }

@@ -38,9 +38,10 @@ public struct TokenInformation: Hashable, Sendable {
 
     /// The flags that matter to a person, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
     public var flagWords: [String] {
+        // What else a token says that is not initialized means nothing.
+        guard flags.contains(.initialized) else { return ["not initialized"] }
         var words = Self.words.filter { flags.contains($0.flag) }.map(\.word)
-        if !flags.contains(.initialized) { words.insert("not initialized", at: 0) }
-        if flags.isSuperset(of: [.initialized, .loginRequired]), !flags.contains(.userPINInitialized) {
+        if flags.contains(.loginRequired), !flags.contains(.userPINInitialized) {
             words.append("no user PIN")
         }
         return words

@@ -9,7 +9,7 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> BornKey {
         let (id, label) = (uri.keyID, uri.keyLabel)
         if id != nil, sight.publicKey == nil { throw absent(operation) }
-        let hint = TouchHint(presence, for: request.prompt, on: sight.token)
+        let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
         let born: BornKey
         do {
             born = try await use(

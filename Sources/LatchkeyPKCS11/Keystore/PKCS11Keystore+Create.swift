@@ -58,7 +58,7 @@ extension PKCS11Keystore {
                 try session.destroyKey(id: id)
             }
             try session.checkCancellation()
-            let key = try session.makeKeyPair(pair)
+            let key = try session.generateStrictest(pair)
             return try session.keeping(key) { () throws(CryptokiError) in
                 try session.prove(key, with: key.wantsProofAtUse ? proof : nil)
                 guard key.attributes.isPrivate == needsLogin else {
@@ -77,7 +77,7 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> BornKey {
         let officer = try await officerProof(sight, for: request.prompt, operation, presence)
         let user = pair.isPrivate ? try await userProof(sight, for: request.prompt, operation, presence) : nil
-        let hint = TouchHint(presence, for: request.prompt, on: sight.token)
+        let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
         return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
@@ -170,7 +170,7 @@ extension PKCS11Keystore {
 
 extension Session {
     /// Generates; where the module has no `CKA_ALWAYS_AUTHENTICATE` the login for each single use takes its place.
-    func makeKeyPair(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
+    func generateStrictest(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         var pair = pair
         pair.alwaysAuthenticates = pair.alwaysAuthenticates && profile.takesAlwaysAuthenticate
         return try generateKeyPair(pair)

@@ -22,7 +22,7 @@ extension PKCS11Keystore {
         if sight.publicKey == nil { try await makeSealingKeyAsOfficer(id, policy, sight, prompt, operation, presence) }
         let throwaway = P256.KeyAgreement.PrivateKey()
         let ephemeral = try PublicKey(x963Representation: throwaway.publicKey.x963Representation)
-        let hint = TouchHint(presence, for: prompt, on: sight.token)
+        let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let pair = sealingKeyRequest(id, policy)
         // The token computes what we compute: a secret is sealed only when it is certain that it can be opened.
         let (publicKey, theirs) = try await use(
@@ -66,7 +66,7 @@ extension PKCS11Keystore {
         let box = try box(of: secret, operation)
         let header = box.header
         let sight = try await look(operation, for: header.name, withHash: header.publicKeyHash)
-        let hint = TouchHint(presence, for: prompt, on: sight.token)
+        let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let shared = try await use(
             sight, under: header.terms.policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
@@ -147,7 +147,7 @@ extension Session {
             key = try self.key(id: pair.id)
         } else {
             try checkCancellation()
-            key = try makeKeyPair(pair)
+            key = try generateStrictest(pair)
         }
         try checkProtection(of: key)
         guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {

@@ -13,7 +13,7 @@ extension PKCS11Keystore {
             signature = quick
         } else {
             let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
-            let hint = TouchHint(presence, for: prompt, on: sight.token)
+            let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
             signature = try await use(
                 sight, under: key.policy, for: prompt, operation, presence
             ) { (session, proof) throws(CryptokiError) in
@@ -36,7 +36,7 @@ extension PKCS11Keystore {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature? {
         let sight = try await glance("sign", for: blob.name)
-        let hint = TouchHint(presence, for: prompt, on: sight.token)
+        let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         do {
             return try await sight.token.perform { (session) throws(CryptokiError) in
                 try session.sign(digest, with: key.publicKey, at: blob.name.id, nil, hint)

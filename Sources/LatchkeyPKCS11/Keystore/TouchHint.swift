@@ -9,9 +9,9 @@ final class TouchHint: Sendable {
     private let presence: any PresenceAuthority
     private let notice: PresenceNotice
 
-    /// - Parameter token: One that never waits for a touch gets no hint.
-    init?(_ presence: any PresenceAuthority, for prompt: PromptContext, on token: Token) {
-        switch token.profile.family {
+    /// - Returns: nil for a token of a family that never waits for a touch.
+    init?(_ presence: any PresenceAuthority, for prompt: PromptContext, on family: ModuleProfile.Family) {
+        switch family {
         case .softhsm, .tpm2: return nil
         case .ykcs11, .opensc, .generic:
             self.presence = presence

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
+import Testing
 
 @testable import LatchkeyPKCS11
 
@@ -24,12 +25,14 @@ enum TokenBench {
     static let digest = MessageDigest(sha256: "message".utf8)
 }
 
-/// The error that `work` throws; nil where it throws none.
-func cryptokiError(_ work: () async throws(CryptokiError) -> Void) async -> CryptokiError? {
-    do throws(CryptokiError) {
+/// The error that `work` throws; nil where it throws none. Any other error is an issue.
+func cryptokiError(_ work: () async throws -> Void) async -> CryptokiError? {
+    do {
         try await work()
-        return nil
-    } catch {
+    } catch let error as CryptokiError {
         return error
+    } catch {
+        Issue.record(error)
     }
+    return nil
 }
