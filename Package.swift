@@ -211,7 +211,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "COpenSSL", "Latchkey", "LatchkeyPKCS11", "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard",
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "LatchkeySimulators", "VirtualSmartCard",
                 asn1, certificates, crypto, subprocess,
             ],
             swiftSettings: strict
@@ -290,8 +291,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
-                subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators",
+                "VirtualSmartCard",
+                crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],
             swiftSettings: strict

@@ -2,11 +2,6 @@ internal import CLibP11
 internal import FoundationEssentials
 
 extension LibP11Token {
-    /// The X.509 certificates with that `CKA_ID`, DER, in the token's order. One that OpenSSL can't read is left out.
-    func certificates(id: Data) throws(CryptokiError) -> [Data] {
-        try entries(id: id).compactMap { Self.encoded($0.pointee.x509) }
-    }
-
     /// Stores a certificate. The one who may write is logged in.
     ///
     /// - Throws: `malformed` for what is no certificate.
@@ -27,7 +22,7 @@ extension LibP11Token {
         }
     }
 
-    /// Removes the certificates with that `CKA_ID`.
+    /// Removes the certificates with that `CKA_ID`, but for the one that ykcs11 makes up of a YubiKey's attestation.
     ///
     /// - Returns: How many there were.
     func removeCertificates(id: Data) throws(CryptokiError) -> Int {
@@ -47,13 +42,10 @@ extension LibP11Token {
             throw LibP11Error.take("PKCS11_enumerate_certs")
         }
         return (0..<Int(count)).compactMap { first?.advanced(by: $0) }
-            .filter { Self.bytes($0.pointee.id, $0.pointee.id_len) == id }
+            .filter { Self.bytes($0.pointee.id, $0.pointee.id_len) == id && !Self.isAttestation($0.pointee.label) }
     }
 
-    private static func encoded(_ certificate: OpaquePointer?) -> Data? {
-        var start: UnsafeMutablePointer<UInt8>?
-        let count = i2d_X509(certificate, &start)
-        defer { CRYPTO_free(start, #file, #line) }
-        return count > 0 ? bytes(start, Int(count)) : nil
+    private static func isAttestation(_ label: UnsafeMutablePointer<CChar>?) -> Bool {
+        label.map { String(cString: $0).hasPrefix("X.509 Certificate for PIV Attestation") } ?? false
     }
 }

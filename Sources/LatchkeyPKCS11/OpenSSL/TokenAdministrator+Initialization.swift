@@ -22,6 +22,11 @@ extension TokenAdministrator {
             throw .invalidInput(operation, "a label has 1 to 32 bytes and no control character")
         }
         let entry = try await blankEntry(operation)
+        guard ModuleProfile(for: entry.module).family != .ykcs11 else {
+            throw .unsupported(
+                operation, "a YubiKey comes initialised, and has a reset instead",
+                recovery: "Run ‘ykman piv reset’, which erases all its PIV keys, and change its PINs.")
+        }
         let isUsed = entry.information.flags.contains(.initialized)
         guard !isUsed || isErasing else {
             throw .conflict(

@@ -109,7 +109,7 @@ extension TokenAdministrator {
         let (path, information, limit) = (entry.modulePath, entry.information, options.token.deadlines.person)
         let profile = ModuleProfile(for: entry.module)
         do throws(CryptokiError) {
-            let thread = TokenThread(onExpiry: { _ in false })
+            let thread = TokenThread(onExpiry: { _ in nil })
             return try await thread.run {
                 Result { () throws(CryptokiError) in
                     try LibP11Thread.run(operation, in: path, within: limit) {
