@@ -83,6 +83,25 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
+    @Test func `a key with a PIN is deleted for who knows it, and forgotten for anybody`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let ids = [try await createKey(machine), try await createKey(machine)]
+        #expect(try await machine.run("key", "delete", ids[0], pins: ["654321"]).status == 4)
+        #expect(try await machine.run("key", "show", ids[0]).status == 0)
+        #expect(try await machine.run("key", "delete", ids[0], pins: ["123456"]).status == 0)
+        let forgotten = try await machine.run(
+            "key", "delete", ids[1], "--forget", "--json", extra: ["LATCHKEY_TOKEN": ""])
+        #expect(try forgotten.json() == ["id": .string(ids[1]), "deleted": false])
+        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([])])
+        let left = try await program(
+            "pkcs11-tool",
+            [
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN,
+                "--list-objects", "--type", "privkey",
+            ], environment: token.environment)
+        #expect(left.components(separatedBy: "Private Key Object").count == 2, "\(left)")
+    }
+
     @Test func `a key of the one kind is not used with the other`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")

@@ -97,6 +97,13 @@ struct TokenExamination {
                     name, "ykcs11 \(version) can't choose touch and PIN policies.",
                     "Make keys that need a touch with ‘ykman piv keys generate --touch-policy always’.")
             ]
+        case .opensc where entry.information.manufacturer == "piv_II" && !uri.namesKey:
+            return [
+                .problem(
+                    name, "OpenSC makes no keys on a PIV card; it takes over those that have a certificate.",
+                    "Use the card's own module (YubiKey: ykcs11), or name a key with id= in the URI, %01 for slot 9a.",
+                    .unsupported)
+            ]
         case .opensc where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
             return [
                 .warning(
