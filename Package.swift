@@ -30,6 +30,7 @@ let package = Package(
         .library(name: "Latchkey", targets: ["Latchkey"]),
         .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
         .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
+        .library(name: "LatchkeyCertificates", targets: ["LatchkeyCertificates"]),
         .library(name: "LatchkeyPresence", targets: ["LatchkeyPresence"]),
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
@@ -98,6 +99,8 @@ let package = Package(
             dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, asn1, certificates, subprocess],
             swiftSettings: strict
         ),
+        .target(
+            name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates, crypto], swiftSettings: strict),
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyLogin",
@@ -132,8 +135,10 @@ let package = Package(
         .executableTarget(
             name: "latchkey",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators",
-                "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
+                "LatchkeyLogin",
+                "LatchkeySimulators", "TPM2", arguments, asn1, certificates, configuration, crypto, httpTypes, logging,
+                subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -206,8 +211,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "Latchkey", "LatchkeyPKCS11", "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1,
-                certificates, crypto, subprocess,
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "LatchkeySimulators", "VirtualSmartCard",
+                asn1, certificates, crypto, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -238,6 +244,14 @@ let package = Package(
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTesting",
                 "LatchkeySimulators", "TPM2", crypto, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyCertificatesTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", asn1,
+                certificates, crypto, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -277,8 +291,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
-                subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators",
+                "VirtualSmartCard",
+                crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],
             swiftSettings: strict

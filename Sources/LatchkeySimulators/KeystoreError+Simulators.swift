@@ -4,7 +4,7 @@ extension KeystoreError {
     static func missingProgram(_ program: String) -> KeystoreError {
         KeystoreError(
             operation: "start a simulator", code: .unavailable, reason: "\(program) can't be run",
-            recovery: "Install what is missing; scripts/setup does.")
+            recovery: "Install \(program); scripts/setup brings all that simulators need.")
     }
 
     static func readerFailed(_ reason: String, recovery: String, text: String = "") -> KeystoreError {

@@ -18,8 +18,8 @@ final class LazyPresence: PresenceAuthority {
         try await authority().pin(request)
     }
 
+    /// Shown where PINs are asked for. Where nobody can be asked for a PIN there is nobody to tell either.
     func notice(_ notice: PresenceNotice) async {
-        // Without a place to say it there is nobody to tell; what waits at the hardware says so in the end.
         try? await authority().notice(notice)
     }
 
