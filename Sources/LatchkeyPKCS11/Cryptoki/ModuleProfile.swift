@@ -125,8 +125,9 @@ public struct ModuleProfile: Hashable, Sendable {
     static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses)
 
     /// Yubico's. It hides private halves until somebody logs in, and then signs with none; but it agrees on keys with
-    /// what the card itself needs no PIN for. Its handles are places in one list (`ykcs11/obj_types.h`),
-    /// 25 slots' private halves and then their public ones. AES management keys came in 2.3.0. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
+    /// what the card itself needs no PIN for. Its handles are places in one list (`ykcs11/obj_types.h`): 25 slots'
+    /// private halves, then their public ones. AES management keys came in 2.3.0. The finger of a YubiKey Bio is asked
+    /// for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,

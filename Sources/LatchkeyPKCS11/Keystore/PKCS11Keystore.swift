@@ -40,7 +40,10 @@ public struct PKCS11Keystore: Keystore {
         return KeystoreCapabilities(
             device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                 + "\(information.serial), firmware \(information.firmwareVersion)",
-            root: sight.nature.root, requirements: sight.nature.requirements,
+            root: sight.nature.root,
+            requirements: sight.token.profile.signsWithoutLogin
+                ? sight.nature.requirements : sight.nature.requirements.subtracting([.none]),
+            sealing: sight.nature.requirements,
             canAttest: sight.token.profile.family == .ykcs11)
     }
 
