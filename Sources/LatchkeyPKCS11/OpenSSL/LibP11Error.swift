@@ -6,9 +6,16 @@ internal import CLibP11
 /// What counts is the last entry whose library is the one that libp11 has registered for `CKR_…` codes: its reason is
 /// the code (`reference/pkcs11.md` section 1.1).
 enum LibP11Error {
+    /// OpenSSL's number for the library of `CKR_…` codes. libp11 takes one at its first use without a lock: two threads
+    /// that use it first at once get two numbers, and one of them can't read its errors. So it is taken here, once,
+    /// before anything else is asked of libp11.
+    private static let library: Int32 = {
+        ERR_load_PKCS11_strings()
+        return ERR_get_CKR_code()
+    }()
+
     /// - Parameter function: The libp11 function that failed.
     static func take(_ function: String) -> CryptokiError {
-        let library = ERR_get_CKR_code()
         var answer: UInt?
         var last: UInt = 0
         while true {
@@ -28,6 +35,9 @@ enum LibP11Error {
         return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
     }
 
-    /// Forgets what others left in the queue, so that it is not taken for what comes.
-    static func clear() { ERR_clear_error() }
+    /// Forgets what others left in the queue, so that it is not taken for what comes. In front of every use of libp11.
+    static func clear() {
+        _ = library
+        ERR_clear_error()
+    }
 }
