@@ -32,6 +32,15 @@ public struct PolicyDigest: Hashable, Sendable {
         extended(.policySecret, entity.bytes).extended(with: policyRef)
     }
 
+    /// `TPM2_PolicyNV`: the index of that Name holds these very bytes from its beginning on.
+    public func nvEquals(_ operand: [UInt8], in index: TPMName) -> PolicyDigest {
+        var arguments = TPMWriter()
+        arguments.write(operand)
+        arguments.write(UInt16(0))
+        arguments.write(TPM.equalOperation)
+        return extended(.policyNV, Array(SHA256.hash(data: arguments.bytes)) + index.bytes)
+    }
+
     /// `TPM2_PolicyOR`: one of 2 to 8 policies.
     ///
     /// - Returns: nil for fewer or more branches.
