@@ -48,7 +48,8 @@ actor TPMDevice {
     private static func foundNoPlace(_ error: TPMError) -> Bool {
         switch (error.command, error.responseCode?.base) {
         case (.createPrimary, .objectMemory), (.create, .objectMemory), (.load, .objectMemory),
-            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory):
+            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory),
+            (.contextLoad, .sessionMemory), (.contextLoad, .objectMemory):
             true
         default: false
         }

@@ -7,8 +7,9 @@ public import TPM2
 /// each use. The storage root key is the TCG's shared one at 0x81000001; it is made where it is absent, never
 /// overwritten, and pinned in `anchors` at the first use.
 ///
-/// The policies are `.none` and `.pin`. A PIN is hardened into the key's authValue and proven in a session that is
-/// salted to the pinned key: it is never on the bus, and the TPM counts wrong ones.
+/// A PIN is hardened into an authValue and proven in a session that is salted to the pinned key: it is never on the bus,
+/// and the TPM counts wrong ones. A finger is the presence broker's signature over this very use, which the key's policy
+/// has the TPM demand; see ``PresenceProtection``.
 public struct TPMKeystore: Keystore {
     /// The device that is used when no other is named: the kernel's resource manager.
     public static let defaultTCTI = "device:/dev/tpmrm0"
@@ -17,6 +18,7 @@ public struct TPMKeystore: Keystore {
 
     let device: TPMDevice
     let anchors: any TrustAnchors
+    let tickets = TicketDrawer()
 
     /// Uses the TPM at a TCTI string of tpm2-tss. Opens nothing yet.
     ///
@@ -38,8 +40,8 @@ public struct TPMKeystore: Keystore {
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         let identity = try await visit("look at the TPM") { (tpm) throws(TPMError) in try TPMIdentity(tpm) }
         return KeystoreCapabilities(
-            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm, requirements: [.none, .pin],
-            canAttest: true)
+            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
+            requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true)
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {

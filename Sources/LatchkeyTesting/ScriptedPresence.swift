@@ -7,6 +7,8 @@ public final class ScriptedPresence: PresenceAuthority {
     public enum Step: Sendable {
         case pin(String)
         case decline
+        /// Says nothing until the prompt is withdrawn.
+        case hesitate
         /// As if there were nobody to ask.
         case unavailable
     }
@@ -16,10 +18,14 @@ public final class ScriptedPresence: PresenceAuthority {
         var requests: [PINRequest] = []
     }
 
+    public let broker: (any PresenceBroker)?
+    public let preference: PresencePreference
     private let state: Mutex<State>
 
-    public init(_ steps: [Step]) {
+    public init(_ steps: [Step], broker: (any PresenceBroker)? = nil, preferring preference: PresencePreference = .any) {
         state = Mutex(State(steps: steps[...]))
+        self.broker = broker
+        self.preference = preference
     }
 
     /// An authority that types these PINs, one per request.
@@ -38,6 +44,9 @@ public final class ScriptedPresence: PresenceAuthority {
         switch step {
         case .pin(let text): return .pin(try PIN(text))
         case .decline: return .declined("the script declined")
+        case .hesitate:
+            while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
+            return .declined("the prompt was withdrawn")
         case .unavailable: return try await NobodyPresent().pin(request)
         case nil:
             throw KeystoreError(

@@ -7,4 +7,15 @@ public protocol PresenceAuthority: Sendable {
     /// - Throws: ``KeystoreError`` when nobody can be asked at all: `unavailable` without a terminal or pinentry,
     ///   `invalidInput` when what was typed can't be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
+
+    /// The service that looks at fingers, where the program may use one. By default there is none.
+    var broker: (any PresenceBroker)? { get }
+
+    /// What the person would rather show. By default either.
+    var preference: PresencePreference { get }
+}
+
+extension PresenceAuthority {
+    public var broker: (any PresenceBroker)? { nil }
+    public var preference: PresencePreference { .any }
 }

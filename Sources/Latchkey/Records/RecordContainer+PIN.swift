@@ -82,13 +82,3 @@ extension RecordTransaction {
         try row.save(database)
     }
 }
-
-extension AccessPolicy {
-    /// Whether the PIN is one of the ways to satisfy the policy.
-    package var hasPIN: Bool {
-        switch requirement {
-        case .pin, .userPresence: true
-        case .none, .biometryAny, .biometryCurrentSet: false
-        }
-    }
-}

@@ -12,6 +12,14 @@ public struct PolicyDigest: Hashable, Sendable {
         bytes = [UInt8](repeating: 0, count: SHA256.byteCount)
     }
 
+    /// A digest that was computed elsewhere.
+    ///
+    /// - Returns: nil unless it has 32 bytes.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == SHA256.byteCount else { return nil }
+        self.bytes = bytes
+    }
+
     /// `TPM2_PolicyAuthValue`: the session's HMAC proves the authValue.
     public func authValue() -> PolicyDigest {
         extended(.policyAuthValue)
