@@ -115,7 +115,10 @@ let package = Package(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
-        .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeySimulators",
+            dependencies: ["Latchkey", subprocess, .product(name: "SystemPackage", package: "swift-system")],
+            swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
             dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],

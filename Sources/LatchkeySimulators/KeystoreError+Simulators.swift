@@ -4,7 +4,7 @@ extension KeystoreError {
     static func missingProgram(_ program: String) -> KeystoreError {
         KeystoreError(
             operation: "start a simulator", code: .unavailable, reason: "\(program) can't be run",
-            recovery: "Install the packages swtpm and swtpm-tools (scripts/setup does).")
+            recovery: "Install what simulators need (scripts/setup does).")
     }
 
     static func simulatorFailed(_ reason: String, text: String = "") -> KeystoreError {
@@ -12,5 +12,12 @@ extension KeystoreError {
             operation: "start a software TPM", code: .unavailable, reason: reason,
             recovery: "See that swtpm works here, and that TMPDIR is a short path that you may write to.",
             underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "swtpm", text: text))
+    }
+
+    static func fingerprintReaderFailed(_ reason: String, text: String = "") -> KeystoreError {
+        KeystoreError(
+            operation: "use a virtual fingerprint reader", code: .unavailable, reason: reason,
+            recovery: "See that dbus-daemon, fprintd and python3-dbusmock work here, and that TMPDIR is a short path.",
+            underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "fprintd", text: text))
     }
 }
