@@ -51,7 +51,7 @@ struct FingerPolicyTests {
             let stranger = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, presence)
             }
-            #expect(stranger?.underlying?.rawCode == 0x99d)
+            #expect(stranger?.underlying?.rawCode == 0x5db)
             let waiting = Task { () async -> KeystoreError? in
                 await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
             }
