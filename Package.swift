@@ -138,7 +138,7 @@ let package = Package(
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, logging,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],

@@ -32,11 +32,13 @@ enum BusCoding {
             for (key, value) in entries.sorted(by: { $0.key < $1.key }) {
                 try check(sd_bus_message_open_container(message, type("e"), "sv"))
                 try append(.string(key), to: message)
-                try check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
-                try append(value, to: message)
-                try check(sd_bus_message_close_container(message))
+                try append(.variant(value), to: message)
                 try check(sd_bus_message_close_container(message))
             }
+            try check(sd_bus_message_close_container(message))
+        case .variant(let value):
+            try check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
+            try append(value, to: message)
             try check(sd_bus_message_close_container(message))
         case .other: throw BusError(-EINVAL, "an argument has no type")
         }
@@ -53,6 +55,7 @@ enum BusCoding {
         case .bytes: "ay"
         case .strings: "as"
         case .dictionary: "a{sv}"
+        case .variant: "v"
         case .other: ""
         }
     }

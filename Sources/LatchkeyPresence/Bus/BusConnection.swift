@@ -103,7 +103,7 @@ final class BusConnection {
             sd_bus_add_object(
                 bus, &slot, path,
                 { message, userdata, _ in
-                    BusConnection.deliver(message, userdata, isLast: false)
+                    _ = BusConnection.deliver(message, userdata, isLast: false)
                     return 1
                 }, Unmanaged.passUnretained(handler).toOpaque()), "serving an object")
         slots[handler.id] = slot
@@ -151,7 +151,7 @@ final class BusConnection {
         var credentials: OpaquePointer?
         try Self.check(
             sd_bus_get_name_creds(
-                bus, client, UInt64(SD_BUS_CREDS_EUID.rawValue | SD_BUS_CREDS_PID.rawValue), &credentials),
+                bus, client, UInt64(SD_BUS_CREDS_EUID | SD_BUS_CREDS_PID), &credentials),
             "asking who \(client) is")
         guard let credentials else { throw .closed }
         defer { sd_bus_creds_unref(credentials) }

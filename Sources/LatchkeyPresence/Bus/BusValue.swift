@@ -12,6 +12,8 @@ package enum BusValue: Hashable, Sendable {
     case strings([String])
     /// `a{sv}`.
     case dictionary([String: BusValue])
+    /// `v`.
+    indirect case variant(BusValue)
     /// Something of another type, skipped.
     case other
 
