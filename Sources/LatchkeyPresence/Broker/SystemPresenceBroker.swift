@@ -11,11 +11,17 @@ public struct SystemPresenceBroker: PresenceBroker {
     /// Longer than the service lets a person take.
     private static let patience: Duration = .seconds(60)
 
+    private let busAddress: String?
     private let onProgress: @Sendable (FingerProgress, String) -> Void
 
-    /// - Parameter onProgress: What to tell the person: how it goes, and the service's own words about who asks, for
-    ///   what.
-    public init(onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }) {
+    /// - Parameters:
+    ///   - busAddress: Of another bus than the system's.
+    ///   - onProgress: What to tell the person: how it goes, and the service's own words about who asks, for
+    ///     what.
+    public init(
+        busAddress: String? = nil, onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }
+    ) {
+        self.busAddress = busAddress
         self.onProgress = onProgress
     }
 
@@ -111,7 +117,7 @@ public struct SystemPresenceBroker: PresenceBroker {
 
     private func connect(_ operation: String) async throws(KeystoreError) -> Bus {
         do throws(BusError) {
-            return try await Bus.system()
+            return try await Bus.system(at: busAddress)
         } catch {
             throw PresenceWire.keystoreError(error, operation)
         }

@@ -13,17 +13,21 @@ package actor Bus {
 
     deinit { thread.end() }
 
-    /// Connects to the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    /// Connects to a system bus.
     ///
-    /// - Parameter onClose: Called when the connection is lost or closed.
-    package static func system(onClose: @escaping @Sendable () -> Void = {}) async throws(BusError) -> Bus {
+    /// - Parameters:
+    ///   - address: Nil for the machine's, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    ///   - onClose: Called when the connection is lost or closed.
+    package static func system(
+        at address: String? = nil, onClose: @escaping @Sendable () -> Void = {}
+    ) async throws(BusError) -> Bus {
         let bus = Bus()
-        try await bus.connect(onClose)
+        try await bus.connect(address, onClose)
         return bus
     }
 
-    private func connect(_ onClose: @escaping @Sendable () -> Void) throws(BusError) {
-        let connection = try BusConnection()
+    private func connect(_ address: String?, _ onClose: @escaping @Sendable () -> Void) throws(BusError) {
+        let connection = try BusConnection(address: address)
         connection.onClose = onClose
         thread.pump = connection.pump
         self.connection = connection

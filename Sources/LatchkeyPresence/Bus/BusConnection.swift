@@ -26,13 +26,22 @@ final class BusConnection {
         }
     }
 
-    /// Connects to the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
-    init() throws(BusError) {
+    /// - Parameter address: Of a bus; nil for the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    init(address: String?) throws(BusError) {
         var bus: OpaquePointer?
-        let code = sd_bus_open_system(&bus)
+        let code = address.map { Self.open(address: $0, &bus) } ?? sd_bus_open_system(&bus)
         guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         self.bus = bus
+    }
+
+    private static func open(address: String, _ bus: inout OpaquePointer?) -> Int32 {
+        var code = sd_bus_new(&bus)
+        if code >= 0 { code = sd_bus_set_address(bus, address) }
+        if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
+        if code >= 0 { code = sd_bus_start(bus) }
+        if code < 0 { bus = sd_bus_unref(bus) }
+        return code
     }
 
     // MARK: Asking

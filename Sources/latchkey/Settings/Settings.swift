@@ -12,6 +12,8 @@ struct Settings: Sendable {
     var tcti = TPMKeystore.defaultTCTI
     /// nil for the terminal if there is one, else pinentry.
     var pinSource: PINSource?
+    /// Which way of showing presence to prefer.
+    var preference = PresencePreference.any
     var endpoint: String?
     var clientID: String?
 
@@ -31,11 +33,7 @@ struct Settings: Sendable {
                 "use a PKCS#11 token", "this version has no PKCS#11 backend yet",
                 recovery: "Leave out --token (and LATCHKEY_TOKEN) to use the TPM.")
         }
-        guard options.presence != .finger else {
-            throw KeystoreError.unsupported(
-                "ask for a finger", "this version has no fingerprint support yet",
-                recovery: "Leave out --presence, or use --presence pin.")
-        }
+        preference = options.presence?.preference ?? .any
         store = try RecordStore.defaultDirectory(environment: environment)
         if let name = try await values["container"] { container = name }
         if let directory = try await values["store"] { store = directory }
