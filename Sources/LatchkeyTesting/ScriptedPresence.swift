@@ -22,7 +22,8 @@ public final class ScriptedPresence: PresenceAuthority {
     public let preference: PresencePreference
     private let state: Mutex<State>
 
-    public init(_ steps: [Step], broker: (any PresenceBroker)? = nil, preferring preference: PresencePreference = .any) {
+    public init(_ steps: [Step], broker: (any PresenceBroker)? = nil, preferring preference: PresencePreference = .any)
+    {
         state = Mutex(State(steps: steps[...]))
         self.broker = broker
         self.preference = preference
