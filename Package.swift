@@ -261,7 +261,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
+                "latchkey", "latchkey-identity", "latchkey-presenced", "Latchkey", "LatchkeyTesting",
+                "LatchkeySimulators", crypto, grdb,
                 subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

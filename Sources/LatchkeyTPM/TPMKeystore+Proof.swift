@@ -85,7 +85,14 @@ extension TPMKeystore {
         guard let finger = use.protection?.finger else {
             throw .damaged(use.operation, "it has no branch for a finger")
         }
-        let terms = try await broker.terms(for: use.policy)
+        let terms: PresenceTerms
+        do throws(KeystoreError) {
+            terms = try await broker.terms(for: use.policy)
+        } catch {
+            // Where no finger is left, those of the key's birth are gone.
+            guard error.code == .notEnrolled, finger.enrolmentSet != nil else { throw error }
+            throw .fingersChanged(use.operation)
+        }
         guard terms.user == finger.user else {
             throw KeystoreError(
                 operation: use.operation, code: .refused, reason: "it belongs to another user of this machine",

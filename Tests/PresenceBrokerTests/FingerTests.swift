@@ -124,14 +124,19 @@ struct FingerTests {
             let bound = try await scene.key(.biometryCurrentSet)
             let free = try await scene.key(.biometryAny)
             try await scene.sign(bound, showing: .finger("mine"))
-            try await scene.reader.enroll(.leftThumb, as: "another", for: BrokerScene.user)
+            try await scene.reader.enroll(.rightIndex, as: "another", for: BrokerScene.user)
             #expect(try await scene.refusal(bound)?.code == .invalidated)
-            try await scene.sign(free, showing: .finger("another"))
+            // The virtual sensor can't tell fingers apart by itself, so fprintd looks for the first one enrolled.
+            try await scene.sign(free, showing: .finger("mine"))
             let second = try await scene.key(.biometryCurrentSet)
-            try await scene.reader.delete(.leftThumb, of: BrokerScene.user)
+            try await scene.reader.delete(.rightIndex, of: BrokerScene.user)
             #expect(try await scene.refusal(second)?.code == .invalidated)
             #expect(try await scene.refusal(bound)?.code == .invalidated, "the fingers of then are not the same again")
             try await scene.sign(free, showing: .finger("mine"))
+            let last = try await scene.key(.biometryCurrentSet)
+            try await scene.reader.delete(of: BrokerScene.user)
+            #expect(try await scene.refusal(last)?.code == .invalidated, "no finger is left")
+            #expect(try await scene.refusal(free)?.code == .notEnrolled)
         }
     }
 

@@ -23,8 +23,10 @@ extension PresenceService {
         guard let policy = PresenceWire.policy(arguments) else {
             throw .invalidInput(operation, "the policy is none")
         }
-        if policy.hasFinger { try await checkFinger(of: requester, operation) }
         let set = requester.userName.flatMap { prints.digest(of: $0) }
+        // Also when it is the last finger that went.
+        if let set, authority.isBoundToFingers(requester.user) { try await authority.note(set, of: requester.user) }
+        if policy.hasFinger { try await checkFinger(of: requester, operation) }
         return try await authority.terms(for: requester.user, policy, enrolmentSet: set)
     }
 

@@ -10,7 +10,7 @@ struct Check: Encodable, Sendable {
         case problem
     }
 
-    /// One word that does not change: `tpm`, `srk`, `lockout`, `store`, `pin-source`, `server`.
+    /// One word that does not change: `tpm`, `srk`, `lockout`, `store`, `finger`, `pin-source`, `server`.
     let name: String
     let state: State
     /// What was found, one sentence.
