@@ -4,7 +4,7 @@ extension KeystoreError {
     static func missingProgram(_ program: String) -> KeystoreError {
         KeystoreError(
             operation: "start a simulator", code: .unavailable, reason: "\(program) can't be run",
-            recovery: "Install what simulators need (scripts/setup does).")
+            recovery: "Install the package that has \(program) (scripts/setup does).")
     }
 
     static func simulatorFailed(_ reason: String, text: String = "") -> KeystoreError {

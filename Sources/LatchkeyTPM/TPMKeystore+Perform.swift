@@ -23,7 +23,14 @@ extension TPMKeystore {
         }
         let proof = try await proof(for: use, presence)
         do {
-            let done = try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, by: proof, body) }
+            let done: Done<R>
+            switch proof {
+            case .approval(.held(let held), let approval):
+                done = try await device.use(held) { (tpm, session, object) throws(TPMError) in
+                    try tpm.perform(use, by: approval, object, session, body)
+                }
+            default: done = try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, by: proof, body) }
+            }
             if let ticket = done.ticket { tickets[use.blob.key.publicArea.authPolicy] = ticket }
             return done.result
         } catch {
@@ -32,16 +39,23 @@ extension TPMKeystore {
         }
     }
 
-    /// Gives a suspended session up. It may be gone already.
-    func abandon(_ session: SuspendedSession) async {
-        try? await device.visit { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
+    /// Gives a session up that waited. It may be gone already.
+    func abandon(_ session: PreparedSession) async {
+        switch session {
+        case .held(let use): await device.drop(use)
+        case .suspended(let session):
+            try? await device.visit { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
+        }
     }
 }
+
+/// What came of a use: its result, and what lets the next one do without a person.
+private typealias Done<R> = (result: R, ticket: ProofTicket?)
 
 extension TPM {
     fileprivate func perform<R>(
         _ use: KeyUse, by proof: PresenceProof, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> (result: R, ticket: ProofTicket?) {
+    ) throws(TPMError) -> Done<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             switch proof {
             case .authValue(let authValue):
@@ -57,15 +71,25 @@ extension TPM {
                         ticket.ticket, for: Approval(policyRef: ticket.reference), by: ticket.authority, in: session)
                     return nil
                 }
-            case .approval(let suspended, let approval):
+            case .approval(.suspended(let suspended), let approval):
                 return try load(use, under: parent) { (object) throws(TPMError) in
                     try withResumed(suspended) { (session) throws(TPMError) in
-                        let ticket = try assert(approval, use, session)
-                        return try finish(use, ticket, object, session, body)
+                        try perform(use, by: approval, object, session, body)
                     }
                 }
+            case .approval(.held, _):
+                throw TPMError(.unsupported, reason: "what is held is used over its own connection")
             }
         }
+    }
+
+    /// What is left to do after the finger: PolicySigned, PolicyOR where there are branches, the use.
+    fileprivate func perform<R>(
+        _ use: KeyUse, by approval: PresenceApproval, _ object: TPMObject, _ session: Session,
+        _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> Done<R> {
+        let ticket = try assert(approval, use, session)
+        return try finish(use, ticket, object, session, body)
     }
 
     /// Uses an object with its own authValue: StartAuthSession, Load, the use, FlushContext.
@@ -85,7 +109,7 @@ extension TPM {
     private func withPolicySession<R>(
         _ use: KeyUse, _ parent: TPMObject, _ body: TPMKeystore.UseBody<R>,
         _ satisfy: (Session) throws(TPMError) -> ProofTicket?
-    ) throws(TPMError) -> (result: R, ticket: ProofTicket?) {
+    ) throws(TPMError) -> Done<R> {
         try withSession(.policy, saltedTo: use.use == .unseal ? parent : nil) { (session) throws(TPMError) in
             let ticket = try satisfy(session)
             return try load(use, under: parent) { (object) throws(TPMError) in
@@ -97,7 +121,7 @@ extension TPM {
     private func finish<R>(
         _ use: KeyUse, _ ticket: ProofTicket?, _ object: TPMObject, _ session: Session,
         _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> (result: R, ticket: ProofTicket?) {
+    ) throws(TPMError) -> Done<R> {
         let branches = try use.protection?.branches(under: use.policy) ?? []
         if branches.count > 1 { try policyOR(branches, in: session) }
         return (try body(self, object) { .lastUse(of: session, protecting: $0) }, ticket)

@@ -24,7 +24,7 @@ extension TPMKeystore {
         // A locked PIN is no reason not to look at the finger.
         guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
         guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
-        let session = try await suspendedSession(for: use)
+        let session = try await preparedSession(for: use)
         let answer: PresenceAnswer
         do throws(KeystoreError) {
             answer = try await presence.offer(
@@ -53,7 +53,7 @@ extension TPMKeystore {
                 recovery: "Install and start latchkey-presenced.")
         }
         try await checkCurrent(use, broker)
-        let session = try await suspendedSession(for: use)
+        let session = try await preparedSession(for: use)
         let answer: ApprovalAnswer
         do throws(KeystoreError) {
             answer = try await broker.approve(request(for: use, in: session))
@@ -134,7 +134,7 @@ extension TPMKeystore {
         return .authValue(try authValue(pin, salt: use.blob.pinSalt, use.operation))
     }
 
-    private func request(for use: KeyUse, in session: SuspendedSession) throws(KeystoreError) -> ApprovalRequest {
+    private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
         do {
             return ApprovalRequest(
                 use: use.use, keyName: Data(try use.blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
@@ -144,24 +144,41 @@ extension TPMKeystore {
         }
     }
 
-    /// A session for the broker's approval, out of the TPM while the person is waited for: StartAuthSession,
-    /// ContextSave.
-    private func suspendedSession(for use: KeyUse) async throws(KeystoreError) -> SuspendedSession {
+    /// A session for the broker's approval. Without a resource manager it is out of the TPM while the person is waited
+    /// for (StartAuthSession, ContextSave); with one the object is loaded meanwhile too (StartAuthSession, Load).
+    private func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
         do {
-            return try await device.visit { (tpm) throws(TPMError) in
-                try tpm.withStorageRoot(use.root) { (parent) throws(TPMError) in
-                    // What is opened must come back encrypted; a signature is no secret.
-                    let session = try tpm.startAuthSession(.policy, saltedTo: use.use == .unseal ? parent : nil)
+            if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
+            return .suspended(
+                try await device.visit { (tpm) throws(TPMError) in
+                    let session = try tpm.approvalSession(for: use)
                     do throws(TPMError) {
                         return try tpm.suspend(session)
                     } catch {
                         try? tpm.flushContext(session.handle)
                         throw error
                     }
-                }
-            }
+                })
         } catch {
             throw await explained(error, use)
+        }
+    }
+}
+
+extension TPM {
+    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+        let session = try approvalSession(for: use)
+        let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
+        }
+        return (session, object)
+    }
+
+    /// What is opened must come back encrypted; a signature is no secret.
+    fileprivate func approvalSession(for use: KeyUse) throws(TPMError) -> Session {
+        guard use.use == .unseal else { return try startAuthSession(.policy, saltedTo: nil) }
+        return try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try startAuthSession(.policy, saltedTo: parent)
         }
     }
 }

@@ -1,7 +1,13 @@
-internal import Latchkey
+public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
+    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        let operation = "read the count of wrong PINs"
+        guard let pin = try keyBlob(of: key, operation).protection?.userPIN else { return try await pinStatus() }
+        return try await status(of: pin, operation)
+    }
+
     /// The count of a user's own PIN. One command.
     ///
     /// Everybody may read it by the owner's empty password. Where the owner has one, the count stays unknown.

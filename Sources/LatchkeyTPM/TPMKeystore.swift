@@ -27,13 +27,22 @@ public struct TPMKeystore: Keystore {
     ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
     public init(tcti: String? = nil, anchors: any TrustAnchors) {
         let tcti = tcti ?? Self.defaultTCTI
-        self.init(anchors: anchors) { () throws(TPMError) in try TCTIConnection(tcti) }
+        // The kernel's resource manager, and tpm2-abrmd.
+        let isShared = tcti.hasPrefix("tabrmd") || tcti.hasPrefix("device:/dev/tpmrm")
+        self.init(anchors: anchors, isShared: isShared) { () throws(TPMError) in try TCTIConnection(tcti) }
     }
 
-    /// Uses the TPM behind connections of another kind. `connect` is called for each operation, on a thread that may
-    /// block.
-    public init(anchors: any TrustAnchors, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
-        device = TPMDevice(connect: connect)
+    /// Uses the TPM behind connections of another kind.
+    ///
+    /// - Parameters:
+    ///   - isShared: Whether a resource manager gives each connection places of its own, so that one may be held while a
+    ///     person is asked.
+    ///   - connect: Called for each operation, on a thread that may block.
+    public init(
+        anchors: any TrustAnchors, isShared: Bool = false,
+        connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
+    ) {
+        device = TPMDevice(isShared: isShared, connect: connect)
         self.anchors = anchors
     }
 

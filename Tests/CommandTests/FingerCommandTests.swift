@@ -135,6 +135,7 @@ struct FingerCommandTests {
             let sign = ["key", "sign", key, "--digest", Self.hex]
             #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["2580"]).status == 0)
             #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["9999"]).status == 4)
+            #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 9)
             #expect(
                 try await run(
                     machine, "key", "sign", key, "--digest", Self.hex, "--presence", "finger", at: reader,

@@ -83,7 +83,7 @@ struct UsageTests {
                 """)
     }
 
-    @Test(arguments: [["--token", "pkcs11:token=x"], ["--presence", "finger"]])
+    @Test(arguments: [["--token", "pkcs11:token=x"]])
     func `what later versions bring is refused by name`(option: [String]) async throws {
         let outcome = try await machine().run(option + ["status", "--json"])
         #expect(outcome.status == 1)

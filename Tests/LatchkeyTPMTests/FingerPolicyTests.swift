@@ -27,6 +27,31 @@ struct FingerPolicyTests {
         }
     }
 
+    @Test func `behind a resource manager two commands and the flush are left after the finger`() async throws {
+        try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
+            let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
+            let presence = ScriptedPresence([], broker: broker)
+            let key = try await Scene.key(keystore, .biometryAny, presence)
+            wire.forget()
+            let waiting = Task { () async -> KeystoreError? in
+                await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+            }
+            while broker.requests.isEmpty { await Task.yield() }
+            #expect(wire.codes == [.startAuthSession, .load])
+            waiting.cancel()
+            #expect(await waiting.value?.code == .cancelled)
+            try Scene.expectNothingLoaded("after a cancelled prompt")
+            let other = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(other?.code == .wrongProof)
+            try Scene.expectNothingLoaded("after another finger")
+            wire.forget()
+            try await Scene.sign(keystore, key, presence)
+            #expect(wire.codes == [.startAuthSession, .load, .policySigned, .sign, .flushContext])
+        }
+    }
+
     @Test func `a secret is opened by a finger, and comes back encrypted`() async throws {
         try await Scene.withBroker(.matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)

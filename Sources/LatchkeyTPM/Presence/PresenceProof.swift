@@ -7,8 +7,8 @@ enum PresenceProof: Sendable {
     case authValue(AuthValue)
     /// The user's own PIN.
     case userPIN(AuthValue)
-    /// The broker's approval for a session that was suspended meanwhile.
-    case approval(SuspendedSession, PresenceApproval)
+    /// The broker's approval for a session that waited meanwhile.
+    case approval(PreparedSession, PresenceApproval)
     /// An earlier proof, within its time.
     case ticket(ProofTicket)
 }
