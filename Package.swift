@@ -42,6 +42,8 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+        // Loaded by tests as a module is, from a file.
+        .library(name: "HostileModule", type: .dynamic, targets: ["HostileModule"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -187,6 +189,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "HostileModule", dependencies: ["CPKCS11"], path: "Tests/HostileModule"),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [

@@ -20,4 +20,11 @@ extension KeystoreError {
             recovery: "See that dbus-daemon, fprintd and python3-dbusmock work here, and that TMPDIR is a short path.",
             underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "fprintd", text: text))
     }
+
+    static func softwareTokenFailed(_ reason: String, text: String = "") -> KeystoreError {
+        KeystoreError(
+            operation: "make a software token", code: .unavailable, reason: reason,
+            recovery: "Install the package softhsm2 (scripts/setup does), and see that TMPDIR is yours to write to.",
+            underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "softhsm2", text: text))
+    }
 }

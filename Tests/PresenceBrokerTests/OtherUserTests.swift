@@ -54,7 +54,7 @@ struct OtherUserTests {
             try await shown
             #expect(answer.status == 0, "\(answer.text)")
             let raw = Self.bytes(answer.text)
-            try #require(raw.count == 64)
+            try #require(raw.count == 64, "\(answer.text)")
             let code = await refusal { () throws(TPMError) in
                 try await device.visit { (tpm) throws(TPMError) in
                     try tpm.withResumed(session) { (session) throws(TPMError) in
@@ -123,10 +123,29 @@ struct OtherUserTests {
         "[" + bytes.map { "byte \($0)" }.joined(separator: ", ") + "]"
     }
 
-    /// The bytes that gdbus prints: `(30, [byte 0x01, 0x02])`.
+    /// The bytes that gdbus prints: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` where the last one is 0 and no other.
     private static func bytes(_ text: String) -> [UInt8] {
-        text.split(separator: "[").dropFirst().joined().split(whereSeparator: { ", )]\n".contains($0) }).compactMap {
-            $0.hasPrefix("0x") ? UInt8($0.dropFirst(2), radix: 16) : nil
+        guard let start = text.firstRange(of: "b'") ?? text.firstRange(of: "b\"") else {
+            return text.split(whereSeparator: { "[(, )]\n".contains($0) }).compactMap {
+                $0.hasPrefix("0x") ? UInt8($0.dropFirst(2), radix: 16) : nil
+            }
         }
+        let named: [Character: UInt8] = ["a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11]
+        var rest = text[start.upperBound...]
+        let quote = text[text.index(before: start.upperBound)]
+        var bytes: [UInt8] = []
+        while let character = rest.popFirst(), character != quote {
+            guard character == "\\", let next = rest.popFirst() else {
+                bytes += character.utf8
+                continue
+            }
+            if next.isNumber {
+                bytes.append(UInt8(String(next) + rest.prefix(2), radix: 8) ?? 0)
+                rest = rest.dropFirst(2)
+            } else {
+                bytes.append(named[next] ?? next.asciiValue ?? 0)
+            }
+        }
+        return bytes + [0]
     }
 }

@@ -8,6 +8,11 @@ public protocol PresenceAuthority: Sendable {
     ///   `invalidInput` when what was typed can't be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
 
+    /// Tells the person what to do at the hardware, while that waits. Returns soon; nothing depends on it.
+    ///
+    /// An authority without a place for messages need not have this method.
+    func notice(_ notice: PresenceNotice) async
+
     /// The service that looks at fingers, where the program may use one. By default there is none.
     var broker: (any PresenceBroker)? { get }
 
@@ -16,6 +21,7 @@ public protocol PresenceAuthority: Sendable {
 }
 
 extension PresenceAuthority {
+    public func notice(_ notice: PresenceNotice) async {}
     public var broker: (any PresenceBroker)? { nil }
     public var preference: PresencePreference { .any }
 }

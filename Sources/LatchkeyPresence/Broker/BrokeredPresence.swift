@@ -17,4 +17,6 @@ public struct BrokeredPresence: PresenceAuthority {
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         try await pins.pin(request)
     }
+
+    public func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
 }
