@@ -1,3 +1,4 @@
+import Crypto
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
@@ -109,6 +110,28 @@ struct UserPINTests {
             #expect(reset?.code == .notFound)
             let again = try await broker.terms(for: .pin)
             #expect(again.userPIN == nil)
+        }
+    }
+
+    @Test func `neither the PIN nor what is made of it is ever on the wire`() async throws {
+        try await Scene.withBroker { wire, keystore, broker in
+            wire.forget()
+            let presence = ScriptedPresence(
+                [.pin("4938175602"), .pin("4938175602"), .pin("4938175602"), .pin("1729384756")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            try await Scene.sign(keystore, key, presence)
+            _ = try await keystore.changePIN(of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
+            let terms = try await broker.terms(for: .pin)
+            let area = try NVPublicArea(unmarshalling: Array(try #require(terms.userPIN).publicArea))
+            #expect(wire.codes.contains(.nvChangeAuth))
+            for pin in ["4938175602", "1729384756"] {
+                let derived = HKDF<SHA256>.deriveKey(
+                    inputKeyMaterial: SymmetricKey(data: Array(pin.utf8)), salt: area.authPolicy.prefix(16),
+                    info: Array("latchkey/tpm/pin/v1".utf8), outputByteCount: 32)
+                for secret in [Array(pin.utf8), derived.withUnsafeBytes { Array($0) }] {
+                    #expect(wire.bytes.firstRange(of: secret.prefix(8)) == nil)
+                }
+            }
         }
     }
 }

@@ -60,6 +60,21 @@ struct FingerTests {
         }
     }
 
+    @Test func `another program of the user sees what is asked, whoever asks`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let desktop = try await scene.client.prompts()
+            try await scene.sign(key, showing: .finger("mine"))
+            var seen: [FingerProgress] = []
+            for await prompt in desktop {
+                seen.append(prompt.progress)
+                #expect(prompt.text.contains("to test a finger"))
+                if prompt.progress == .matched { break }
+            }
+            #expect(seen == [.waiting, .matched])
+        }
+    }
+
     @Test func `two requests have their turns`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)

@@ -21,6 +21,17 @@ package enum PresenceWire {
     /// The signal that says how it goes, to the caller and to those who subscribed as the same user.
     package static let progress = "Progress"
 
+    /// Only the service's own name can send it; the bus sees to that.
+    static let progressRule =
+        "type='signal',sender='\(name)',path='\(path)',interface='\(interface)',member='\(progress)'"
+
+    static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
+        guard arguments.count == 2, let progress = arguments[0].string.flatMap(FingerProgress.init),
+            let text = arguments[1].string
+        else { return nil }
+        return PresencePrompt(progress: progress, text: text)
+    }
+
     package static func target(_ method: Method) -> BusTarget {
         BusTarget(name, path, interface, method.rawValue)
     }

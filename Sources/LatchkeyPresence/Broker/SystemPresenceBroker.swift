@@ -11,7 +11,7 @@ public struct SystemPresenceBroker: PresenceBroker {
     /// Longer than the service lets a person take.
     private static let patience: Duration = .seconds(60)
 
-    private let busAddress: String?
+    let busAddress: String?
     private let onProgress: @Sendable (FingerProgress, String) -> Void
 
     /// - Parameters:
@@ -59,15 +59,8 @@ public struct SystemPresenceBroker: PresenceBroker {
         let bus = try await connect(operation)
         let result: Bus.Reply
         do throws(BusError) {
-            // Only the service's own name can send this; the bus sees to that.
-            _ = try await bus.subscribe(
-                "type='signal',sender='\(PresenceWire.name)',path='\(PresenceWire.path)',"
-                    + "interface='\(PresenceWire.interface)',member='\(PresenceWire.progress)'"
-            ) { signal in
-                guard let word = signal.arguments.first?.string, let progress = FingerProgress(rawValue: word) else {
-                    return
-                }
-                onProgress(progress, signal.arguments.dropFirst().first?.string ?? "")
+            _ = try await bus.subscribe(PresenceWire.progressRule) { signal in
+                if let prompt = PresenceWire.prompt(signal.arguments) { onProgress(prompt.progress, prompt.text) }
             }
             result = await cancellable(bus, request)
         } catch {
