@@ -123,7 +123,9 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
-            dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -136,7 +138,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "latchkey-card", dependencies: ["VirtualSmartCard", arguments], swiftSettings: strict),
+            name: "latchkey-card",
+            dependencies: [
+                "VirtualSmartCard", "LatchkeySimulators", arguments,
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
@@ -201,7 +208,7 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "LatchkeyTesting", "LatchkeySimulators", asn1, certificates, crypto, subprocess,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             swiftSettings: strict
         ),

@@ -7,6 +7,12 @@ extension KeystoreError {
             recovery: "Install the package that has \(program) (scripts/setup does).")
     }
 
+    static func readerFailed(_ reason: String, recovery: String, text: String = "") -> KeystoreError {
+        KeystoreError(
+            operation: "start a virtual smart card reader", code: .unavailable, reason: reason, recovery: recovery,
+            underlying: text.isEmpty ? nil : KeystoreError.Underlying(layer: "pcscd", text: text))
+    }
+
     static func simulatorFailed(_ reason: String, text: String = "") -> KeystoreError {
         KeystoreError(
             operation: "start a software TPM", code: .unavailable, reason: reason,

@@ -32,6 +32,8 @@ struct RecoveryLadder {
         case .operationActive: [.reopenSession]
         case .deviceError: [.findTokenAgain, .reinitializeModule]
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid: [.findTokenAgain]
+        // What OpenSC says of a card that was pulled in the middle of a signature.
+        case .generalError: [.findTokenAgain]
         // Somebody else in this process finalised it.
         case .cryptokiNotInitialized: [.reinitializeModule]
         default: []

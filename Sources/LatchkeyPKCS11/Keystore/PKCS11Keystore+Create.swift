@@ -80,7 +80,7 @@ extension PKCS11Keystore {
         let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
         return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
             try session.checkCancellation()
-            let key = try session.generateKeyPair(pair)
+            let key = try session.generateStrictest(pair)
             return try session.keeping(key) { () throws(CryptokiError) in
                 try hint.during { () throws(CryptokiError) in try session.prove(key, with: user) }
                 return BornKey(key, attestation: try session.attestation(of: key))

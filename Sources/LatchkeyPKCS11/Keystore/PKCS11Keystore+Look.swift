@@ -10,7 +10,14 @@ extension PKCS11Keystore {
         accepts: (TokenInformation) throws(KeystoreError) -> Void = { (_) throws(KeystoreError) in }
     ) async throws(KeystoreError) -> TokenSight {
         let (token, wasKnown) = try await desk.token(operation)
-        try accepts(token.information)
+        do throws(KeystoreError) {
+            try accepts(token.information)
+        } catch {
+            // It is not kept, so that the right one is found when it is back in its place.
+            desk.forget()
+            guard wasKnown else { throw error }
+            return try await look(operation, for: id, accepts: accepts)
+        }
         do {
             let (information, publicKey) = try await token.perform { (session) throws(CryptokiError) in
                 (
@@ -49,6 +56,7 @@ extension PKCS11Keystore {
     func glance(_ operation: String, for name: TokenName) async throws(KeystoreError) -> TokenSight {
         let (token, _) = try await desk.token(operation)
         guard name.fits(token.information) else {
+            desk.forget()
             throw .otherToken(operation, wanted: name, found: token.information)
         }
         return TokenSight(

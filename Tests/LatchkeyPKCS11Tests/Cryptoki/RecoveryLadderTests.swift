@@ -8,7 +8,7 @@ struct RecoveryLadderTests {
         (.objectHandleInvalid, [.reopenSession]),
         (.keyHandleInvalid, [.reopenSession]),
         (.operationActive, [.reopenSession]),
-        (.deviceError, [.findTokenAgain, .reinitializeModule]),
+        (.deviceError, [.findTokenAgain, .reinitializeModule]), (.generalError, [.findTokenAgain]),
         (.deviceRemoved, [.findTokenAgain]),
         (.tokenNotPresent, [.findTokenAgain]),
         (.tokenNotRecognized, [.findTokenAgain]),
