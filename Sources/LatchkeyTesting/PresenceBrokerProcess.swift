@@ -16,8 +16,9 @@ public actor PresenceBrokerProcess {
     /// - Parameters:
     ///   - program: The built program.
     ///   - timeLimit: How long it lets a person take, in seconds.
+    ///   - seesPrints: Whether it may read fprintd's files.
     public init(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
     ) async throws {
         self.program = program
         stateDirectory = try TemporaryDirectory()
@@ -26,16 +27,17 @@ public actor PresenceBrokerProcess {
             "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress)", "LATCHKEY_TCTI=\(tcti)",
             "STATE_DIRECTORY=\(stateDirectory.path)", "TSS2_LOG=all+NONE",
         ]
-        arguments = ["--time-limit", "\(timeLimit)", "--prints", reader.printsDirectory]
+        arguments = ["--time-limit", "\(timeLimit)", "--prints", seesPrints ? reader.printsDirectory : "/nowhere"]
         try await start()
     }
 
     /// Lends a running broker to `body` and ends it afterwards.
     public static func withRunning<R>(
-        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20,
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true,
         _ body: (PresenceBrokerProcess) async throws -> R
     ) async throws -> R {
-        let broker = try await PresenceBrokerProcess(program, tcti: tcti, reader: reader, timeLimit: timeLimit)
+        let broker = try await PresenceBrokerProcess(
+            program, tcti: tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints)
         do {
             let result = try await body(broker)
             await broker.stop(SIGKILL)

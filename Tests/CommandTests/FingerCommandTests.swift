@@ -71,6 +71,14 @@ struct FingerCommandTests {
                 #expect(back.errors.contains("asks for a finger of \(NSUserName()) to log in"))
                 let other = try await run(machine, "authenticate", at: reader, showing: .finger("another's"))
                 #expect(other.status == 4)
+                #expect(try await machine.run("disable", "--force").status == 0)
+                let either = try await machine.run("enable", "--json", pins: ["2580"])
+                #expect(either.status == 0, "\(either.errors)")
+                #expect(try either.json()["policy"] == "user-presence", "the default where a finger can be checked")
+                let finger = try await run(
+                    machine, "authenticate", "--presence", "finger", at: reader, showing: .finger("mine"))
+                #expect(finger.status == 0, "\(finger.errors)")
+                #expect(try await machine.run("authenticate", "--presence", "pin", pins: ["2580"]).status == 0)
             }
         }
     }

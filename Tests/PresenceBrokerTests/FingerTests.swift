@@ -155,6 +155,24 @@ struct FingerTests {
         }
     }
 
+    @Test func `a finger that is enrolled anew is another, also where its file can't be read`() async throws {
+        for seesPrints in [true, false] {
+            try await BrokerScene.with(seesPrints: seesPrints) { scene in
+                let bound = try await scene.key(.biometryCurrentSet)
+                try await scene.sign(bound, showing: .finger("mine"))
+                try await scene.reader.delete(of: BrokerScene.user)
+                try await scene.reader.enroll(.leftThumb, as: "mine", for: BrokerScene.user)
+                #expect(try await scene.refusal(bound)?.code == .invalidated)
+                let next = try await scene.key(.biometryCurrentSet)
+                try await scene.reader.enroll(.rightThumb, as: "another", for: BrokerScene.user)
+                await scene.broker.stop()
+                try await scene.broker.start()
+                #expect(try await scene.refusal(next)?.code == .invalidated, "enrolled while the broker was running")
+                try await scene.reader.delete(of: BrokerScene.user)
+            }
+        }
+    }
+
     @Test func `finger and PIN are offered together, and a finger ends a locked PIN`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(

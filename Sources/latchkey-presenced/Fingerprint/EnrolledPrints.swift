@@ -13,13 +13,12 @@ struct EnrolledPrints: Sendable {
 
     /// A digest over the names, contents and times of change of a user's prints, 32 bytes.
     ///
-    /// - Returns: nil when they can't be read.
+    /// - Returns: nil when there are none here, or they can't be read.
     func digest(of user: String) -> Data? {
         guard !user.isEmpty, !user.contains("/"), user != ".", user != ".." else { return nil }
         let root = "\(directory)/\(user)"
-        guard access(directory, R_OK | X_OK) == 0 else { return nil }
         var hash = SHA256()
-        guard access(root, F_OK) == 0 else { return Data(hash.finalize()) }
+        var isEmpty = true
         guard let names = try? FileManager.default.subpathsOfDirectory(atPath: root), names.count <= Self.maximumFiles
         else { return nil }
         for name in names.sorted() {
@@ -27,12 +26,13 @@ struct EnrolledPrints: Sendable {
             guard lstat("\(root)/\(name)", &status) == 0 else { return nil }
             guard status.st_mode & S_IFMT == S_IFREG else { continue }
             guard let bytes = FileManager.default.contents(atPath: "\(root)/\(name)") else { return nil }
+            isEmpty = false
             hash.update(data: Array(name.utf8) + [0])
             for number in [UInt64(status.st_ino), UInt64(status.st_mtim.tv_sec), UInt64(status.st_mtim.tv_nsec)] {
                 withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
             }
             hash.update(data: Data(SHA256.hash(data: bytes)))
         }
-        return Data(hash.finalize())
+        return isEmpty ? nil : Data(hash.finalize())
     }
 }

@@ -6,6 +6,11 @@ struct FingerprintReader: Sendable {
     private static let service = "net.reactivated.Fprint"
     private static let device = "net.reactivated.Fprint.Device"
 
+    /// What fprintd says when a finger was enrolled, to everybody.
+    static let enrolmentSignal = "EnrollStatus"
+    static let enrolmentCompleted = "enroll-completed"
+    static let enrolmentRule = "type='signal',sender='\(service)',interface='\(device)',member='\(enrolmentSignal)'"
+
     let bus: Bus
 
     /// A reader that fprintd has, and the unique name of the fprintd that has it.

@@ -17,6 +17,14 @@ enum Introspection {
         }
     }
 
+    /// The answer to a call of an object that only has a child.
+    static func answer(_ message: BusMessage, child: String) -> Bus.Reply {
+        guard message.interface == "org.freedesktop.DBus.Introspectable", message.member == "Introspect" else {
+            return .failure(BusError(name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is none here"))
+        }
+        return .success([.string("<node><node name=\"\(child)\"/></node>")])
+    }
+
     private static let unknownProperty = BusError(
         name: "org.freedesktop.DBus.Error.UnknownProperty", message: "there is no such property to read or write")
 

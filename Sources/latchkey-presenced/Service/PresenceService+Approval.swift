@@ -51,12 +51,13 @@ extension PresenceService {
             return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
         }
         let found: FingerprintReader.Found
+        let before: Data
         do throws(BusError) {
             found = try await reader.find()
+            before = try await enrolment(of: name, in: found).set
         } catch {
             return .failure(Self.noReader(error))
         }
-        let before = prints.digest(of: name)
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a finger is asked for",
@@ -71,7 +72,7 @@ extension PresenceService {
         switch outcome {
         case .matched:
             limit.recordMatch(requester.user)
-            return await approve(pending, name, before)
+            return await approve(pending, name, found, before)
         case .notMatched:
             limit.recordFailure(requester.user, at: Date())
             return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("another finger")
@@ -90,15 +91,20 @@ extension PresenceService {
     }
 
     /// Signs, for the fingers that are enrolled now: they must be the same as before the look.
-    private func approve(_ pending: Pending, _ name: String, _ before: Data?) async -> Bus.Reply {
+    private func approve(
+        _ pending: Pending, _ name: String, _ found: FingerprintReader.Found, _ before: Data
+    ) async -> Bus.Reply {
         let user = pending.requester.user
-        let now = prints.digest(of: name)
-        guard now == before else {
-            return .failure(Self.error(.transient, "the enrolled fingers changed meanwhile"))
+        do throws(BusError) {
+            guard try await enrolment(of: name, in: found).set == before else {
+                return .failure(Self.error(.transient, "the enrolled fingers changed meanwhile"))
+            }
+        } catch {
+            return .failure(Self.noReader(error))
         }
         do throws(KeystoreError) {
             let approval = try await authority.approve(
-                pending.request, for: user, enrolmentSet: now, elapsed: ContinuousClock.now - pending.arrival)
+                pending.request, for: user, enrolmentSet: before, elapsed: ContinuousClock.now - pending.arrival)
             await resetPIN(of: user)
             return .success(PresenceWire.arguments(approval))
         } catch {

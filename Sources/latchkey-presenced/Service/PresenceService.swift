@@ -58,13 +58,27 @@ actor PresenceService {
         _ = try await bus.subscribe(
             "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''"
         ) { sink.yield($0) }
+        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { sink.yield($0) }
+        try await describeParents()
         try await bus.own(PresenceWire.name)
         onReady()
         for await message in messages {
-            if message.ticket == nil {
-                forget(client: message.arguments.first?.string ?? "")
-            } else {
-                await receive(message)
+            switch message.member {
+            case _ where message.ticket != nil: await receive(message)
+            case FingerprintReader.enrolmentSignal:
+                if message.arguments.first?.string == FingerprintReader.enrolmentCompleted { await noteEnrolment() }
+            default: forget(client: message.arguments.first?.string ?? "")
+            }
+        }
+    }
+
+    /// Whoever looks for objects from the root on finds the one there is.
+    private func describeParents() async throws(BusError) {
+        for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
+            let bus = bus
+            try await bus.serve(path) { message in
+                let answer = Introspection.answer(message, child: child)
+                Task { try? await bus.reply(to: message, answer) }
             }
         }
     }

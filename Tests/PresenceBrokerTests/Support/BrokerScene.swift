@@ -26,13 +26,16 @@ struct BrokerScene {
 
     /// - Parameter fingers: What the user has enrolled.
     static func with(
-        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], _ body: (BrokerScene) async throws -> Void
+        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true,
+        _ body: (BrokerScene) async throws -> Void
     ) async throws {
         let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
         for (finger, place) in zip(fingers, VirtualFingerprintReader.Finger.allCases) {
             try await reader.enroll(place, as: finger, for: user)
         }
-        try await PresenceBrokerProcess.withRunning(program, tcti: tpm.tcti, reader: reader, timeLimit: timeLimit) {
+        try await PresenceBrokerProcess.withRunning(
+            program, tcti: tpm.tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints
+        ) {
             broker in
             let log = ProgressLog()
             let client = SystemPresenceBroker(busAddress: reader.busAddress) { log.append($0, $1) }
