@@ -40,4 +40,9 @@ final class SingleConsent: PresenceAuthority {
         if case .pin(let pin) = answer { state.withLock { $0 = State(pin: pin) } }
         return answer
     }
+
+    /// What is to be done at the hardware, each time: a finger can't be repeated for anybody.
+    func notice(_ notice: PresenceNotice) async {
+        await authority.notice(notice)
+    }
 }

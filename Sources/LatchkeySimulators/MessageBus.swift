@@ -25,13 +25,13 @@ final class MessageBus: Sendable {
         do {
             try Data(Self.configuration(address: address).utf8).write(to: URL(filePath: configuration))
         } catch {
-            throw .fingerprintReaderFailed("the bus's configuration can't be written", text: "\(error)")
+            throw .messageBusFailed("the bus's configuration can't be written", text: "\(error)")
         }
         process = try await ChildProcess(
             "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
         guard await Patience.until(.seconds(10), { UNIXSocket(path: socket) != nil }) else {
             let complaint = await process.end(by: .kill)
-            throw .fingerprintReaderFailed("dbus-daemon did not answer", text: complaint)
+            throw .messageBusFailed("dbus-daemon did not answer", text: complaint)
         }
     }
 
@@ -46,7 +46,7 @@ final class MessageBus: Sendable {
             "gdbus", ["wait", "--address", address, "--timeout", "\(limit.components.seconds)", name],
             within: limit + .seconds(1))
         guard result.isSuccess else {
-            throw .fingerprintReaderFailed("nobody came to own \(name)", text: result.text)
+            throw .messageBusFailed("nobody came to own \(name)", text: result.text)
         }
     }
 
