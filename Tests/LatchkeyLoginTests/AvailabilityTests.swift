@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLogin
+import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 import Testing

@@ -22,8 +22,6 @@ final class SingleConsent: PresenceAuthority {
     var broker: (any PresenceBroker)? { authority.broker }
     var preference: PresencePreference { authority.preference }
 
-    func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
-
     /// Says that the PIN was right.
     func confirm() {
         state.withLock { $0.mayRepeat = $0.pin != nil }
