@@ -18,8 +18,8 @@ struct Examination {
         } else {
             checks += await hardware(store)
             checks.append(modules(readers))
+            checks.append(await finger())
         }
-        checks.append(await finger())
         checks.append(pinSource())
         checks.append(server())
         return checks
