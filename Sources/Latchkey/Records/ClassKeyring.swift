@@ -59,7 +59,7 @@ actor ClassKeyring {
                 reason: "its records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery: "Use the hardware with which the records were made.")
         }
-        guard sealed.policy == protection.policy else {
+        guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
                 "open the class ‘\(protection.name)’",
                 "it was made under the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
@@ -90,8 +90,7 @@ actor ClassKeyring {
         guard !hasRecords else {
             throw .damaged("open the class ‘\(protection.name)’", "its key is missing from the store")
         }
-        let sealed = try await keystore.seal(
-            .random(count: ClassKey.byteCount), policy: protection.policy, for: prompt, authorizedBy: presence)
+        let sealed = try await seal(.random(count: ClassKey.byteCount), protection, prompt, presence)
         return try await store.write("store a class key") { database in
             try ClassRow(container: container, name: protection.name, sealed: sealed, generation: 1)
                 .insertUnlessPresent(database)
@@ -99,6 +98,22 @@ actor ClassKeyring {
                 throw KeystoreError.damaged("store a class key", "it vanished")
             }
             return standing.sealed
+        }
+    }
+
+    /// Seals under the class's policy. Hardware that can do nothing without its owner is given the least that it asks
+    /// for where the class asks for nobody; any other policy that it can't enforce is an error.
+    private func seal(
+        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        do {
+            return try await keystore.seal(secret, policy: protection.policy, for: prompt, authorizedBy: presence)
+        } catch {
+            guard error.code == .unsupported, protection.policy == .none,
+                let least = try await keystore.capabilities().leastSealing, least != .none
+            else { throw error }
+            return try await keystore.seal(secret, policy: least, for: prompt, authorizedBy: presence)
         }
     }
 }
