@@ -5,7 +5,7 @@ extension TPMKeystore {
     /// What a new object of a policy is bound to, here and now.
     ///
     /// A policy with a finger needs the presence broker. A PIN does not; where there is a broker, the PIN is the user's
-    /// own, with its own count, and it is set once.
+    /// own, with its own count, and it is set once; whoever makes another key shows that they know it.
     func protection(
         for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
@@ -18,8 +18,12 @@ extension TPMKeystore {
                 recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
         }
         guard var terms = try await terms(of: broker, policy) else { return nil }
-        if policy.hasPIN && terms.userPIN == nil {
-            terms.userPIN = try await newUserPIN(broker, root, prompt, operation, presence)
+        if policy.hasPIN {
+            if let standing = terms.userPIN {
+                try await confirm(standing, root, prompt, operation, presence)
+            } else {
+                terms.userPIN = try await newUserPIN(broker, root, prompt, operation, presence)
+            }
         }
         guard policy.hasFinger || terms.userPIN != nil else { return nil }
         do {
@@ -40,6 +44,30 @@ extension TPMKeystore {
         } catch {
             guard error.code == .unavailable, !policy.hasFinger else { throw error }
             return nil
+        }
+    }
+
+    /// Has the user show that the PIN that is set is theirs: another program could have set one before they did, and a key
+    /// bound to that would be open to it.
+    private func confirm(
+        _ standing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        let pin: PresenceProtection.UserPIN
+        do {
+            pin = try PresenceProtection.UserPIN(standing)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+        let status = try await status(of: pin, operation)
+        guard !status.isLockedOut else { throw .userPINLocked(operation) }
+        let typed = try await currentPIN(status, prompt, operation, presence)
+        do {
+            let value = try pin.authValue(typed)
+            try await device.visit { (tpm) throws(TPMError) in try tpm.confirmUserPIN(pin, value, under: root) }
+        } catch {
+            guard error.command == .nvRead else { throw KeystoreError(error, during: operation) }
+            throw await explained(error, pin, operation)
         }
     }
 
@@ -81,6 +109,17 @@ extension PresenceProtection.UserPIN {
 }
 
 extension TPM {
+    /// Reads the index by its own authorization; a wrong PIN is counted.
+    fileprivate func confirmUserPIN(
+        _ pin: PresenceProtection.UserPIN, _ value: AuthValue, under root: StorageRoot
+    ) throws(TPMError) {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                _ = try nvRead(pin.index, authorizedBy: .lastUse(of: session, authValue: value))
+            }
+        }
+    }
+
     /// Changes a user's PIN in its place: the old one is dead for every copy of every object.
     func changeUserPIN(
         _ pin: PresenceProtection.UserPIN, from old: AuthValue, to new: AuthValue, under root: StorageRoot

@@ -152,7 +152,7 @@ struct FingerCommandTests {
             let doctor = try await machine.run("doctor")
             #expect(doctor.status == 0)
             #expect(doctor.output.contains("you have a finger enrolled"))
-            let second = try await makeKey(machine, "pin")
+            let second = try await makeKey(machine, "pin", pins: ["2580"])
             #expect(try await machine.run("key", "sign", second, "--digest", Self.hex, pins: ["2580"]).status == 0)
         }
     }

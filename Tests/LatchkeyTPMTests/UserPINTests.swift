@@ -12,11 +12,11 @@ import Testing
 struct UserPINTests {
     @Test func `one PIN, set once, opens all of a user's keys`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
-            let presence = ScriptedPresence([.pin("123456"), .pin("123456"), .pin("123456")], broker: broker)
+            let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 4), broker: broker)
             let first = try await Scene.key(keystore, .pin, presence)
             let second = try await Scene.key(keystore, .pin, presence)
             #expect(first.assurance.pinProtection == .user)
-            #expect(presence.requests.map(\.purpose) == [.new])
+            #expect(presence.requests.map(\.purpose) == [.new, .current])
             try await Scene.sign(keystore, first, presence)
             wire.forget()
             try await Scene.sign(keystore, second, presence)
@@ -25,6 +25,21 @@ struct UserPINTests {
                     .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .sign, .flushContext,
                 ])
             #expect(presence.requests.last?.attemptsLeft == 10)
+        }
+    }
+
+    @Test func `a PIN that another program has set is noticed before a key is bound to it`() async throws {
+        try await Scene.withBroker(.matches) { _, keystore, broker in
+            _ = try await Scene.key(keystore, .pin, ScriptedPresence([.pin("malware's")], broker: broker))
+            for policy in [AccessPolicy.pin, .userPresence] {
+                let error = await Scene.error { () async throws(KeystoreError) in
+                    _ = try await keystore.createKey(
+                        KeyRequest(policy: policy, prompt: Scene.prompt),
+                        authorizedBy: ScriptedPresence([.pin("123456")], broker: broker))
+                }
+                #expect(error?.code == .wrongProof)
+                #expect(error?.underlying?.rawCode == 0x9a2)
+            }
         }
     }
 
