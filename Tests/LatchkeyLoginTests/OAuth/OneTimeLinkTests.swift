@@ -9,7 +9,7 @@ import Testing
 
 @testable import LatchkeyLogin
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct OneTimeLinkTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
         let listener = try await LoopbackListener.start(
