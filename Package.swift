@@ -153,7 +153,7 @@ let package = Package(
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, logging,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
@@ -291,8 +291,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators",
-                "VirtualSmartCard",
+                "latchkey", "latchkey-identity", "latchkey-presenced", "Latchkey", "LatchkeyTesting",
+                "LatchkeySimulators", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

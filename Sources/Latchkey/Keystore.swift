@@ -18,6 +18,10 @@ public protocol Keystore: Sendable {
     /// The state of the hardware's guard against guessing. Needs no presence.
     func pinStatus() async throws(KeystoreError) -> PINStatus
 
+    /// The state of what counts wrong PINs of this key: the hardware's guard, or a count of the user's own. Needs no
+    /// presence.
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus
+
     /// Makes a P-256 key pair inside the hardware.
     ///
     /// Where the policy has a PIN, `presence` is asked for a new one. Nothing is stored: keep the returned value.
@@ -73,6 +77,8 @@ public protocol Keystore: Sendable {
 }
 
 extension Keystore {
+    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
     public func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {

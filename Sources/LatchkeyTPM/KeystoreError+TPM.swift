@@ -39,6 +39,14 @@ extension KeystoreError {
             underlying: Underlying(underlying))
     }
 
+    static func fingersChanged(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .invalidated,
+            reason: "the enrolled fingers changed since the key was made, and it died with them",
+            recovery: "Delete it and set it up again with the fingers that are enrolled now.",
+            underlying: underlying.map(Underlying.init))
+    }
+
     private static func waiting(_ status: PINStatus) -> String {
         guard let seconds = status.recoverySeconds else { return "Wait and try again." }
         let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601))" } ?? ""

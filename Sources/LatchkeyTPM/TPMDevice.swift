@@ -4,17 +4,32 @@ internal import TPM2
 /// One TPM, used by one operation at a time.
 ///
 /// A connection lasts for one visit, so that nobody's waiting for a person keeps others out. A visit has no suspension
-/// point, so nothing that it loads outlives it.
+/// point, so nothing that it loads outlives it. Only where a resource manager gives each connection places of its own may
+/// one be held while a person is asked.
 actor TPMDevice {
     /// How often a visit is begun at most while others fill the TPM: about 1.3 seconds of waiting.
     private static let maximumVisits = 8
 
+    /// What is held while a person is asked.
+    private struct Held {
+        let transport: any TPMTransport
+        let tpm: TPM
+        let session: Session
+        let object: TPMObject
+    }
+
+    /// Whether a resource manager is between.
+    nonisolated let isShared: Bool
+
     private let executor = TPMExecutor()
     private let connect: @Sendable () throws(TPMError) -> any TPMTransport
+    private var held: [UInt64: Held] = [:]
+    private var nextID: UInt64 = 0
 
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
-    init(connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
+    init(isShared: Bool = false, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
+        self.isShared = isShared
         self.connect = connect
     }
 
@@ -38,6 +53,47 @@ actor TPMDevice {
         return try visitOnce(body)
     }
 
+    /// Connects, and keeps the connection with a session and a loaded object until ``use(_:_:)`` or ``drop(_:)``.
+    func hold(
+        _ prepare: @Sendable (TPM) throws(TPMError) -> (session: Session, object: TPMObject)
+    ) throws(TPMError) -> HeldUse {
+        let transport = ResubmittingTransport(try connect())
+        do {
+            let tpm = TPM(transport)
+            let prepared = try prepare(tpm)
+            nextID += 1
+            held[nextID] = Held(
+                transport: transport, tpm: tpm, session: prepared.session, object: prepared.object)
+            return HeldUse(id: nextID, nonceTPM: prepared.session.nonceTPM)
+        } catch {
+            transport.close()
+            throw error
+        }
+    }
+
+    /// Uses what was held, and lets it go.
+    func use<R: Sendable>(
+        _ use: HeldUse, _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        guard let held = held.removeValue(forKey: use.id) else {
+            throw TPMError(.transport(.broken), reason: "the connection to the TPM was given up")
+        }
+        defer { Self.release(held) }
+        return try body(held.tpm, held.session, held.object)
+    }
+
+    /// Lets go what was held.
+    func drop(_ use: HeldUse) {
+        if let held = held.removeValue(forKey: use.id) { Self.release(held) }
+    }
+
+    /// The resource manager forgets what a connection leaves; saying so costs nothing that a person waits for.
+    private static func release(_ held: Held) {
+        if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }
+        try? held.tpm.flushContext(held.object.handle)
+        held.transport.close()
+    }
+
     private func visitOnce<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         let transport = ResubmittingTransport(try connect())
         defer { transport.close() }
@@ -48,7 +104,8 @@ actor TPMDevice {
     private static func foundNoPlace(_ error: TPMError) -> Bool {
         switch (error.command, error.responseCode?.base) {
         case (.createPrimary, .objectMemory), (.create, .objectMemory), (.load, .objectMemory),
-            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory):
+            (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory),
+            (.contextLoad, .sessionMemory), (.contextLoad, .objectMemory):
             true
         default: false
         }

@@ -12,7 +12,8 @@ internal import TPM2
 ///         pinSalt     [0] EXPLICIT OCTET STRING OPTIONAL,
 ///         birth       [1] EXPLICIT SEQUENCE {            -- what CertifyCreation wants back
 ///             creationHash    OCTET STRING,
-///             creationTicket  OCTET STRING } OPTIONAL }
+///             creationTicket  OCTET STRING } OPTIONAL,
+///         presence    [2] EXPLICIT OCTET STRING OPTIONAL }  -- what authorizes it besides a PIN of its own
 ///
 /// The TPM authenticates the key itself. The digest is there for accidents: with a damaged salt the right PIN would
 /// count as a wrong one.
@@ -29,6 +30,7 @@ struct TPMKeyBlob: Hashable, Sendable {
     let parentName: TPMName
     let pinSalt: [UInt8]?
     let birth: Birth?
+    let protection: PresenceProtection?
 
     /// The stored bytes.
     var serialized: Data {
@@ -48,7 +50,11 @@ struct TPMKeyBlob: Hashable, Sendable {
         try self.init(derEncoded: structure)
     }
 
-    init(key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?) {
+    init(
+        key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?,
+        protection: PresenceProtection? = nil
+    ) {
+        self.protection = protection
         self.key = key
         self.parentName = parentName
         self.pinSalt = pinSalt
@@ -61,7 +67,7 @@ struct TPMKeyBlob: Hashable, Sendable {
             key: TSS2PrivateKey(
                 kind: key.kind, hasEmptyAuth: key.hasEmptyAuth, parent: key.parent, publicArea: key.publicArea,
                 privatePart: privatePart),
-            parentName: parentName, pinSalt: pinSalt, birth: birth)
+            parentName: parentName, pinSalt: pinSalt, birth: birth, protection: protection)
     }
 }
 
@@ -85,8 +91,12 @@ extension TPMKeyBlob: DERImplicitlyTaggable {
                         ticket: try Ticket(unmarshalling: try ASN1OctetString(derEncoded: &nodes).bytes))
                 }
             }
+            let protection = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 2, tagClass: .contextSpecific) {
+                try PresenceProtection(bytes: Array(ASN1OctetString(derEncoded: $0).bytes))
+            }
             return TPMKeyBlob(
-                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, birth: birth)
+                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, birth: birth,
+                protection: protection)
         }
     }
 
@@ -101,6 +111,11 @@ extension TPMKeyBlob: DERImplicitlyTaggable {
                     tagClass: .contextSpecific)
             }
             if let birth { try Self.serialize(birth, into: &coder) }
+            if let protection {
+                try coder.serialize(
+                    ASN1OctetString(contentBytes: protection.bytes[...]), explicitlyTaggedWithTagNumber: 2,
+                    tagClass: .contextSpecific)
+            }
         }
     }
 

@@ -8,8 +8,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> HardwareKey {
         let operation = "create a key"
         let made = try await make(
-            KeyTemplates.signingKey(request.policy.requirement), .loadable, sealing: nil, policy: request.policy,
-            request.prompt, operation, presence)
+            .loadable, sealing: nil, policy: request.policy, request.prompt, operation, presence)
         return HardwareKey(
             id: request.id, backend: backend, policy: request.policy, assurance: made.assurance,
             publicKey: try publicKey(of: made.blob.key.publicArea, operation), label: request.label, createdAt: Date(),
@@ -23,11 +22,11 @@ extension TPMKeystore {
         let operation = "sign"
         let blob = try keyBlob(of: key, operation)
         let root = try await root(of: blob, operation)
-        try check(key.assurance, of: key.policy, under: root, operation)
-        let pin = key.policy.requirement == .pin ? try await currentPIN(prompt, operation, presence) : nil
-        let authValue = try authValue(pin, salt: blob.pinSalt, operation)
-        let answer = try await use(blob, under: root, operation) { (tpm, object, session) throws(TPMError) in
-            try tpm.sign(digest.bytes, with: object, authorizedBy: .lastUse(of: session, authValue: authValue))
+        try check(key.assurance, of: key.policy, blob, under: root, operation)
+        let use = KeyUse(
+            blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt, operation: operation)
+        let answer = try await perform(use, authorizedBy: presence) { (tpm, object, authorization) throws(TPMError) in
+            try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
         }
         guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest) else {
             throw KeystoreError(

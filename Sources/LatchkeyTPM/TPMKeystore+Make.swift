@@ -5,23 +5,39 @@ internal import TPM2
 extension TPMKeystore {
     /// Makes an object: ReadPublic, the PIN, StartAuthSession, Create.
     func make(
-        _ template: PublicArea, _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy,
-        _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, _ prompt: PromptContext,
+        _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
         try checkSupport(policy, operation)
         let root = try await presentRoot(operation)
-        let hasPIN = policy.requirement == .pin
+        let protection = try await protection(for: policy, under: root, prompt, operation, presence)
+        try checkSupport(policy, protection, operation)
+        let hasPIN = policy.hasOwnPIN(protection)
         let pin = hasPIN ? try await newPIN(prompt, operation, presence) : nil
         let salt = hasPIN ? PINHardening.randomSalt() : nil
         let authValue = try authValue(pin, salt: salt, operation)
+        let template = try template(kind, policy, protection, operation)
         let created = try await create(template, authValue: authValue, sealing: secret, under: root, operation)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
-                kind: kind, hasEmptyAuth: !hasPIN, parent: root.parentHandle, publicArea: created.publicArea,
-                privatePart: created.privatePart),
+                kind: kind, hasEmptyAuth: policy.requirement == .none, parent: root.parentHandle,
+                publicArea: created.publicArea, privatePart: created.privatePart),
             parentName: root.name, pinSalt: salt,
-            birth: .init(hash: created.creationHash, ticket: created.creationTicket))
-        return (blob, Self.assurance(of: policy, under: root))
+            birth: .init(hash: created.creationHash, ticket: created.creationTicket), protection: protection)
+        return (blob, Self.assurance(of: policy, protection, under: root))
+    }
+
+    func template(
+        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?, _ operation: String
+    ) throws(KeystoreError) -> PublicArea {
+        do {
+            return switch kind {
+            case .loadable: try KeyTemplates.signingKey(policy, protection)
+            case .sealed: try KeyTemplates.sealedData(policy, protection)
+            }
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
     }
 
     func serialized(_ blob: TPMKeyBlob, _ operation: String) throws(KeystoreError) -> Data {

@@ -5,7 +5,8 @@ internal import TPM2
 extension TPMKeystore {
     /// Keys and secrets without a PIN come back as they are.
     ///
-    /// A copy of an old value goes on working with the old PIN: the TPM keeps no list. Delete the old values.
+    /// A user's own PIN is changed in its place, and the old one is dead for every copy. A copy of an old value with a
+    /// PIN of its own goes on working with the old PIN: the TPM keeps no list. Delete the old values.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -17,12 +18,16 @@ extension TPMKeystore {
             blobs.append(
                 try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation))
         }
-        guard let first = blobs.first(where: { $0.pinSalt != nil }) else { return (keys, secrets) }
+        let indices = Set(blobs.compactMap { $0.protection?.userPIN })
+        guard let first = blobs.first(where: { $0.pinSalt != nil || $0.protection?.userPIN != nil }) else {
+            return (keys, secrets)
+        }
         let root = try await root(of: first, operation)
         for blob in blobs where blob.parentName != root.name { throw otherTPM(operation) }
-        let old = try await currentPIN(prompt, operation, presence)
+        let old = try await standingPIN(indices.first, prompt, operation, presence)
         let new = try await newPIN(prompt, operation, presence)
         let changed = try await rewrap(blobs, under: root, from: old, to: new, operation)
+        for index in indices { try await change(index, under: root, from: old, to: new, operation) }
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
         return (
@@ -31,9 +36,35 @@ extension TPMKeystore {
         )
     }
 
+    /// Asks for the PIN that holds, and shows the count that it is up against.
+    private func standingPIN(
+        _ index: PresenceProtection.UserPIN?, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        guard let index else { return try await currentPIN(prompt, operation, presence) }
+        let status = try await status(of: index, operation)
+        guard !status.isLockedOut else { throw .userPINLocked(operation) }
+        return try await currentPIN(status, prompt, operation, presence)
+    }
+
+    private func change(
+        _ index: PresenceProtection.UserPIN, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
+    ) async throws(KeystoreError) {
+        do {
+            let (old, new) = (try index.authValue(old), try index.authValue(new))
+            try await device.visit { (tpm) throws(TPMError) in
+                try tpm.changeUserPIN(index, from: old, to: new, under: root)
+            }
+        } catch {
+            guard error.command == .nvChangeAuth else { throw KeystoreError(error, during: operation) }
+            throw await explained(error, index, operation)
+        }
+    }
+
     private func rewrap(
         _ blobs: [TPMKeyBlob], under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
+        guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
         do {
             return try await device.visit { (tpm) throws(TPMError) in
                 try tpm.withStorageRoot(root) { (parent) throws(TPMError) in

@@ -4,16 +4,20 @@ internal import TPM2
 extension TPMKeystore {
     /// Refuses what this hardware can't enforce, before anybody is asked anything.
     func checkSupport(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
-        guard policy.requirement == .none || policy.requirement == .pin else {
+        guard policy.attemptLimit == nil else {
             throw .unsupported(
-                operation,
-                "a TPM can check a finger only through the presence broker, which this version does not have",
-                recovery: "Use the policy `pin`.")
+                operation, "a TPM can't have a limit of attempts for one key", recovery: "Leave it out.")
         }
-        guard policy.reuseSeconds == 0, policy.attemptLimit == nil else {
+    }
+
+    /// Refuses what the hardware can't enforce with what there is for the policy.
+    func checkSupport(
+        _ policy: AccessPolicy, _ protection: PresenceProtection?, _ operation: String
+    ) throws(KeystoreError) {
+        guard policy.fits(protection) else {
             throw .unsupported(
-                operation, "this version can't have the TPM enforce a time of reuse or a key's own attempt limit",
-                recovery: "Leave them out; the TPM's own limit of wrong PINs holds.")
+                operation, "a TPM can't have a PIN of the key's own serve for some seconds",
+                recovery: "Leave the time of reuse out, or use a policy with a finger only.")
         }
     }
 
@@ -30,7 +34,13 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PIN {
         let status = try await lockoutState(operation).status
         guard !status.isLockedOut else { throw .lockedOut(operation, status) }
-        return try await ask(
+        return try await currentPIN(status, prompt, operation, presence)
+    }
+
+    func currentPIN(
+        _ status: PINStatus, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        try await ask(
             PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), operation, presence)
     }
 

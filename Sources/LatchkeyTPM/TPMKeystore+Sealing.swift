@@ -13,9 +13,7 @@ extension TPMKeystore {
         guard secret.count == Self.secretBytes else {
             throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(Self.secretBytes)")
         }
-        let made = try await make(
-            KeyTemplates.sealedData(policy.requirement), .sealed, sealing: secret, policy: policy, prompt, operation,
-            presence)
+        let made = try await make(.sealed, sealing: secret, policy: policy, prompt, operation, presence)
         return SealedSecret(
             backend: backend, policy: policy, assurance: made.assurance, blob: try serialized(made.blob, operation))
     }
@@ -27,13 +25,13 @@ extension TPMKeystore {
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
         let root = try await root(of: blob, operation)
-        try check(secret.assurance, of: secret.policy, under: root, operation)
-        let pin = secret.policy.requirement == .pin ? try await currentPIN(prompt, operation, presence) : nil
-        let authValue = try authValue(pin, salt: blob.pinSalt, operation)
-        let opened = try await use(blob, under: root, operation) { (tpm, object, session) throws(TPMError) in
-            try tpm.unseal(
-                object, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
-            ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
+        try check(secret.assurance, of: secret.policy, blob, under: root, operation)
+        let use = KeyUse(
+            blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt, operation: operation)
+        let opened = try await perform(use, authorizedBy: presence) { (tpm, object, authorization) throws(TPMError) in
+            try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { bytes in
+                SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
+            }
         }
         guard opened.count == Self.secretBytes else {
             throw .damaged(operation, "it has \(opened.count) bytes and must have \(Self.secretBytes)")

@@ -10,58 +10,66 @@ extension TPMKeystore {
         guard backend == self.backend else {
             throw .wrongDevice(operation, "it belongs to a keystore of the kind \(backend)")
         }
-        try checkSupport(policy, operation)
         let blob: TPMKeyBlob
         do {
             blob = try TPMKeyBlob(bytes)
         } catch {
             throw .damaged(operation, "its stored bytes can't be read: \(error)")
         }
-        let template =
-            kind == .loadable
-            ? KeyTemplates.signingKey(policy.requirement) : KeyTemplates.sealedData(policy.requirement)
-        guard blob.key.kind == kind, blob.key.publicArea.isMade(from: template),
-            (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.requirement == .pin)
+        let protection = blob.protection
+        guard policy.fits(protection), blob.key.kind == kind,
+            blob.key.publicArea.isMade(from: try template(kind, policy, protection, operation)),
+            (blob.pinSalt?.count == PINHardening.saltBytes) == policy.hasOwnPIN(protection)
         else { throw .damaged(operation, "its stored bytes don't fit its policy") }
         return blob
     }
 
     /// What is said about the hardware must be what was pinned when it was made.
     func check(
-        _ assurance: AssuranceLevel, of policy: AccessPolicy, under root: StorageRoot, _ operation: String
+        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ blob: TPMKeyBlob, under root: StorageRoot,
+        _ operation: String
     ) throws(KeystoreError) {
-        guard assurance == Self.assurance(of: policy, under: root) else {
+        guard assurance == Self.assurance(of: policy, blob.protection, under: root) else {
             throw .damaged(operation, "its stored assurance ‘\(assurance)’ is not that of this TPM")
         }
     }
 
-    static func assurance(of policy: AccessPolicy, under root: StorageRoot) -> AssuranceLevel {
-        AssuranceLevel(root: root.assuranceRoot, presence: policy.requirement == .pin ? .pin : .none)
+    static func assurance(
+        of policy: AccessPolicy, _ protection: PresenceProtection?, under root: StorageRoot
+    ) -> AssuranceLevel {
+        let presence: AssuranceLevel.EnforcedPresence =
+            switch policy.requirement {
+            case .none: .none
+            case .pin: .pin
+            case .userPresence: .fingerOrPIN
+            case .biometryAny, .biometryCurrentSet: .finger
+            }
+        return AssuranceLevel(
+            root: root.assuranceRoot, presence: presence, pinProtection: protection?.userPIN == nil ? .device : .user)
     }
 
-    /// Loads an object and uses it once, in a session that is salted to the pinned storage root key: StartAuthSession,
-    /// Load, the use, FlushContext. The use ends the session.
-    ///
-    /// Load is authorized by the session too, though its parent has no authValue: a TPM that does not hold the pinned
-    /// key can't know the salt and fails there, before anything that is derived from a PIN is sent.
-    func use<R: Sendable>(
-        _ blob: TPMKeyBlob, under root: StorageRoot, _ operation: String,
-        _ body: @Sendable (TPM, TPMObject, Session) throws(TPMError) -> R
-    ) async throws(KeystoreError) -> R {
-        do {
-            return try await device.visit { (tpm) throws(TPMError) in
-                try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
-                    try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                        try tpm.withLoaded(
-                            blob.key.privatePart, blob.key.publicArea, under: parent,
-                            authorizedBy: .continuing(session)
-                        ) { (object) throws(TPMError) in try body(tpm, object, session) }
-                    }
-                }
-            }
-        } catch {
-            throw await explained(error, root, hasPIN: blob.pinSalt != nil, operation)
+    /// What a failed use means.
+    func explained(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
+        switch (error.command, error.responseCode?.base) {
+        case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
+            guard let pin = use.protection?.userPIN else { break }
+            return await explained(error, pin, use.operation)
+        case (.policyNV, _?):
+            return .fingersChanged(use.operation, underlying: error)
+        case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):
+            return KeystoreError(
+                operation: use.operation, code: .transient,
+                reason: "the TPM did not accept the presence broker's approval, or not in time",
+                recovery: "Try again; if it stays, have an administrator look at latchkey-presenced.",
+                underlying: .init(error))
+        case (.contextLoad, _?):
+            return KeystoreError(
+                operation: use.operation, code: .transient, reason: "the TPM was reset while the finger was waited for",
+                recovery: "Try again.", underlying: .init(error))
+        default: break
         }
+        return await explained(
+            error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection), use.operation)
     }
 
     /// What a failed use means. Reads from the TPM what its answer alone does not say.

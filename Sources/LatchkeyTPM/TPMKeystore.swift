@@ -7,8 +7,9 @@ public import TPM2
 /// each use. The storage root key is the TCG's shared one at 0x81000001; it is made where it is absent, never
 /// overwritten, and pinned in `anchors` at the first use.
 ///
-/// The policies are `.none` and `.pin`. A PIN is hardened into the key's authValue and proven in a session that is
-/// salted to the pinned key: it is never on the bus, and the TPM counts wrong ones.
+/// A PIN is hardened into an authValue and proven in a session that is salted to the pinned key: it is never on the bus,
+/// and the TPM counts wrong ones. A finger is the presence broker's signature over this very use, which the key's policy
+/// has the TPM demand; see ``PresenceProtection``.
 public struct TPMKeystore: Keystore {
     /// The device that is used when no other is named: the kernel's resource manager.
     public static let defaultTCTI = "device:/dev/tpmrm0"
@@ -17,6 +18,7 @@ public struct TPMKeystore: Keystore {
 
     let device: TPMDevice
     let anchors: any TrustAnchors
+    let tickets = TicketDrawer()
 
     /// Uses the TPM at a TCTI string of tpm2-tss. Opens nothing yet.
     ///
@@ -25,21 +27,30 @@ public struct TPMKeystore: Keystore {
     ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
     public init(tcti: String? = nil, anchors: any TrustAnchors) {
         let tcti = tcti ?? Self.defaultTCTI
-        self.init(anchors: anchors) { () throws(TPMError) in try TCTIConnection(tcti) }
+        // The kernel's resource manager, and tpm2-abrmd.
+        let isShared = tcti.hasPrefix("tabrmd") || tcti.hasPrefix("device:/dev/tpmrm")
+        self.init(anchors: anchors, isShared: isShared) { () throws(TPMError) in try TCTIConnection(tcti) }
     }
 
-    /// Uses the TPM behind connections of another kind. `connect` is called for each operation, on a thread that may
-    /// block.
-    public init(anchors: any TrustAnchors, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
-        device = TPMDevice(connect: connect)
+    /// Uses the TPM behind connections of another kind.
+    ///
+    /// - Parameters:
+    ///   - isShared: Whether a resource manager gives each connection places of its own, so that one may be held while a
+    ///     person is asked.
+    ///   - connect: Called for each operation, on a thread that may block.
+    public init(
+        anchors: any TrustAnchors, isShared: Bool = false,
+        connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
+    ) {
+        device = TPMDevice(isShared: isShared, connect: connect)
         self.anchors = anchors
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         let identity = try await visit("look at the TPM") { (tpm) throws(TPMError) in try TPMIdentity(tpm) }
         return KeystoreCapabilities(
-            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm, requirements: [.none, .pin],
-            canAttest: true)
+            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
+            requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true)
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {

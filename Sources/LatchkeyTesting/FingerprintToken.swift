@@ -88,6 +88,8 @@ public final class FingerprintToken: Sendable {
         case .pin("correct"): show(Verdict.match)
         case .pin: show(Verdict.noMatch)
         case .decline, .unavailable: show(Verdict.cancelled)
+        // Nobody touches the sensor.
+        case .hesitate: break
         }
     }
 

@@ -7,6 +7,8 @@ public final class ScriptedPresence: PresenceAuthority {
     public enum Step: Sendable {
         case pin(String)
         case decline
+        /// Says nothing until the prompt is withdrawn.
+        case hesitate
         /// As if there were nobody to ask.
         case unavailable
     }
@@ -17,18 +19,24 @@ public final class ScriptedPresence: PresenceAuthority {
         var notices: [PresenceNotice] = []
     }
 
+    public let broker: (any PresenceBroker)?
+    public let preference: PresencePreference
     private let state: Mutex<State>
     private let officerPIN: String?
     private let reader: (@Sendable (Step) async -> Void)?
 
     /// - Parameters:
+    ///   - broker: Who looks at fingers.
     ///   - officerPIN: The answer to every request for the security officer's PIN, which then takes no step and is not
     ///     among ``requests``.
     ///   - reader: Shows the next step to the reader's own pad or sensor, each time that the person is told to use it.
     public init(
-        _ steps: [Step], officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
+        _ steps: [Step], broker: (any PresenceBroker)? = nil, preferring preference: PresencePreference = .any,
+        officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
     ) {
         state = Mutex(State(steps: steps[...]))
+        self.broker = broker
+        self.preference = preference
         self.officerPIN = officerPIN
         self.reader = reader
     }
@@ -68,6 +76,9 @@ public final class ScriptedPresence: PresenceAuthority {
         switch step {
         case .pin(let text): return .pin(try PIN(text))
         case .decline: return .declined("the script declined")
+        case .hesitate:
+            while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
+            return .declined("the prompt was withdrawn")
         case .unavailable: return try await NobodyPresent().pin(request)
         case nil:
             throw KeystoreError(

@@ -9,12 +9,13 @@ extension TPM {
     ///   - decode: Reads the response's parameters, all of them.
     func execute<R>(
         _ code: TPMCommandCode, on entities: [any TPMEntity] = [], authorizedBy authorizations: [Authorization] = [],
-        parameters: TPMWriter = TPMWriter(), returnsHandle: Bool = false,
+        parameters: TPMWriter = TPMWriter(), returnsHandle: Bool = false, newAuthValue: AuthValue? = nil,
         decode: (inout TPMReader, TPMHandle) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         do {
             let command = try Command(
-                code: code, entities: entities, authorizations: authorizations, parameters: parameters.bytes)
+                code: code, entities: entities, authorizations: authorizations, parameters: parameters.bytes,
+                newAuthValue: newAuthValue)
             let response = try transport.exchange(try command.marshalled())
             return try read(response, to: command, returnsHandle: returnsHandle, decode: decode)
         } catch {
@@ -25,9 +26,11 @@ extension TPM {
     /// Executes a command that returns nothing.
     func execute(
         _ code: TPMCommandCode, on entities: [any TPMEntity] = [], authorizedBy authorizations: [Authorization] = [],
-        parameters: TPMWriter = TPMWriter()
+        parameters: TPMWriter = TPMWriter(), newAuthValue: AuthValue? = nil
     ) throws(TPMError) {
-        try execute(code, on: entities, authorizedBy: authorizations, parameters: parameters) {
+        try execute(
+            code, on: entities, authorizedBy: authorizations, parameters: parameters, newAuthValue: newAuthValue
+        ) {
             (_, _) throws(TPMError) in
         }
     }

@@ -6,10 +6,11 @@ struct LatchkeyTool: AsyncParsableCommand {
         commandName: "latchkey",
         abstract: "Keys in a TPM or a token that sign when you are there.",
         discussion: """
-            Log in with a key that this machine's TPM or a token keeps and your PIN unlocks, and use such keys directly.
-            Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled, 4 wrong PIN, 5 locked out, 6 not found or not \
-            enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused by the \
-            server, 10 conflict.
+            Log in with a key that this machine's TPM or a token keeps and your finger or PIN unlocks, and use such \
+            keys directly.
+            Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled, 4 wrong PIN or finger, 5 locked out, 6 not \
+            found or not enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused \
+            by the server, 10 conflict.
             """,
         version: "0.1.0",
         subcommands: [DoctorCommand.self, DemoCommand.self],

@@ -26,12 +26,14 @@ struct KeyCommandTests {
         let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
         let created = try outcome.json()
         let expected: Set = [
-            "assurance", "backend", "createdAt", "enforcedPresence", "id", "label", "policy", "publicKeyJWK",
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "label", "pinProtection", "policy",
+            "publicKeyJWK",
         ]
         #expect(Set(created.keys) == expected)
         #expect(created["policy"] == "pin")
         #expect(created["assurance"] == "simulated(swtpm)")
         #expect(created["backend"] == "tpm")
+        #expect(created["pinProtection"] == "device")
         #expect(created["label"] == "mine")
         #expect(created["publicKeyJWK"]?["crv"] == "P-256")
         let id = try #require(created["id"]?.string)
@@ -204,7 +206,7 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "tokens", "pin-source", "server",
+                "store", "tpm", "srk", "lockout", "tokens", "finger", "pin-source", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }

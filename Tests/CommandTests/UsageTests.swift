@@ -87,12 +87,6 @@ struct UsageTests {
                 """)
     }
 
-    @Test func `what later versions bring is refused by name`() async throws {
-        let outcome = try await machine().run("--presence", "finger", "status", "--json")
-        #expect(outcome.status == 1)
-        #expect(try outcome.json()["error"]?["code"] == "unsupported")
-    }
-
     @Test func `login without a server is a usage error`() async throws {
         for command in ["login", "enable", "authenticate", "disable", "logout"] {
             let outcome = try await machine().run(command, "--json")

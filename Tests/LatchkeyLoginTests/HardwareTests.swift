@@ -98,8 +98,10 @@ import Testing
             #expect(await able.isBiometricAvailable())
             let unable = try await bench.start(policy: .biometryAny)
             #expect(await !unable.isBiometricAvailable())
+            #expect(
+                await unable.biometricAvailability() == .notAvailable("this program can't ask for a finger"))
             try await unable.authorize()
-            await #expect(throws: keystore(.unsupported)) { try await unable.enableBiometric() }
+            await #expect(throws: keystore(.unavailable)) { try await unable.enableBiometric() }
             #expect(try await !unable.isBiometricEnabled)
         }
     }

@@ -25,6 +25,19 @@ enum Scene {
         try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
     }
 
+    static func key(
+        _ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence
+    ) async throws -> HardwareKey {
+        try await keystore.createKey(KeyRequest(policy: policy, prompt: prompt), authorizedBy: presence)
+    }
+
+    @discardableResult
+    static func sign(
+        _ keystore: TPMKeystore, _ key: HardwareKey, _ presence: ScriptedPresence
+    ) async throws(KeystoreError) -> ECDSASignature {
+        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+    }
+
     static func error(_ body: () async throws(KeystoreError) -> Void) async -> KeystoreError? {
         do {
             try await body()

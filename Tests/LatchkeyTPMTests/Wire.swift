@@ -27,9 +27,11 @@ final class Wire: Sendable {
     func tamper(_ tampering: @escaping Tampering) { state.withLock { $0.tamper = tampering } }
 
     /// A keystore whose connections to the TPM go through this.
-    func keystore(_ tpm: SoftwareTPM, anchors: any TrustAnchors = MemoryTrustAnchors()) -> TPMKeystore {
+    func keystore(
+        _ tpm: SoftwareTPM, anchors: any TrustAnchors = MemoryTrustAnchors(), isShared: Bool = false
+    ) -> TPMKeystore {
         let tcti = tpm.tcti
-        return TPMKeystore(anchors: anchors) { () throws(TPMError) in
+        return TPMKeystore(anchors: anchors, isShared: isShared) { () throws(TPMError) in
             WiredTransport(self, try TCTIConnection(tcti))
         }
     }

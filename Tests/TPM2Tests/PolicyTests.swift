@@ -1,4 +1,3 @@
-import Crypto
 import LatchkeyTesting
 import TPM2
 import Testing
@@ -62,7 +61,7 @@ struct PolicyTests {
 
     @Test func `an approval signs once, for its digest, in its session`() async throws {
         try await TestTPM.with { test in
-            let broker = Broker()
+            let broker = SoftwareAuthority()
             let ref = Array("uid 1000".utf8)
             let authority = try broker.publicArea.name
             let key = try test.create(
@@ -129,28 +128,5 @@ struct PolicyTests {
             try steps(session)
             #expect(try test.tpm.policyGetDigest(session) == digest.bytes)
         }
-    }
-}
-
-/// A signer of approvals in software.
-private struct Broker {
-    private let key = P256.Signing.PrivateKey()
-
-    var publicArea: PublicArea {
-        let raw = Array(key.publicKey.rawRepresentation)
-        return PublicArea(
-            attributes: [.userWithAuth, .sign],
-            detail: .ecc(
-                ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32)))))
-    }
-
-    func sign(_ approval: Approval) -> TPMSignature {
-        var message: [UInt8] = approval.nonceTPM
-        message += withUnsafeBytes(of: approval.expiration.bigEndian) { Array($0) }
-        message += approval.commandHash + approval.policyRef
-        guard let raw = try? key.signature(for: message).rawRepresentation else {
-            return .ecdsa(hash: .sha256, r: [], s: [])
-        }
-        return .ecdsa(hash: .sha256, r: Array(raw.prefix(32)), s: Array(raw.suffix(32)))
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
@@ -66,6 +67,33 @@ struct TestTPM {
                     Self.digest, with: object, authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }
+    }
+
+    /// Loads the authority's public key and hands in its approval.
+    ///
+    /// - Parameter signer: Who signs in its place.
+    @discardableResult
+    func approve(
+        _ approval: Approval, _ authority: SoftwareAuthority, _ session: Session,
+        signedBy signer: SoftwareAuthority? = nil
+    ) throws(TPMError) -> ApprovalTicket {
+        let key = try tpm.loadExternal(authority.publicArea, in: .owner)
+        let result: ApprovalTicket
+        do throws(TPMError) {
+            result = try tpm.policySigned(
+                approval, signature: (signer ?? authority).sign(approval), by: key, in: session)
+        } catch {
+            try tpm.flushContext(key.handle)
+            throw error
+        }
+        try tpm.flushContext(key.handle)
+        return result
+    }
+
+    /// Waits until the TPM's own clock has gone on by more than so many seconds.
+    func passTime(seconds: UInt64) throws(TPMError) {
+        let end = try tpm.readClock().time + seconds * 1000 + 200
+        while try tpm.readClock().time <= end { usleep(20_000) }
     }
 
     /// The exact response code with which `body` fails.

@@ -24,12 +24,31 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case touchAndPIN = "touch-and-pin"
     }
 
+    /// What counts wrong PINs.
+    public enum PINProtection: String, Sendable, Codable, CaseIterable {
+        /// The hardware's own guard, which all its users share.
+        case device
+        /// A count of the user's own, which the presence broker can reset.
+        case user
+    }
+
     public let root: Root
     public let presence: EnforcedPresence
+    /// Set where a user's own count stands in place of the hardware's guard.
+    private let perUserPIN: Bool?
 
-    public init(root: Root, presence: EnforcedPresence) {
+    public init(root: Root, presence: EnforcedPresence, pinProtection: PINProtection = .device) {
         self.root = root
         self.presence = presence
+        perUserPIN = pinProtection == .user ? true : nil
+    }
+
+    /// What counts wrong PINs; nil where no PIN opens the key.
+    public var pinProtection: PINProtection? {
+        switch presence {
+        case .pin, .fingerOrPIN, .touchAndPIN: perUserPIN == true ? .user : .device
+        case .none, .finger, .touch: nil
+        }
     }
 
     /// Whether the key is held by real hardware, as opposed to a simulator.

@@ -12,8 +12,16 @@ public protocol PresenceAuthority: Sendable {
     ///
     /// An authority without a place for messages need not have this method.
     func notice(_ notice: PresenceNotice) async
+
+    /// The service that looks at fingers, where the program may use one. By default there is none.
+    var broker: (any PresenceBroker)? { get }
+
+    /// What the person would rather show. By default either.
+    var preference: PresencePreference { get }
 }
 
 extension PresenceAuthority {
     public func notice(_ notice: PresenceNotice) async {}
+    public var broker: (any PresenceBroker)? { nil }
+    public var preference: PresencePreference { .any }
 }

@@ -58,6 +58,22 @@ extension RecordContainer {
     }
 }
 
+extension RecordContainer {
+    /// The state of what counts wrong PINs of the container's keys: the user's own count where a key has one, else the
+    /// hardware's guard. Needs no presence.
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        let name = name
+        let rows = try await store.read("look at the container's keys") { database in
+            try RecordRow.fetchAllWithKeys(database, container: name)
+        }
+        for row in rows {
+            guard let key = try Self.record(of: row).key, key.assurance.pinProtection == .user else { continue }
+            return try await keystore.pinStatus(of: key)
+        }
+        return try await keystore.pinStatus()
+    }
+}
+
 /// A row and the key that is to stand in it.
 private struct KeySwap: Sendable {
     let row: RecordRow
@@ -80,15 +96,5 @@ extension RecordTransaction {
             record, container: container, generation: nextGeneration(database), createdAt: swap.row.createdAt, now: now)
         try protect(&row, nil)
         try row.save(database)
-    }
-}
-
-extension AccessPolicy {
-    /// Whether the PIN is one of the ways to satisfy the policy.
-    package var hasPIN: Bool {
-        switch requirement {
-        case .pin, .userPresence: true
-        case .none, .biometryAny, .biometryCurrentSet: false
-        }
     }
 }

@@ -13,7 +13,8 @@ extension Container {
     /// 4. one transaction makes that row into the key's row.
     ///
     /// - Parameters:
-    ///   - policy: Who must be present when the key is used; nil for the configured policy.
+    ///   - policy: Who must be present when the key is used; nil for the configured policy, or what
+    ///     ``ContainerConfiguration/policy`` says in its place.
     ///   - replacing: Whether an enabled key gives way. The old one stays until the new one is stored.
     /// - Throws: ``LoginError``; `unauthenticated` without a session, `conflict` when it is enabled already or another
     ///   process is enabling it; ``KeystoreError``. Nothing is enabled then.
@@ -26,9 +27,10 @@ extension Container {
         let (session, access) = try await accessibleSession(operation)
         let server = try await server(for: operation)
         let prompt = prompt("enable biometric login at")
+        let policy = if let policy { policy } else { await preferredPolicy() }
         let consent = SingleConsent(presence)
         let key = try await keystore.createKey(
-            KeyRequest(policy: policy ?? configuration.policy, label: endpoint.authority, prompt: prompt),
+            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt),
             authorizedBy: consent)
         consent.confirm()
         let enrolment = Enrolment(

@@ -57,12 +57,6 @@ public actor Container {
 
     // MARK: What can be asked at any time
 
-    /// Whether keys with the configured policy can be made and used on this machine. Shows nothing.
-    public func isBiometricAvailable() async -> Bool {
-        let capabilities = try? await keystore.capabilities()
-        return capabilities?.requirements.contains(configuration.policy.requirement) ?? false
-    }
-
     /// Whether the last user who logged in has biometric login enabled on this device. Needs no hardware.
     public var isBiometricEnabled: Bool {
         get async throws {

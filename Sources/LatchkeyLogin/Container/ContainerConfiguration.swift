@@ -9,8 +9,9 @@ public struct ContainerConfiguration: Sendable {
     public var clientID: String
     /// Where the session's tokens are kept.
     public var tokenStorage: TokenStorage
-    /// Who must be present before a new biometric key is used.
-    public var policy: AccessPolicy
+    /// Who must be present before a new biometric key is used. Nil for a finger or the PIN where a finger can be checked
+    /// when the key is made, and for the PIN elsewhere.
+    public var policy: AccessPolicy?
     /// How this machine presents itself to the server.
     public var device: DeviceInfo
     /// The clock.
@@ -21,7 +22,7 @@ public struct ContainerConfiguration: Sendable {
     ///   - clientID: See ``clientID``; not empty.
     ///   - policy: See ``policy``; a key keeps the policy with which it was made.
     public init(
-        endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
+        endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = nil,
         device: DeviceInfo = .current(), now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint

@@ -19,6 +19,9 @@ final class SingleConsent: PresenceAuthority {
         self.authority = authority
     }
 
+    var broker: (any PresenceBroker)? { authority.broker }
+    var preference: PresencePreference { authority.preference }
+
     /// Says that the PIN was right.
     func confirm() {
         state.withLock { $0.mayRepeat = $0.pin != nil }

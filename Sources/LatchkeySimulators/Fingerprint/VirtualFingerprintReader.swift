@@ -58,6 +58,9 @@ public actor VirtualFingerprintReader {
     /// The environment in which a program takes the reader's bus for the machine's.
     public nonisolated var environment: [String: String] { ["DBUS_SYSTEM_BUS_ADDRESS": busAddress] }
 
+    /// Where fprintd keeps the prints.
+    public nonisolated var printsDirectory: String { directory.path(of: "sensor") }
+
     /// The processes that there are: the bus, polkit, fprintd.
     public var processIdentifiers: [Int32] {
         [bus.processIdentifier] + [polkit, daemon].compactMap { $0?.processIdentifier }

@@ -22,4 +22,25 @@ extension TPM {
             (_, handle) throws(TPMError) in handle
         }
     }
+
+    /// Swaps a session out, so that it takes no place while a person is asked. ``flushContext(_:)`` with its handle
+    /// gives it up as it is.
+    public func suspend(_ session: Session) throws(TPMError) -> SuspendedSession {
+        let context = try contextSave(session)
+        session.isLoaded = false
+        return SuspendedSession(context: context, session: session)
+    }
+
+    /// Swaps a session in that was suspended, here or over another connection, lends it to `body`, and flushes it unless
+    /// its last use has.
+    public func withResumed<R>(
+        _ suspended: SuspendedSession, _ body: (Session) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        let handle = try contextLoad(suspended.context)
+        guard handle == suspended.handle else { throw .malformed("a session came back under another handle") }
+        let session = suspended.session
+        return try lending(body, session) { () throws(TPMError) in
+            if session.isLoaded { try self.flushContext(session.handle) }
+        }
+    }
 }

@@ -32,7 +32,7 @@ extension TPM {
     }
 
     /// Releases on every path. When `body` has thrown, its error is the one that matters.
-    private func lending<T, R>(
+    package func lending<T, R>(
         _ body: (T) throws(TPMError) -> R, _ value: T, release: () throws(TPMError) -> Void
     ) throws(TPMError) -> R {
         let result: R

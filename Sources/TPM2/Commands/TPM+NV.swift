@@ -13,25 +13,26 @@ extension TPM {
 
     /// `TPM2_NV_Read` (Part 3 section 31.13) of the whole index, in pieces that every TPM can return.
     ///
-    /// - Parameter authorization: By the index itself.
+    /// - Parameters:
+    ///   - entity: Who authorizes: the owner, where the index lets it; nil for the index itself.
     public func nvRead(
-        _ index: NVIndex, authorizedBy authorization: Authorization = .emptyPassword
+        _ index: NVIndex, by entity: (any TPMEntity)? = nil, authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> [UInt8] {
         var data: [UInt8] = []
         while data.count < Int(index.publicArea.dataSize) {
             let count = min(512, Int(index.publicArea.dataSize) - data.count)
-            data += try nvRead(index, offset: data.count, count: count, authorization)
+            data += try nvRead(index, by: entity ?? index, offset: data.count, count: count, authorization)
         }
         return data
     }
 
     private func nvRead(
-        _ index: NVIndex, offset: Int, count: Int, _ authorization: Authorization
+        _ index: NVIndex, by entity: any TPMEntity, offset: Int, count: Int, _ authorization: Authorization
     ) throws(TPMError) -> [UInt8] {
         var parameters = TPMWriter()
         parameters.write(UInt16(count))
         parameters.write(UInt16(offset))
-        return try execute(.nvRead, on: [index, index], authorizedBy: [authorization], parameters: parameters) {
+        return try execute(.nvRead, on: [entity, index], authorizedBy: [authorization], parameters: parameters) {
             (reader, _) throws(TPMError) in
             let piece = try reader.readSized(maximum: count)
             guard piece.count == count else { throw .malformed("an index returned \(piece.count) bytes of \(count)") }

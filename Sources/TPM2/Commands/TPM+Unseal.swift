@@ -12,4 +12,9 @@ extension TPM {
             return data.withUnsafeBytes(body)
         }
     }
+
+    /// The cpHash of ``unseal(_:authorizedBy:_:)``: what an approval of opening this item is bound to.
+    public static func unsealCommandHash(_ item: TPMName) -> [UInt8] {
+        ParameterHash.command(.unseal, names: [item], parameters: [])
+    }
 }

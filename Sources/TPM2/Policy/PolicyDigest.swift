@@ -12,6 +12,14 @@ public struct PolicyDigest: Hashable, Sendable {
         bytes = [UInt8](repeating: 0, count: SHA256.byteCount)
     }
 
+    /// A digest that was computed elsewhere.
+    ///
+    /// - Returns: nil unless it has 32 bytes.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == SHA256.byteCount else { return nil }
+        self.bytes = bytes
+    }
+
     /// `TPM2_PolicyAuthValue`: the session's HMAC proves the authValue.
     public func authValue() -> PolicyDigest {
         extended(.policyAuthValue)
@@ -30,6 +38,15 @@ public struct PolicyDigest: Hashable, Sendable {
     /// `TPM2_PolicySecret`: the caller knows the authValue of the entity of that Name.
     public func secret(of entity: TPMName, policyRef: [UInt8] = []) -> PolicyDigest {
         extended(.policySecret, entity.bytes).extended(with: policyRef)
+    }
+
+    /// `TPM2_PolicyNV`: the index of that Name holds these very bytes from its beginning on.
+    public func nvEquals(_ operand: [UInt8], in index: TPMName) -> PolicyDigest {
+        var arguments = TPMWriter()
+        arguments.write(operand)
+        arguments.write(UInt16(0))
+        arguments.write(TPM.equalOperation)
+        return extended(.policyNV, Array(SHA256.hash(data: arguments.bytes)) + index.bytes)
     }
 
     /// `TPM2_PolicyOR`: one of 2 to 8 policies.

@@ -5,14 +5,19 @@ struct Command {
     let code: TPMCommandCode
     let entities: [any TPMEntity]
     let authorizations: [Authorization]
+    /// What the first authorization's entity has as its authValue once the command succeeded, where that changes: the
+    /// response is proven with it (TPM 2.0 Part 1 section 17.6.5).
+    private let newAuthValue: AuthValue?
     /// As they go over the wire: the first one is encrypted when a session says so.
     private let parameters: [UInt8]
 
     /// - Throws: ``TPMError`` of kind `unsupported` when a session without a secret is to encrypt.
     init(
-        code: TPMCommandCode, entities: [any TPMEntity], authorizations: [Authorization], parameters: [UInt8]
+        code: TPMCommandCode, entities: [any TPMEntity], authorizations: [Authorization], parameters: [UInt8],
+        newAuthValue: AuthValue? = nil
     ) throws(TPMError) {
         self.code = code
+        self.newAuthValue = newAuthValue
         self.entities = entities
         self.authorizations = authorizations
         for case .session(let session, _, let attributes) in authorizations {
@@ -51,7 +56,9 @@ struct Command {
         let size = Int(try reader.read(UInt32.self))
         let received = try reader.readBytes(size)
         let parameterHash = ParameterHash.response(code, parameters: received)
-        for authorization in authorizations { try authenticate(authorization, parameterHash, &reader) }
+        for (index, authorization) in authorizations.enumerated() {
+            try authenticate(authorization, index == 0 ? newAuthValue : nil, parameterHash, &reader)
+        }
         return try decrypted(received)
     }
 
@@ -131,7 +138,8 @@ struct Command {
     }
 
     private func authenticate(
-        _ authorization: Authorization, _ parameterHash: [UInt8], _ reader: inout TPMReader
+        _ authorization: Authorization, _ newAuthValue: AuthValue?, _ parameterHash: [UInt8],
+        _ reader: inout TPMReader
     ) throws(TPMError) {
         let nonce = try reader.readSized(maximum: 64)
         let attributes = SessionAttributes(rawValue: try reader.read())
@@ -142,7 +150,7 @@ struct Command {
         }
         let expected = session.hmac(
             of: parameterHash, .response, nonceTPM: nonce, attributes: attributes,
-            authValue: authValue)
+            authValue: newAuthValue ?? authValue)
         guard isEqualInConstantTime(expected, mac) else {
             throw .forged("the response does not carry the session's proof")
         }

@@ -34,6 +34,18 @@ public final class Session: TPMEntity {
     /// The number of bytes in a nonce.
     static let nonceBytes = 32
 
+    /// A session that was swapped out.
+    init(
+        handle: TPMHandle, kind: Kind, key: SymmetricKey, needsAuthValue: Bool, nonceCaller: [UInt8], nonceTPM: [UInt8]
+    ) {
+        self.handle = handle
+        self.kind = kind
+        self.key = key
+        self.needsAuthValue = needsAuthValue
+        self.nonceCaller = nonceCaller
+        self.nonceTPM = nonceTPM
+    }
+
     init(handle: TPMHandle, kind: Kind, salt: SymmetricKey?, nonceCaller: [UInt8], nonceTPM: [UInt8]) {
         self.handle = handle
         self.kind = kind

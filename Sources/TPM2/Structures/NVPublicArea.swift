@@ -2,11 +2,28 @@
 public struct NVPublicArea: Hashable, Sendable {
     public let index: TPMHandle
     public let nameAlgorithm: TPMAlgorithm
-    /// `TPMA_NV`, as it came.
-    public let attributes: UInt32
+    public let attributes: NVAttributes
     public let authPolicy: [UInt8]
     /// In bytes.
     public let dataSize: UInt16
+
+    public init(
+        index: TPMHandle, nameAlgorithm: TPMAlgorithm = .sha256, attributes: NVAttributes, authPolicy: [UInt8] = [],
+        dataSize: UInt16
+    ) {
+        self.index = index
+        self.nameAlgorithm = nameAlgorithm
+        self.attributes = attributes
+        self.authPolicy = authPolicy
+        self.dataSize = dataSize
+    }
+
+    /// The same index after its first write, which its Name shows.
+    public var written: NVPublicArea {
+        NVPublicArea(
+            index: index, nameAlgorithm: nameAlgorithm, attributes: attributes.union(.written), authPolicy: authPolicy,
+            dataSize: dataSize)
+    }
 
     /// `nameAlg ‖ H(marshalled public area)`.
     public var name: TPMName {
@@ -20,7 +37,7 @@ extension NVPublicArea: TPMMarshallable, TPMUnmarshallable {
     public init(from reader: inout TPMReader) throws(TPMError) {
         index = try reader.read()
         nameAlgorithm = try reader.read()
-        attributes = try reader.read()
+        attributes = NVAttributes(rawValue: try reader.read())
         authPolicy = try reader.readSized(maximum: 64)
         dataSize = try reader.read()
     }
@@ -28,7 +45,7 @@ extension NVPublicArea: TPMMarshallable, TPMUnmarshallable {
     public func marshal(into writer: inout TPMWriter) {
         writer.write(index)
         writer.write(nameAlgorithm)
-        writer.write(attributes)
+        writer.write(attributes.rawValue)
         writer.writeSized(authPolicy)
         writer.write(dataSize)
     }

@@ -69,6 +69,7 @@ extension ResponseCode {
     public static let policy = ResponseCode(rawValue: 0x126)
     public static let commandSize = ResponseCode(rawValue: 0x142)
     public static let commandCode = ResponseCode(rawValue: 0x143)
+    public static let nvUninitialized = ResponseCode(rawValue: 0x14a)
     public static let nvSpace = ResponseCode(rawValue: 0x14b)
     public static let nvDefined = ResponseCode(rawValue: 0x14c)
     public static let authUnavailable = ResponseCode(rawValue: 0x12f)

@@ -5,12 +5,18 @@ public struct TPMCommandCode: RawRepresentable, Hashable, Sendable {
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 
     public static let evictControl = TPMCommandCode(rawValue: 0x120)
+    public static let nvUndefineSpace = TPMCommandCode(rawValue: 0x122)
+    public static let nvDefineSpace = TPMCommandCode(rawValue: 0x12a)
     public static let createPrimary = TPMCommandCode(rawValue: 0x131)
+    public static let nvIncrement = TPMCommandCode(rawValue: 0x134)
+    public static let nvWrite = TPMCommandCode(rawValue: 0x137)
     public static let dictionaryAttackLockReset = TPMCommandCode(rawValue: 0x139)
+    public static let nvChangeAuth = TPMCommandCode(rawValue: 0x13b)
     public static let selfTest = TPMCommandCode(rawValue: 0x143)
     public static let startup = TPMCommandCode(rawValue: 0x144)
     public static let shutdown = TPMCommandCode(rawValue: 0x145)
     public static let activateCredential = TPMCommandCode(rawValue: 0x147)
+    public static let policyNV = TPMCommandCode(rawValue: 0x149)
     public static let certifyCreation = TPMCommandCode(rawValue: 0x14a)
     public static let nvRead = TPMCommandCode(rawValue: 0x14e)
     public static let objectChangeAuth = TPMCommandCode(rawValue: 0x150)
@@ -31,6 +37,7 @@ public struct TPMCommandCode: RawRepresentable, Hashable, Sendable {
     public static let policyAuthValue = TPMCommandCode(rawValue: 0x16b)
     public static let policyCommandCode = TPMCommandCode(rawValue: 0x16c)
     public static let policyOR = TPMCommandCode(rawValue: 0x171)
+    public static let policyTicket = TPMCommandCode(rawValue: 0x172)
     public static let readPublic = TPMCommandCode(rawValue: 0x173)
     public static let startAuthSession = TPMCommandCode(rawValue: 0x176)
     public static let verifySignature = TPMCommandCode(rawValue: 0x177)
@@ -44,6 +51,8 @@ public struct TPMCommandCode: RawRepresentable, Hashable, Sendable {
 
 extension TPMCommandCode: CustomStringConvertible {
     private static let names: [TPMCommandCode: String] = [
+        .nvUndefineSpace: "NV_UndefineSpace", .nvDefineSpace: "NV_DefineSpace", .nvIncrement: "NV_Increment",
+        .nvWrite: "NV_Write", .nvChangeAuth: "NV_ChangeAuth", .policyNV: "PolicyNV", .policyTicket: "PolicyTicket",
         .evictControl: "EvictControl", .createPrimary: "CreatePrimary",
         .dictionaryAttackLockReset: "DictionaryAttackLockReset", .selfTest: "SelfTest", .startup: "Startup",
         .shutdown: "Shutdown", .activateCredential: "ActivateCredential", .certifyCreation: "CertifyCreation",

@@ -59,6 +59,8 @@ public final class TCTIConnection: TPMTransport {
         guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return [] }
         var handles = [pollfd](repeating: pollfd(), count: count)
         guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return [] }
+        // tpm2-abrmd's TCTI says on which descriptor a response comes, and leaves out that it is to be read.
+        for index in handles.indices { handles[index].events |= Int16(POLLIN) }
         return Array(handles.prefix(count))
     }
 

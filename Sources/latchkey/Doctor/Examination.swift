@@ -18,6 +18,7 @@ struct Examination {
         } else {
             checks += await hardware(store)
             checks.append(modules(readers))
+            checks.append(await finger())
         }
         checks.append(pinSource())
         checks.append(server())
@@ -137,6 +138,26 @@ struct Examination {
                 "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
         }
         return .ok("lockout", "It will take \(left) more wrong PINs before it locks.")
+    }
+
+    private func finger() async -> Check {
+        let name = "finger"
+        let broker = context.presence.broker
+        switch await broker?.fingerState() {
+        case .ready?: return .ok(name, "The presence broker answers, and you have a finger enrolled.")
+        case .notEnrolled?:
+            return .warning(
+                name, "There is a fingerprint reader, and you have no finger enrolled.", "Run fprintd-enroll.")
+        case .lockedOut(let until)?:
+            let time = until.map { " until \($0.formatted(.iso8601))" } ?? ""
+            return .warning(name, "No finger is looked at\(time): too many were not yours.", "Wait, or use your PIN.")
+        case .notAvailable(let why)?:
+            return .warning(
+                name, "No finger can be checked: \(why).",
+                "Connect a reader, and install fprintd and latchkey-presenced; PINs work without.")
+        case nil:
+            return .warning(name, "No finger can be checked: this program uses no presence broker.", "Use your PIN.")
+        }
     }
 
     /// Tokens are there to be named; nothing depends on them until one is.

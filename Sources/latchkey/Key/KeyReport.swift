@@ -8,6 +8,8 @@ struct KeyReport: Report {
     let policy: String
     let assurance: String
     let enforcedPresence: String
+    /// What counts wrong PINs: `device`, the hardware's own guard, or `user`, a count of the user's own.
+    let pinProtection: Nullable<String>
     let backend: String
     let createdAt: Date
     let publicKeyJWK: JWK
@@ -18,9 +20,18 @@ struct KeyReport: Report {
         policy = key.policy.description
         assurance = key.assurance.description
         enforcedPresence = key.assurance.presence.rawValue
+        pinProtection = Nullable(key.assurance.pinProtection?.rawValue)
         backend = key.backend
         createdAt = key.createdAt
         publicKeyJWK = JWK(key.publicKey, kid: key.id)
+    }
+
+    private var pinGuard: String {
+        switch pinProtection.value {
+        case "user": "a count of your own, which your finger or an administrator resets"
+        case "device": "the hardware's own, which all its users share"
+        default: "none: no PIN opens it"
+        }
     }
 
     var text: String {
@@ -29,6 +40,7 @@ struct KeyReport: Report {
         Label:      \(label.value.map(printable) ?? "none")
         Policy:     \(policy)
         Assurance:  \(assurance), enforces \(enforcedPresence)
+        PIN guard:  \(pinGuard)
         Backend:    \(backend)
         Created:    \(createdAt.formatted(.iso8601))
         """

@@ -10,11 +10,15 @@ struct EnableCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Option(help: "What the hardware asks for before it uses the key.")
-    var policy = LoginPolicyArgument(.pin)
+    @Option(
+        help: """
+            What the hardware asks for before it uses the key. (default: user-presence where your finger can be checked, \
+            else pin)
+            """)
+    var policy: LoginPolicyArgument?
 
     func perform(in context: CommandContext) async throws -> EnableReport {
-        EnableReport(try await context.login().enableBiometric(policy: policy.policy))
+        EnableReport(try await context.login().enableBiometric(policy: policy?.policy))
     }
 }
 

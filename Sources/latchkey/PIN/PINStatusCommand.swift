@@ -11,7 +11,7 @@ struct PINStatusCommand: ContextCommand {
     @OptionGroup var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> PINStatusReport {
-        PINStatusReport(try await context.keystore(await context.store()).pinStatus())
+        PINStatusReport(try await context.records().pinStatus())
     }
 }
 

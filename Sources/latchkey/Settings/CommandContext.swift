@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyLogin
 import LatchkeyPKCS11
+import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
@@ -21,7 +22,10 @@ struct CommandContext: Sendable {
         log.logLevel = options.verbose ? .debug : .critical
         self.init(
             settings: settings, console: console,
-            presence: LazyPresence(source: settings.pinSource, environment: environment),
+            presence: BrokeredPresence(
+                pins: LazyPresence(source: settings.pinSource, environment: environment),
+                broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
+                preferring: settings.preference),
             browser: ProgramBrowser(console: console, environment: environment), log: log)
     }
 

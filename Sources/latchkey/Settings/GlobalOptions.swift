@@ -1,4 +1,5 @@
 import ArgumentParser
+import Latchkey
 
 /// The options of every command. Each also has a variable in the environment and a member in the configuration file;
 /// ``Settings`` decides between them.
@@ -65,4 +66,12 @@ enum PreferredPresence: String, ExpressibleByArgument, CaseIterable {
     case any
     case pin
     case finger
+
+    var preference: PresencePreference {
+        switch self {
+        case .any: .any
+        case .pin: .pin
+        case .finger: .finger
+        }
+    }
 }

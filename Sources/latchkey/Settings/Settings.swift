@@ -13,6 +13,8 @@ struct Settings: Sendable {
     var token = TokenSettings()
     /// nil for the terminal if there is one, else pinentry.
     var pinSource: PINSource?
+    /// Which way of showing presence to prefer.
+    var preference = PresencePreference.any
     var endpoint: String?
     var clientID: String?
 
@@ -28,11 +30,7 @@ struct Settings: Sendable {
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let values = try await SettingsReader(options, environment: environment)
         token = try await TokenSettings(values)
-        guard options.presence != .finger else {
-            throw KeystoreError.unsupported(
-                "ask for a finger", "this version has no fingerprint support yet",
-                recovery: "Leave out --presence, or use --presence pin.")
-        }
+        preference = options.presence?.preference ?? .any
         store = try RecordStore.defaultDirectory(environment: environment)
         if let name = try await values["container"] { container = name }
         if let directory = try await values["store"] { store = directory }

@@ -28,7 +28,7 @@ struct Bench {
     func start(
         name: String = "default",
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
-        transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy = .pin,
+        transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = .pin,
         keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
         endpoint: String = FakeIdentity.address, now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {

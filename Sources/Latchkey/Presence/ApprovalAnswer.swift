@@ -1,0 +1,8 @@
+/// What came of asking for a finger. That it is another finger, or none, is an outcome and no accident.
+public enum ApprovalAnswer: Hashable, Sendable {
+    case approved(PresenceApproval)
+    /// A finger was shown that is not the user's.
+    case notRecognised
+    /// The person said no, or showed no finger in time. The text says which.
+    case declined(String)
+}

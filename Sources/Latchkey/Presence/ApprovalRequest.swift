@@ -1,0 +1,27 @@
+public import FoundationEssentials
+
+/// A request to approve one use of one key, once the person has shown a finger.
+public struct ApprovalRequest: Hashable, Sendable {
+    /// What the key will be used for. The broker computes from it what it signs.
+    public enum Use: Hashable, Sendable {
+        case sign(MessageDigest)
+        case unseal
+    }
+
+    public var use: Use
+    /// The Name of the key (TPM 2.0 Part 1 section 16), 34 bytes.
+    public var keyName: Data
+    /// The nonce of the TPM's session, 16 to 64 bytes: the approval serves that session only.
+    public var nonceTPM: Data
+    /// The policy with which the key was made.
+    public var policy: AccessPolicy
+    public var context: PromptContext
+
+    public init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
+        self.use = use
+        self.keyName = keyName
+        self.nonceTPM = nonceTPM
+        self.policy = policy
+        self.context = context
+    }
+}

@@ -1,0 +1,7 @@
+/// Which proof to ask for where a key lets its owner choose.
+public enum PresencePreference: String, Sendable, CaseIterable {
+    /// Both are offered; the first that comes is taken.
+    case any
+    case pin
+    case finger
+}

@@ -1,0 +1,14 @@
+/// Room for a user's PIN, as the broker made it: it has a random value, with which the user's own program puts the PIN
+/// in its place. The broker never learns the PIN.
+public struct UnsetUserPIN: Hashable, Sendable {
+    public var pin: PresenceTerms.UserPIN
+    /// The value that is there now.
+    public var initialValue: SecretBytes
+
+    public init(pin: PresenceTerms.UserPIN, initialValue: SecretBytes) {
+        self.pin = pin
+        self.initialValue = initialValue
+    }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(pin) }
+}

@@ -1,0 +1,60 @@
+internal import FoundationEssentials
+public import Latchkey
+
+extension Container {
+    /// Whether a key with the configured policy can be made and used on this machine now, and if not, why. Shows nothing.
+    ///
+    /// - Parameter policy: Nil for the configured one.
+    public func biometricAvailability(under policy: AccessPolicy? = nil) async -> BiometricAvailability {
+        let wanted = if let policy { policy } else { await preferredPolicy() }
+        do throws(KeystoreError) {
+            let capabilities = try await keystore.capabilities()
+            guard capabilities.requirements.contains(wanted.requirement) else {
+                return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
+            }
+        } catch {
+            return error.code == .passcodeNotSet ? .passcodeNotSet : .notAvailable(error.reason)
+        }
+        switch wanted.requirement {
+        case .none: return .available
+        case .pin: return await pinAvailability()
+        case .biometryAny, .biometryCurrentSet: return await fingerAvailability()
+        case .userPresence:
+            // What is new needs the finger; what is there may be opened by either.
+            let finger = await fingerAvailability()
+            if case .lockedOut = finger { return await pinAvailability() }
+            return finger
+        }
+    }
+
+    /// Whether a key with the configured policy can be made and used on this machine now. Shows nothing.
+    public func isBiometricAvailable() async -> Bool { await biometricAvailability() == .available }
+
+    /// A finger or the PIN, where a finger can be checked now and the caller wants no PIN only; else the PIN.
+    func preferredPolicy() async -> AccessPolicy {
+        if let policy = configuration.policy { return policy }
+        guard presence.preference != .pin, let broker = presence.broker, await broker.fingerState() == .ready,
+            let capabilities = try? await keystore.capabilities(), capabilities.requirements.contains(.userPresence)
+        else { return .pin }
+        return .userPresence
+    }
+
+    private func fingerAvailability() async -> BiometricAvailability {
+        guard let broker = presence.broker else { return .notAvailable("this program can't ask for a finger") }
+        return switch await broker.fingerState() {
+        case .ready: .available
+        case .notAvailable(let why): .notAvailable(why)
+        case .notEnrolled: .notEnrolled
+        case .lockedOut(let until): .lockedOut(until: until)
+        }
+    }
+
+    private func pinAvailability() async -> BiometricAvailability {
+        do throws(KeystoreError) {
+            let status = try await keystore.pinStatus()
+            return status.isLockedOut ? .lockedOut(until: status.lockedOutUntil) : .available
+        } catch {
+            return error.code == .passcodeNotSet ? .passcodeNotSet : .notAvailable(error.reason)
+        }
+    }
+}

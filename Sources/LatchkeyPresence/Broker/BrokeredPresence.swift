@@ -1,0 +1,22 @@
+public import Latchkey
+
+/// An authority that asks for PINs where another one does, and for fingers through a presence broker.
+public struct BrokeredPresence: PresenceAuthority {
+    private let pins: any PresenceAuthority
+    public let broker: (any PresenceBroker)?
+    public let preference: PresencePreference
+
+    public init(
+        pins: any PresenceAuthority, broker: any PresenceBroker, preferring preference: PresencePreference = .any
+    ) {
+        self.pins = pins
+        self.broker = broker
+        self.preference = preference
+    }
+
+    public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        try await pins.pin(request)
+    }
+
+    public func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
+}

@@ -1,0 +1,146 @@
+internal import CSystemd
+internal import Glibc
+
+/// Arguments in and out of messages. What is read is another program's: a type that nobody expects is skipped.
+enum BusCoding {
+    /// The longest array of bytes or texts that is read.
+    private static let maximumElements = 4096
+
+    static func append(_ values: [BusValue], to message: OpaquePointer) throws(BusError) {
+        for value in values { try append(value, to: message) }
+    }
+
+    private static func append(_ value: BusValue, to message: OpaquePointer) throws(BusError) {
+        switch value {
+        case .string(let text): try check(text.withCString { basic(message, "s", $0) })
+        case .objectPath(let text): try check(text.withCString { basic(message, "o", $0) })
+        case .bool(let flag):
+            var flag: Int32 = flag ? 1 : 0
+            try check(basic(message, "b", &flag))
+        case .int32(var number): try check(basic(message, "i", &number))
+        case .uint32(var number): try check(basic(message, "u", &number))
+        case .uint64(var number): try check(basic(message, "t", &number))
+        case .bytes(let bytes):
+            try check(
+                bytes.withUnsafeBytes { sd_bus_message_append_array(message, type("y"), $0.baseAddress, $0.count) })
+        case .strings(let texts):
+            try check(sd_bus_message_open_container(message, type("a"), "s"))
+            for text in texts { try check(text.withCString { basic(message, "s", $0) }) }
+            try check(sd_bus_message_close_container(message))
+        case .dictionary(let entries):
+            try check(sd_bus_message_open_container(message, type("a"), "{sv}"))
+            for (key, value) in entries.sorted(by: { $0.key < $1.key }) {
+                try check(sd_bus_message_open_container(message, type("e"), "sv"))
+                try append(.string(key), to: message)
+                try append(.variant(value), to: message)
+                try check(sd_bus_message_close_container(message))
+            }
+            try check(sd_bus_message_close_container(message))
+        case .variant(let value):
+            try check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
+            try append(value, to: message)
+            try check(sd_bus_message_close_container(message))
+        case .other: throw BusError(-EINVAL, "an argument has no type")
+        }
+    }
+
+    static func signature(of value: BusValue) -> String {
+        switch value {
+        case .string: "s"
+        case .objectPath: "o"
+        case .bool: "b"
+        case .int32: "i"
+        case .uint32: "u"
+        case .uint64: "t"
+        case .bytes: "ay"
+        case .strings: "as"
+        case .dictionary: "a{sv}"
+        case .variant: "v"
+        case .other: ""
+        }
+    }
+
+    /// All arguments of a message.
+    static func read(_ message: OpaquePointer) -> [BusValue] {
+        var values: [BusValue] = []
+        while let value = next(message) { values.append(value) }
+        return values
+    }
+
+    private static func next(_ message: OpaquePointer) -> BusValue? {
+        var kind: CChar = 0
+        var contents: UnsafePointer<CChar>?
+        guard sd_bus_message_peek_type(message, &kind, &contents) > 0 else { return nil }
+        let inner = contents.map { String(cString: $0) } ?? ""
+        switch (Character(UnicodeScalar(UInt8(bitPattern: kind))), inner) {
+        case ("s", _): return text(message, kind).map(BusValue.string)
+        case ("o", _): return text(message, kind).map(BusValue.objectPath)
+        case ("b", _): return number(message, kind, Int32(0)).map { .bool($0 != 0) }
+        case ("i", _): return number(message, kind, Int32(0)).map(BusValue.int32)
+        case ("u", _): return number(message, kind, UInt32(0)).map(BusValue.uint32)
+        case ("t", _): return number(message, kind, UInt64(0)).map(BusValue.uint64)
+        case ("a", "y"): return bytes(message)
+        case ("a", "s"): return strings(message, kind)
+        case ("a", "{sv}"): return dictionary(message, kind)
+        default: return sd_bus_message_skip(message, nil) >= 0 ? .other : nil
+        }
+    }
+
+    private static func text(_ message: OpaquePointer, _ kind: CChar) -> String? {
+        var pointer: UnsafePointer<CChar>?
+        guard sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer else { return nil }
+        return String(cString: pointer)
+    }
+
+    private static func number<I: FixedWidthInteger>(_ message: OpaquePointer, _ kind: CChar, _ zero: I) -> I? {
+        var value = zero
+        guard sd_bus_message_read_basic(message, kind, &value) > 0 else { return nil }
+        return value
+    }
+
+    private static func bytes(_ message: OpaquePointer) -> BusValue? {
+        var pointer: UnsafeRawPointer?
+        var count = 0
+        guard sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0 else { return nil }
+        guard count <= maximumElements else { return .other }
+        return .bytes(Array(UnsafeRawBufferPointer(start: pointer, count: count)))
+    }
+
+    private static func strings(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
+        guard sd_bus_message_enter_container(message, kind, "s") > 0 else { return nil }
+        var texts: [String] = []
+        while texts.count < maximumElements, let text = text(message, type("s")) { texts.append(text) }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
+        return .strings(texts)
+    }
+
+    private static func dictionary(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
+        guard sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
+        var entries: [String: BusValue] = [:]
+        while sd_bus_message_enter_container(message, type("e"), "sv") > 0 {
+            guard let key = text(message, type("s")) else { return nil }
+            var inner: CChar = 0
+            var contents: UnsafePointer<CChar>?
+            guard sd_bus_message_peek_type(message, &inner, &contents) > 0, let contents,
+                sd_bus_message_enter_container(message, type("v"), contents) > 0
+            else { return nil }
+            let value = String(cString: contents).hasPrefix("v") ? nil : next(message)
+            entries[key] = value ?? .other
+            guard sd_bus_message_exit_container(message) >= 0, sd_bus_message_exit_container(message) >= 0 else {
+                return nil
+            }
+        }
+        guard sd_bus_message_exit_container(message) >= 0 else { return nil }
+        return .dictionary(entries)
+    }
+
+    private static func basic(_ message: OpaquePointer, _ kind: Character, _ pointer: UnsafeRawPointer) -> Int32 {
+        sd_bus_message_append_basic(message, type(kind), pointer)
+    }
+
+    private static func type(_ kind: Character) -> CChar { CChar(bitPattern: kind.asciiValue ?? 0) }
+
+    private static func check(_ code: Int32) throws(BusError) {
+        guard code >= 0 else { throw BusError(code, "an argument") }
+    }
+}

@@ -1,0 +1,258 @@
+internal import CSystemd
+internal import Glibc
+
+/// One connection to a bus, on its thread.
+final class BusConnection {
+    /// The longest that a call may take if nothing else is said, in microseconds.
+    static let defaultTimeout: UInt64 = 10_000_000
+
+    let bus: OpaquePointer
+    private var slots: [UInt64: OpaquePointer] = [:]
+    private var calls: [UInt64: OpaquePointer] = [:]
+    private var handlers: [UInt64: Handler] = [:]
+    private var next: UInt64 = 0
+    private(set) var isClosed = false
+
+    /// What C hands back to us. It lives as long as its entry in `handlers`.
+    private final class Handler {
+        unowned let connection: BusConnection
+        let id: UInt64
+        let receive: (BusConnection, OpaquePointer) -> Void
+
+        init(_ connection: BusConnection, _ id: UInt64, _ receive: @escaping (BusConnection, OpaquePointer) -> Void) {
+            self.connection = connection
+            self.id = id
+            self.receive = receive
+        }
+    }
+
+    /// - Parameter address: Of a bus; nil for the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    init(address: String?) throws(BusError) {
+        var bus: OpaquePointer?
+        let code = address.map { Self.open(address: $0, &bus) } ?? sd_bus_open_system(&bus)
+        guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
+        sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
+        self.bus = bus
+    }
+
+    private static func open(address: String, _ bus: inout OpaquePointer?) -> Int32 {
+        var code = sd_bus_new(&bus)
+        if code >= 0 { code = sd_bus_set_address(bus, address) }
+        if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
+        if code >= 0 { code = sd_bus_start(bus) }
+        if code < 0 { bus = sd_bus_unref(bus) }
+        return code
+    }
+
+    // MARK: Asking
+
+    /// Sends a call. `receive` gets the answer, once, on this thread.
+    func call(
+        _ target: BusTarget, _ arguments: [BusValue], timeout: UInt64,
+        _ receive: @escaping (Result<[BusValue], BusError>) -> Void
+    ) throws(BusError) {
+        guard !isClosed else { throw .closed }
+        var message: OpaquePointer?
+        try Self.check(
+            sd_bus_message_new_method_call(
+                bus, &message, target.destination, target.path, target.interface, target.member), "making a call")
+        guard let message else { throw .closed }
+        defer { sd_bus_message_unref(message) }
+        try BusCoding.append(arguments, to: message)
+        let handler = handler { connection, reply in receive(Self.result(of: reply)) }
+        var slot: OpaquePointer?
+        let code = sd_bus_call_async(
+            bus, &slot, message,
+            { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: true) },
+            Unmanaged.passUnretained(handler).toOpaque(), timeout)
+        guard code >= 0 else {
+            handlers[handler.id] = nil
+            throw BusError(code, "sending a call")
+        }
+        slots[handler.id] = slot
+    }
+
+    // MARK: Listening
+
+    /// - Returns: What ``forget(_:)`` takes.
+    func subscribe(_ rule: String, _ receive: @escaping (BusMessage) -> Void) throws(BusError) -> UInt64 {
+        guard !isClosed else { throw .closed }
+        let handler = handler { _, message in
+            if let read = Self.message(message, ticket: nil) { receive(read) }
+        }
+        var slot: OpaquePointer?
+        let code = sd_bus_add_match(
+            bus, &slot, rule, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
+            Unmanaged.passUnretained(handler).toOpaque())
+        guard code >= 0 else {
+            handlers[handler.id] = nil
+            throw BusError(code, "listening to signals")
+        }
+        slots[handler.id] = slot
+        return handler.id
+    }
+
+    func forget(_ id: UInt64) {
+        if let slot = slots.removeValue(forKey: id) { sd_bus_slot_unref(slot) }
+        handlers[id] = nil
+    }
+
+    // MARK: Serving
+
+    /// Hands all method calls on an object to `receive`.
+    func serve(_ path: String, _ receive: @escaping (BusMessage) -> Void) throws(BusError) {
+        let handler = handler { connection, call in
+            connection.next += 1
+            guard let message = Self.message(call, ticket: connection.next) else { return }
+            connection.calls[connection.next] = sd_bus_message_ref(call)
+            receive(message)
+        }
+        var slot: OpaquePointer?
+        try Self.check(
+            sd_bus_add_object(
+                bus, &slot, path,
+                { message, userdata, _ in
+                    _ = BusConnection.deliver(message, userdata, isLast: false)
+                    return 1
+                }, Unmanaged.passUnretained(handler).toOpaque()), "serving an object")
+        slots[handler.id] = slot
+    }
+
+    func own(_ name: String) throws(BusError) {
+        try Self.check(sd_bus_request_name(bus, name, 0), "owning the name \(name)")
+    }
+
+    func reply(to ticket: UInt64, _ result: Result<[BusValue], BusError>) throws(BusError) {
+        guard let call = calls.removeValue(forKey: ticket) else { return }
+        defer { sd_bus_message_unref(call) }
+        guard sd_bus_message_get_expect_reply(call) > 0 else { return }
+        switch result {
+        case .success(let values):
+            var reply: OpaquePointer?
+            try Self.check(sd_bus_message_new_method_return(call, &reply), "answering")
+            guard let reply else { throw .closed }
+            defer { sd_bus_message_unref(reply) }
+            try BusCoding.append(values, to: reply)
+            try Self.check(sd_bus_send(bus, reply, nil), "answering")
+        case .failure(let failure):
+            var error = sd_bus_error()
+            defer { sd_bus_error_free(&error) }
+            sd_bus_error_set(&error, failure.name, failure.message)
+            try Self.check(sd_bus_reply_method_error(call, &error), "answering")
+        }
+    }
+
+    /// Sends a signal to one client, and to nobody else.
+    func signal(
+        _ target: BusTarget, _ arguments: [BusValue]
+    ) throws(BusError) {
+        var message: OpaquePointer?
+        try Self.check(
+            sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "making a signal")
+        guard let message else { throw .closed }
+        defer { sd_bus_message_unref(message) }
+        try BusCoding.append(arguments, to: message)
+        try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "sending a signal")
+    }
+
+    /// Who a client is, by the bus's own word.
+    func credentials(of client: String) throws(BusError) -> BusCredentials {
+        var credentials: OpaquePointer?
+        try Self.check(
+            sd_bus_get_name_creds(
+                bus, client, UInt64(SD_BUS_CREDS_EUID | SD_BUS_CREDS_PID), &credentials),
+            "asking who \(client) is")
+        guard let credentials else { throw .closed }
+        defer { sd_bus_creds_unref(credentials) }
+        var user: uid_t = 0
+        try Self.check(sd_bus_creds_get_euid(credentials, &user), "asking for the user of \(client)")
+        var process: pid_t = 0
+        let hasProcess = sd_bus_creds_get_pid(credentials, &process) >= 0
+        return BusCredentials(user: user, process: hasProcess ? process : nil)
+    }
+
+    // MARK: The thread's part
+
+    var pump: BusThread.Pump {
+        BusThread.Pump(
+            process: { [self] in process() }, wait: { [self] in wait() }, close: { [self] in close() })
+    }
+
+    private func process() {
+        while !isClosed {
+            let code = sd_bus_process(bus, nil)
+            if code > 0 { continue }
+            if code < 0 { close() }
+            return
+        }
+    }
+
+    private func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
+        guard !isClosed else { return (-1, 0, -1) }
+        let events = sd_bus_get_events(bus)
+        var deadline: UInt64 = .max
+        guard sd_bus_get_timeout(bus, &deadline) >= 0, deadline != .max else {
+            return (sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), -1)
+        }
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        let passed = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1000
+        let left = deadline > passed ? (deadline - passed) / 1000 + 1 : 0
+        return (sd_bus_get_fd(bus), Int16(truncatingIfNeeded: max(events, 0)), Int32(clamping: left))
+    }
+
+    private func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        for slot in slots.values { sd_bus_slot_unref(slot) }
+        for call in calls.values { sd_bus_message_unref(call) }
+        slots = [:]
+        calls = [:]
+        handlers = [:]
+        sd_bus_flush_close_unref(bus)
+        onClose?()
+    }
+
+    /// Called when the connection is gone, whoever ended it.
+    var onClose: (() -> Void)?
+
+    private func handler(_ receive: @escaping (BusConnection, OpaquePointer) -> Void) -> Handler {
+        next += 1
+        let handler = Handler(self, next, receive)
+        handlers[next] = handler
+        return handler
+    }
+
+    private static func deliver(
+        _ message: OpaquePointer?, _ userdata: UnsafeMutableRawPointer?, isLast: Bool
+    ) -> Int32 {
+        guard let message, let userdata else { return 0 }
+        let handler = Unmanaged<Handler>.fromOpaque(userdata).takeUnretainedValue()
+        handler.receive(handler.connection, message)
+        if isLast { handler.connection.forget(handler.id) }
+        return 0
+    }
+
+    private static func result(of reply: OpaquePointer) -> Result<[BusValue], BusError> {
+        guard let error = sd_bus_message_get_error(reply), let name = error.pointee.name else {
+            return .success(BusCoding.read(reply))
+        }
+        return .failure(
+            BusError(
+                name: String(cString: name), message: error.pointee.message.map { String(cString: $0) } ?? ""))
+    }
+
+    private static func message(_ message: OpaquePointer, ticket: UInt64?) -> BusMessage? {
+        guard let sender = sd_bus_message_get_sender(message), let member = sd_bus_message_get_member(message) else {
+            return nil
+        }
+        return BusMessage(
+            sender: String(cString: sender),
+            interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
+            member: String(cString: member), arguments: BusCoding.read(message), ticket: ticket)
+    }
+
+    private static func check(_ code: Int32, _ doing: String) throws(BusError) {
+        guard code >= 0 else { throw BusError(code, doing) }
+    }
+}

@@ -1,0 +1,169 @@
+internal import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+extension ApprovalAuthority {
+    /// Makes an index for a user's own PIN, with a random value in the PIN's place. Called again before the PIN is set,
+    /// it gives the same.
+    ///
+    /// - Throws: ``KeystoreError``: `conflict` when the user's PIN is set: whoever made it anew could choose another.
+    ///   `unsupported` when the TPM has no room or no such indices.
+    public func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
+        let operation = "make room for a PIN"
+        return try await work(operation) { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
+            if try tpm.settledPIN(of: user, store) != nil {
+                return .failure(.conflict(operation, "it is set already", recovery: "Change it instead."))
+            }
+            let name = try tpm.authorityName(store)
+            if let standing = store.user(user).pin, let initial = standing.initialValue {
+                return .success(UnsetUserPIN(pin: standing.terms(name), initialValue: SecretBytes(initial)))
+            }
+            guard let place = try tpm.freeIndex() else { return .failure(Self.noRoom(operation)) }
+            let (pin, area) = AuthorityState.UserPIN.make(of: user, at: place, by: name)
+            let noted = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
+            if case .failure(let error) = noted { return .failure(error) }
+            do throws(TPMError) {
+                try tpm.define(pin, area, store)
+            } catch {
+                let forgotten = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = nil } }
+                guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }
+                if case .failure(let error) = forgotten { return .failure(error) }
+                return .failure(Self.noRoom(operation))
+            }
+            return .success(
+                UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data())))
+        }
+    }
+
+    /// Begins the count of a user's wrong PINs anew, if there are any. For after a finger, and for the administrator.
+    ///
+    /// - Throws: ``KeystoreError`` with code `notFound` when the user has no PIN.
+    public func resetPIN(of user: UInt32) async throws(KeystoreError) {
+        let operation = "reset a PIN's count"
+        try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
+            guard let pin = try tpm.settledPIN(of: user, store) else {
+                return .failure(
+                    .notFound(operation, "the user \(user) has no PIN of their own", recovery: "Set one first."))
+            }
+            try tpm.reset(pin, store)
+            return .success(())
+        }
+    }
+
+    private static func noRoom(_ operation: String) -> KeystoreError {
+        .unsupported(
+            operation, "the TPM has no room for a user's own PIN", recovery: "A key gets a PIN of its own instead.")
+    }
+}
+
+extension AuthorityState.UserPIN {
+    /// - Returns: What is kept, and the area of the index before its first write.
+    fileprivate static func make(
+        of user: UInt32, at place: TPMHandle, by authority: TPMName
+    ) -> (AuthorityState.UserPIN, NVPublicArea) {
+        let making = SecretBytes.random(count: 16).withUnsafeBytes { Array($0) }
+        let reference = PresenceReference.reset(of: user, making: making)
+        let policy = PolicyDigest().signed(by: authority, policyRef: reference)
+        let branches = [policy, PresenceProtection.UserPIN.changePolicy]
+        let area = NVPublicArea(
+            index: place, attributes: PresenceProtection.UserPIN.attributes,
+            authPolicy: PolicyDigest.or(branches)?.bytes ?? [], dataSize: 8)
+        let initial = SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
+        return (
+            AuthorityState.UserPIN(
+                publicArea: Data(area.written.marshalled), resetReference: Data(reference), initialValue: initial),
+            area
+        )
+    }
+
+    func terms(_ authority: TPMName) -> PresenceTerms.UserPIN {
+        let policy = PolicyDigest().signed(by: authority, policyRef: Array(resetReference))
+        return PresenceTerms.UserPIN(publicArea: publicArea, resetPolicy: Data(policy.bytes))
+    }
+}
+
+extension TPM {
+    /// The user's PIN, if one is set. Forgets an index that was removed.
+    func settledPIN(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> AuthorityState.UserPIN? {
+        guard var pin = store.user(user).pin else { return nil }
+        guard try isIntact(pin.publicArea) else {
+            try keep(nil, of: user, store)
+            return nil
+        }
+        guard let initial = pin.initialValue else { return pin }
+        guard try !holds(initial, pin, store) else { return nil }
+        pin.initialValue = nil
+        try keep(pin, of: user, store)
+        // The look has cost an attempt.
+        try reset(pin, store)
+        return pin
+    }
+
+    /// Writes the count of no failures. The index is the one that was written before, or the TPM refuses.
+    func reset(_ pin: AuthorityState.UserPIN, _ store: AuthorityStore) throws(TPMError) {
+        try write(pin, to: try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea))), store)
+    }
+
+    fileprivate func define(
+        _ pin: AuthorityState.UserPIN, _ area: NVPublicArea, _ store: AuthorityStore
+    ) throws(TPMError) {
+        guard let initial = pin.initialValue.flatMap({ $0.withUnsafeBytes { AuthValue($0) } }) else { return }
+        let unwritten = try withAuthority(store) { (authority) throws(TPMError) in
+            try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in
+                try nvDefineSpace(
+                    area, authValue: initial, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+            }
+        }
+        do {
+            try write(pin, to: unwritten, store)
+        } catch {
+            try? nvUndefineSpace(unwritten)
+            throw error
+        }
+    }
+
+    private func write(
+        _ pin: AuthorityState.UserPIN, to index: NVIndex, _ store: AuthorityStore
+    ) throws(TPMError) {
+        let count = UserPINCount(failures: 0, limit: ApprovalAuthority.pinLimit)
+        try withAuthority(store) { (authority) throws(TPMError) in
+            let reference = Array(pin.resetReference)
+            let policy = PolicyDigest().signed(by: authority.key.name, policyRef: reference)
+            try authority.withApproval(of: reference, among: [policy, PresenceProtection.UserPIN.changePolicy]) {
+                (authorization) throws(TPMError) in
+                try nvWrite(count.bytes, to: index, authorizedBy: authorization)
+            }
+        }
+    }
+
+    /// Whether the random value is still in the PIN's place.
+    private func holds(
+        _ initial: Data, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
+    ) throws(TPMError) -> Bool {
+        guard let value = initial.withUnsafeBytes({ AuthValue($0) }) else { return false }
+        let index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea)))
+        do {
+            _ = try withAuthority(store) { (authority) throws(TPMError) in
+                try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in
+                    try nvRead(index, authorizedBy: .lastUse(of: session, authValue: value))
+                }
+            }
+            return true
+        } catch {
+            switch error.responseCode {
+            case .badAuth?, .authFail?, .authUnavailable?: return false
+            default: throw error
+            }
+        }
+    }
+
+    private func keep(
+        _ pin: AuthorityState.UserPIN?, of user: UInt32, _ store: AuthorityStore
+    ) throws(TPMError) {
+        do throws(KeystoreError) {
+            try store.update(user) { $0.pin = pin }
+        } catch {
+            throw TPMError(.unsupported, reason: "\(error)")
+        }
+    }
+}

@@ -1,0 +1,106 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import TPM2
+
+extension TPM {
+    /// Where the approval key is made persistent: the first free handle. In the range that the TCG's registry of
+    /// reserved handles leaves to the owner.
+    private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
+    /// Where the broker's indices are, likewise in the owner's range.
+    private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
+
+    /// Makes the approval key the first time, and has it where clients find it without loading it.
+    func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
+        let operation = "start the presence broker"
+        guard let state = store.current else {
+            let root = try discoverStorageRoot(pinned: nil)
+            let secret = SecretBytes.random(count: 32)
+            guard let authValue = secret.withUnsafeBytes({ AuthValue($0) }) else {
+                throw TPMError(.unsupported, reason: "an authValue is too long")
+            }
+            let created = try withStorageRoot(root) { (parent) throws(TPMError) in
+                try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                    try create(
+                        KeyTemplates.approvalKey, authValue: authValue, under: parent,
+                        authorizedBy: .lastUse(of: session, protecting: .decrypt))
+                }
+            }
+            let made = AuthorityState(
+                root: root.anchor, publicArea: Data(created.publicArea.marshalled),
+                privatePart: Data(created.privatePart.bytes), authValue: secret.withUnsafeBytes { Data($0) })
+            if case .failure(let error) = store.attempt({ () throws(KeystoreError) in try store.replace(made) }) {
+                return .failure(error)
+            }
+            try settleAuthority(store)
+            return .success(())
+        }
+        let root = try StorageRoot(anchor: state.root)
+        guard try discoverStorageRoot(pinned: root).name == root.name else {
+            return .failure(
+                .wrongDevice(operation, "its key belongs to another TPM, or this TPM was cleared since"))
+        }
+        try settleAuthority(store)
+        return .success(())
+    }
+
+    /// Lends the approval key.
+    func withAuthority<R>(
+        _ store: AuthorityStore, _ body: (LoadedAuthority) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart)),
+            let authValue = state.authValue.withUnsafeBytes({ AuthValue($0) })
+        else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+        let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
+        return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
+            if let handle = try authorityHandle(store) {
+                let key = try TPMObject(handle: handle, publicArea: publicArea)
+                return try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
+            }
+            return try withLoaded(privatePart, publicArea, under: parent) { (key) throws(TPMError) in
+                try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
+            }
+        }
+    }
+
+    /// Where the approval key is now, if it is there to stay. One command, and one for each handle in use.
+    func authorityHandle(_ store: AuthorityStore) throws(TPMError) -> TPMHandle? {
+        guard let state = store.current, let first = Self.places.first else { return nil }
+        let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
+        for handle in try handles(from: first, count: UInt32(Self.places.count)) where Self.places.contains(handle) {
+            guard try readPublic(handle).publicArea == publicArea else { continue }
+            return handle
+        }
+        return nil
+    }
+
+    /// A free handle for an index.
+    func freeIndex() throws(TPMError) -> TPMHandle? {
+        let first = TPMHandle(rawValue: Self.indices.lowerBound)
+        let used = Set(try handles(from: first, count: UInt32(Self.indices.count)))
+        return Self.indices.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
+    }
+
+    private func settleAuthority(_ store: AuthorityStore) throws(TPMError) {
+        guard try authorityHandle(store) == nil, let first = Self.places.first else { return }
+        let used = Set(try handles(from: first, count: UInt32(Self.places.count)))
+        guard let place = Self.places.first(where: { !used.contains($0) }) else { return }
+        try withAuthority(store) { (authority) throws(TPMError) in
+            do throws(TPMError) {
+                try evictControl(authority.key, at: place)
+            } catch {
+                // No room, or not ours to give: clients load the public half for each use then.
+                guard error.responseCode != nil else { throw error }
+            }
+        }
+    }
+}
+
+extension AuthorityStore {
+    func attempt(_ body: () throws(KeystoreError) -> Void) -> Result<Void, KeystoreError> {
+        do throws(KeystoreError) {
+            return .success(try body())
+        } catch {
+            return .failure(error)
+        }
+    }
+}

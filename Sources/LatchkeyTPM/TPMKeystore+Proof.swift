@@ -1,0 +1,192 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// Asks for what the object's policy wants, after everything that can fail without a person was looked at.
+    func proof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
+        switch use.policy.requirement {
+        case .none: return .authValue(.empty)
+        case .pin: return try await pinProof(for: use, await pinStatus(for: use), presence)
+        case .biometryAny, .biometryCurrentSet: return try await fingerProof(for: use, presence)
+        case .userPresence: return try await eitherProof(for: use, presence)
+        }
+    }
+
+    private func eitherProof(
+        for use: KeyUse, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        if presence.preference == .finger { return try await fingerProof(for: use, presence) }
+        let status = try await pinStatus(for: use)
+        guard let broker = presence.broker, presence.preference == .any else {
+            return try await pinProof(for: use, status, presence)
+        }
+        // A locked PIN is no reason not to look at the finger.
+        guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
+        guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
+        let session = try await preparedSession(for: use)
+        let answer: PresenceAnswer
+        do throws(KeystoreError) {
+            answer = try await presence.offer(
+                request(for: use, in: session), to: broker,
+                or: PINRequest(purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
+        } catch {
+            await abandon(session)
+            throw error
+        }
+        if case .approved(let approval) = answer, !Task.isCancelled { return .approval(session, approval) }
+        await abandon(session)
+        switch answer {
+        case .pin(let pin) where !Task.isCancelled: return try proof(pin, for: use)
+        case .declined(let why): throw .cancelled(use.operation, why)
+        case .notRecognised: throw .wrongFinger(use.operation)
+        case .pin, .approved: throw .cancelled(use.operation)
+        }
+    }
+
+    private func fingerProof(
+        for use: KeyUse, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        guard let broker = presence.broker else {
+            throw KeystoreError(
+                operation: use.operation, code: .unavailable, reason: "this program can't reach the presence broker",
+                recovery: "Install and start latchkey-presenced.")
+        }
+        try await checkCurrent(use, broker)
+        let session = try await preparedSession(for: use)
+        let answer: ApprovalAnswer
+        do throws(KeystoreError) {
+            answer = try await broker.approve(request(for: use, in: session))
+        } catch {
+            await abandon(session)
+            throw error
+        }
+        if case .approved(let approval) = answer, !Task.isCancelled { return .approval(session, approval) }
+        await abandon(session)
+        switch answer {
+        case .declined(let why): throw .cancelled(use.operation, why)
+        case .notRecognised: throw .wrongFinger(use.operation)
+        case .approved: throw .cancelled(use.operation)
+        }
+    }
+
+    /// Whether the broker can approve this use as it is now. What it says decides what is asked for, and nothing else.
+    private func isCurrent(_ use: KeyUse, _ broker: any PresenceBroker) async -> Bool {
+        do {
+            try await checkCurrent(use, broker)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Tells a person what has changed, before a finger is asked for in vain.
+    private func checkCurrent(_ use: KeyUse, _ broker: any PresenceBroker) async throws(KeystoreError) {
+        guard let finger = use.protection?.finger else {
+            throw .damaged(use.operation, "it has no branch for a finger")
+        }
+        let terms: PresenceTerms
+        do throws(KeystoreError) {
+            terms = try await broker.terms(for: use.policy)
+        } catch {
+            // Where no finger is left, those of the key's birth are gone.
+            guard error.code == .notEnrolled, finger.enrolmentSet != nil else { throw error }
+            throw .fingersChanged(use.operation)
+        }
+        guard terms.user == finger.user else {
+            throw KeystoreError(
+                operation: use.operation, code: .refused, reason: "it belongs to another user of this machine",
+                recovery: "Use it as the user who made it.")
+        }
+        guard Data(finger.authority.marshalled) == terms.authority else {
+            throw KeystoreError(
+                operation: use.operation, code: .invalidated,
+                reason: "the presence broker has another key than when it was made",
+                recovery: "Use the PIN where the key has one; else delete it and set it up again.")
+        }
+        let counter = terms.counter.map { $0.value }
+        guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
+            finger.counter == nil || finger.counter?.value == counter
+        else { throw .fingersChanged(use.operation) }
+    }
+
+    private func pinProof(
+        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        guard !status.isLockedOut else {
+            throw use.protection?.userPIN == nil
+                ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
+        }
+        return try proof(await currentPIN(status, use.prompt, use.operation, presence), for: use)
+    }
+
+    private func pinStatus(for use: KeyUse) async throws(KeystoreError) -> PINStatus {
+        guard let pin = use.protection?.userPIN else { return try await lockoutState(use.operation).status }
+        return try await status(of: pin, use.operation)
+    }
+
+    private func proof(_ pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
+        do {
+            if let index = use.protection?.userPIN { return .userPIN(try index.authValue(pin)) }
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
+        return .authValue(try authValue(pin, salt: use.blob.pinSalt, use.operation))
+    }
+
+    private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
+        do {
+            return ApprovalRequest(
+                use: use.use, keyName: Data(try use.blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
+                policy: use.policy, context: use.prompt)
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
+    }
+
+    /// A session for the broker's approval. Without a resource manager it is out of the TPM while the person is waited
+    /// for (StartAuthSession, ContextSave); with one the object is loaded meanwhile too (StartAuthSession, Load).
+    private func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
+        do {
+            if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
+            return .suspended(
+                try await device.visit { (tpm) throws(TPMError) in
+                    let session = try tpm.approvalSession(for: use)
+                    do throws(TPMError) {
+                        return try tpm.suspend(session)
+                    } catch {
+                        try? tpm.flushContext(session.handle)
+                        throw error
+                    }
+                })
+        } catch {
+            throw await explained(error, use)
+        }
+    }
+}
+
+extension TPM {
+    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+        let session = try approvalSession(for: use)
+        let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
+        }
+        return (session, object)
+    }
+
+    /// What is opened must come back encrypted; a signature is no secret.
+    fileprivate func approvalSession(for use: KeyUse) throws(TPMError) -> Session {
+        guard use.use == .unseal else { return try startAuthSession(.policy, saltedTo: nil) }
+        return try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try startAuthSession(.policy, saltedTo: parent)
+        }
+    }
+}
+
+extension KeystoreError {
+    static func wrongFinger(_ operation: String) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .wrongProof, reason: "the finger is not one of yours",
+            recovery: "Try again with a finger that you enrolled.")
+    }
+}

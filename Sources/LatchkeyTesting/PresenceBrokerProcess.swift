@@ -1,0 +1,80 @@
+public import Foundation
+internal import Glibc
+internal import Latchkey
+public import LatchkeySimulators
+
+/// `latchkey-presenced` as a process of its own, on a test's bus, reader and TPM.
+public actor PresenceBrokerProcess {
+    /// Where it keeps its key and what it knows of users.
+    public nonisolated let stateDirectory: TemporaryDirectory
+    private let program: URL
+    private let environment: [String]
+    private let arguments: [String]
+    private let busAddress: String
+    private var process: ChildProcess?
+
+    /// - Parameters:
+    ///   - program: The built program.
+    ///   - timeLimit: How long it lets a person take, in seconds.
+    ///   - seesPrints: Whether it may read fprintd's files.
+    public init(
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
+    ) async throws {
+        self.program = program
+        stateDirectory = try TemporaryDirectory()
+        busAddress = reader.busAddress
+        environment = [
+            "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress)", "LATCHKEY_TCTI=\(tcti)",
+            "STATE_DIRECTORY=\(stateDirectory.path)", "TSS2_LOG=all+NONE",
+        ]
+        arguments = ["--time-limit", "\(timeLimit)", "--prints", seesPrints ? reader.printsDirectory : "/nowhere"]
+        try await start()
+    }
+
+    /// Lends a running broker to `body` and ends it afterwards.
+    public static func withRunning<R>(
+        _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true,
+        _ body: (PresenceBrokerProcess) async throws -> R
+    ) async throws -> R {
+        let broker = try await PresenceBrokerProcess(
+            program, tcti: tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints)
+        do {
+            let result = try await body(broker)
+            await broker.stop(SIGKILL)
+            return result
+        } catch {
+            await broker.stop(SIGKILL)
+            throw error
+        }
+    }
+
+    /// The process, while it is there.
+    public var processIdentifier: Int32? { process?.id }
+
+    /// Starts it with the state that it had, and waits until it serves.
+    public func start() async throws {
+        guard process == nil else { return }
+        let process = try ChildProcess(
+            URL(filePath: "/usr/bin/env"), environment + [program.path] + arguments)
+        self.process = process
+        let waiting = try ChildProcess(
+            URL(filePath: "/usr/bin/gdbus"),
+            ["wait", "--address", busAddress, "--timeout", "10", "org.latchkey.Presence1"])
+        guard await waiting.wait() == 0 else {
+            self.process = nil
+            kill(process.id, SIGKILL)
+            let complaint = await process.remainder().errors
+            throw KeystoreError(
+                operation: "start latchkey-presenced", code: .unavailable, reason: "it does not serve: \(complaint)",
+                recovery: "Look at what it said.")
+        }
+    }
+
+    /// - Returns: Its exit code, or the number of the signal that it died of.
+    @discardableResult
+    public func stop(_ signal: Int32 = SIGTERM) async -> Int32? {
+        guard let process else { return nil }
+        self.process = nil
+        return await process.stop(signal)
+    }
+}

@@ -1,0 +1,141 @@
+import Latchkey
+import LatchkeyPresence
+
+/// The machine's fingerprint reader, through fprintd.
+struct FingerprintReader: Sendable {
+    private static let service = "net.reactivated.Fprint"
+    private static let device = "net.reactivated.Fprint.Device"
+
+    /// What fprintd says when a finger was enrolled, to everybody.
+    static let enrolmentSignal = "EnrollStatus"
+    static let enrolmentCompleted = "enroll-completed"
+    static let enrolmentRule = "type='signal',sender='\(service)',interface='\(device)',member='\(enrolmentSignal)'"
+
+    let bus: Bus
+
+    /// A reader that fprintd has, and the unique name of the fprintd that has it.
+    struct Found: Sendable {
+        let path: String
+        let fprintd: String
+    }
+
+    /// - Throws: ``BusError`` when there is no fprintd or no reader.
+    func find() async throws(BusError) -> Found {
+        let arguments = try await bus.call(
+            BusTarget(
+                Self.service, "/net/reactivated/Fprint/Manager", "net.reactivated.Fprint.Manager", "GetDefaultDevice"))
+        let owner = try await bus.call(
+            BusTarget("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetNameOwner"),
+            [.string(Self.service)])
+        guard let path = arguments.first?.string, let fprintd = owner.first?.string else {
+            throw BusError(name: "\(Self.service).Error.NoSuchDevice", message: "there is no fingerprint reader")
+        }
+        return Found(path: path, fprintd: fprintd)
+    }
+
+    /// The names of the fingers that a user has enrolled.
+    func enrolledFingers(of user: String, in found: Found) async throws(BusError) -> [String] {
+        do throws(BusError) {
+            return try await bus.call(
+                BusTarget(found.fprintd, found.path, Self.device, "ListEnrolledFingers"), [.string(user)]
+            ).first?.strings ?? []
+        } catch {
+            guard error.name == "\(Self.service).Error.NoEnrolledPrints" else { throw error }
+            return []
+        }
+    }
+
+    /// Looks at one finger of one user.
+    ///
+    /// Honours task cancellation. The reader is free again when this returns.
+    func verify(
+        _ user: String, in found: Found, within limit: Duration,
+        onProgress: @escaping @Sendable (FingerProgress) async -> Void
+    ) async -> VerificationOutcome {
+        let (inputs, sink) = AsyncStream.makeStream(of: VerificationDialogue.Input.self)
+        let subscriptions: [UInt64]
+        do throws(BusError) {
+            subscriptions = try await listen(to: found, sink)
+        } catch {
+            return .failed(error.message)
+        }
+        let clock = Task {
+            try await Task.sleep(for: limit)
+            sink.yield(.late)
+        }
+        // Cancellation is an input like others: fprintd must hear of it, so the conversation itself goes on.
+        let conversation = Task { await converse(user, found, inputs, sink, onProgress) }
+        let outcome = await withTaskCancellationHandler {
+            await conversation.value
+        } onCancel: {
+            sink.yield(.cancelled)
+        }
+        clock.cancel()
+        for subscription in subscriptions { await bus.forget(subscription) }
+        return outcome
+    }
+
+    private func converse(
+        _ user: String, _ found: Found, _ inputs: AsyncStream<VerificationDialogue.Input>,
+        _ sink: AsyncStream<VerificationDialogue.Input>.Continuation,
+        _ onProgress: @escaping @Sendable (FingerProgress) async -> Void
+    ) async -> VerificationOutcome {
+        var dialogue = VerificationDialogue(fprintd: found.fprintd)
+        if let outcome = await perform(dialogue.begin(), user, found, sink, onProgress) { return outcome }
+        for await input in inputs {
+            if let outcome = await perform(dialogue.receive(input), user, found, sink, onProgress) { return outcome }
+        }
+        return .failed("the connection to fprintd ended")
+    }
+
+    private func perform(
+        _ actions: [VerificationDialogue.Action], _ user: String, _ found: Found,
+        _ sink: AsyncStream<VerificationDialogue.Input>.Continuation,
+        _ onProgress: @Sendable (FingerProgress) async -> Void
+    ) async -> VerificationOutcome? {
+        for action in actions {
+            switch action {
+            case .claim: await call("Claim", [.string(user)], found) { sink.yield(.claimed($0)) }
+            case .startVerification: await call("VerifyStart", [.string("any")], found) { sink.yield(.started($0)) }
+            case .stopVerification: await call("VerifyStop", [], found) { _ in sink.yield(.stopped) }
+            case .release: await call("Release", [], found) { _ in sink.yield(.released) }
+            case .report(let progress): await onProgress(progress)
+            case .finish(let outcome): return outcome
+            }
+        }
+        return nil
+    }
+
+    /// Answers and signals come into one stream, in the order in which the bus delivers them.
+    private func call(
+        _ method: String, _ arguments: [BusValue], _ found: Found,
+        _ receive: @escaping @Sendable (VerificationDialogue.BusOutcome) -> Void
+    ) async {
+        await bus.send(BusTarget(found.fprintd, found.path, Self.device, method), arguments) { reply in
+            switch reply {
+            case .success: receive(.done)
+            case .failure(let error): receive(.refused(error.name, error.message))
+            }
+        }
+    }
+
+    private func listen(
+        to found: Found, _ sink: AsyncStream<VerificationDialogue.Input>.Continuation
+    ) async throws(BusError) -> [UInt64] {
+        let status = try await bus.subscribe(
+            "type='signal',sender='\(found.fprintd)',path='\(found.path)',interface='\(Self.device)',"
+                + "member='VerifyStatus'"
+        ) { signal in
+            guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
+            else {
+                return
+            }
+            sink.yield(.status(word, isDone: isDone, sender: signal.sender))
+        }
+        let owner = try await bus.subscribe(
+            "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
+                + "member='NameOwnerChanged',arg0='\(found.fprintd)'"
+        ) { _ in sink.yield(.vanished) }
+        return [status, owner]
+    }
+}

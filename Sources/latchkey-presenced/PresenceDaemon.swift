@@ -1,0 +1,79 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+import Logging
+import UnixSignals
+
+/// `latchkey-presenced`.
+@main
+struct PresenceDaemon: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latchkey-presenced",
+        abstract: "Look at fingers and tell the TPM what was seen: the system service org.latchkey.Presence1.",
+        discussion: """
+            The TPM is named by LATCHKEY_TCTI, the bus by DBUS_SYSTEM_BUS_ADDRESS where it is not the machine's, and \
+            the state directory by STATE_DIRECTORY, as systemd sets it.
+            """,
+        version: "0.1.0")
+
+    @Option(help: ArgumentHelp("How long a person may take, 1 to 25 seconds.", valueName: "seconds"))
+    var timeLimit = 25
+
+    @Option(help: ArgumentHelp("Where fprintd keeps its prints.", valueName: "dir"))
+    var prints = EnrolledPrints.defaultDirectory
+
+    func validate() throws {
+        guard (1...25).contains(timeLimit) else { throw ValidationError("The time limit is 1 to 25 seconds.") }
+    }
+
+    func run() async throws {
+        CoreDumps.forbid()
+        umask(0o077)
+        LoggingSystem.bootstrap(StreamLogHandler.standardError)
+        let log = Logger(label: "latchkey-presenced")
+        do {
+            try await serve(log)
+        } catch let error as KeystoreError {
+            log.critical("\(error) \(error.recovery)")
+            throw ExitCode(error.code == .unavailable ? 7 : 1)
+        } catch let error as BusError {
+            log.critical("Could not serve: \(error.message).")
+            throw ExitCode(7)
+        }
+    }
+
+    private func serve(_ log: Logger) async throws {
+        let environment = ProcessInfo.processInfo.environment
+        guard let directory = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init) else {
+            throw KeystoreError(
+                operation: "start the presence broker", code: .unavailable, reason: "STATE_DIRECTORY is not set",
+                recovery: "Start it by systemd, or name a directory of mode 0700 that nobody else can enter.")
+        }
+        let authority = try await ApprovalAuthority(
+            tcti: environment["LATCHKEY_TCTI"] ?? TPMKeystore.defaultTCTI, directory: directory)
+        let (ends, end) = AsyncStream.makeStream(of: Void.self)
+        let bus = try await Bus.system { end.finish() }
+        let service = PresenceService(
+            bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
+            timeLimit: .seconds(timeLimit), log: log)
+        let serving = Task { try await service.run { Bus.notifyReady() } }
+        let signals = Task {
+            for await _ in await UnixSignalsSequence(trapping: .sigterm, .sigint) { break }
+            end.finish()
+        }
+        let failure = Task {
+            // A service that can't begin ends the wait below too.
+            if case .failure(let error) = await serving.result {
+                end.finish()
+                throw error
+            }
+        }
+        for await _ in ends {}
+        signals.cancel()
+        serving.cancel()
+        try await failure.value
+    }
+}

@@ -1,0 +1,200 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+import Logging
+
+/// `org.latchkey.Presence1`: looks at a finger of the user who calls, and has the TPM's key approve what that user's
+/// program asked for.
+///
+/// Who calls is the bus's word, never the message's. What is signed is computed here. One finger is looked at at a time.
+actor PresenceService {
+    /// How long a person may take. Less than an approval holds, since that counts from the TPM's nonce.
+    static let longestWait: Duration = .seconds(25)
+
+    /// A request that was not answered yet.
+    struct Pending {
+        let entry: ApprovalQueue.Entry
+        let message: BusMessage
+        let request: ApprovalRequest
+        let requester: Requester
+        let arrival: ContinuousClock.Instant
+        /// The look at the finger, once it is this one's turn.
+        var work: Task<Void, Never>?
+        /// Ends the wait for a turn.
+        var clock: Task<Void, any Error>?
+    }
+
+    let bus: Bus
+    let authority: ApprovalAuthority
+    let reader: FingerprintReader
+    let prints: EnrolledPrints
+    let timeLimit: Duration
+    let log: Logger
+
+    var queue = ApprovalQueue()
+    var limit = AttemptLimit()
+    var pending: [UInt64: Pending] = [:]
+    private var nextID: UInt64 = 0
+    /// Programs that show a user's prompts, by unique name.
+    private var watchers: [String: UInt32] = [:]
+
+    init(bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration, log: Logger) {
+        self.bus = bus
+        self.authority = authority
+        reader = FingerprintReader(bus: bus)
+        self.prints = prints
+        self.timeLimit = min(timeLimit, Self.longestWait)
+        self.log = log
+    }
+
+    /// Serves until the connection to the bus ends or the task is cancelled.
+    ///
+    /// - Parameter onReady: Called once the name is owned.
+    func run(onReady: () -> Void) async throws(BusError) {
+        let (messages, sink) = AsyncStream.makeStream(of: BusMessage.self)
+        await noteEnrolments()
+        try await bus.serve(PresenceWire.path) { sink.yield($0) }
+        _ = try await bus.subscribe(
+            "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''"
+        ) { sink.yield($0) }
+        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { sink.yield($0) }
+        try await describeParents()
+        try await bus.own(PresenceWire.name)
+        onReady()
+        for await message in messages {
+            switch message.member {
+            case _ where message.ticket != nil: await receive(message)
+            case FingerprintReader.enrolmentSignal:
+                if message.arguments.first?.string == FingerprintReader.enrolmentCompleted { await noteEnrolment() }
+            default: forget(client: message.arguments.first?.string ?? "")
+            }
+        }
+    }
+
+    /// Whoever looks for objects from the root on finds the one there is.
+    private func describeParents() async throws(BusError) {
+        for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
+            let bus = bus
+            try await bus.serve(path) { message in
+                let answer = Introspection.answer(message, child: child)
+                Task { try? await bus.reply(to: message, answer) }
+            }
+        }
+    }
+
+    // MARK: Calls
+
+    private func receive(_ message: BusMessage) async {
+        if let answer = Introspection.answer(message) { return await reply(message, answer) }
+        guard message.interface == PresenceWire.interface || message.interface.isEmpty,
+            let method = PresenceWire.Method(rawValue: message.member)
+        else { return await reply(message, .failure(Self.unknownMethod)) }
+        let requester: Requester
+        do throws(BusError) {
+            requester = Requester(client: message.sender, try await bus.credentials(of: message.sender))
+        } catch {
+            // It has gone already.
+            return await reply(message, .failure(error))
+        }
+        switch method {
+        case .cancel:
+            await perform(queue.cancel(client: message.sender))
+            await reply(message, .success([]))
+        case .subscribe:
+            watchers[message.sender] = requester.user
+            await reply(message, .success([]))
+        case .approve: await approve(message, requester)
+        case .state, .terms, .makePIN, .resetPIN:
+            // The TPM takes its time; others are served meanwhile.
+            Task { await self.answer(method, message, requester) }
+        }
+    }
+
+    private func answer(_ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester) async {
+        do throws(KeystoreError) {
+            let values: [BusValue] =
+                switch method {
+                case .state: PresenceWire.arguments(await state(for: requester))
+                case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
+                case .makePIN: PresenceWire.arguments(try await authority.makePIN(for: requester.user))
+                case .resetPIN: try await resetPIN(requester, message.arguments)
+                case .approve, .cancel, .subscribe: []
+                }
+            await reply(message, .success(values))
+        } catch {
+            await reply(message, .failure(PresenceWire.error(error)))
+        }
+    }
+
+    private func approve(_ message: BusMessage, _ requester: Requester) async {
+        guard let request = PresenceWire.request(message.arguments), request.policy.hasFinger else {
+            return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
+        }
+        let now = Date()
+        guard limit.admit(requester.user, at: now) else {
+            return await reply(message, .failure(Self.error(.transient, "there were too many requests in a minute")))
+        }
+        if let until = limit.lockedUntil(requester.user, at: now) {
+            return await reply(message, .failure(Self.locked(until)))
+        }
+        nextID += 1
+        let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
+        pending[nextID] = Pending(
+            entry: entry, message: message, request: request, requester: requester, arrival: .now)
+        await perform(queue.enqueue(entry))
+    }
+
+    private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
+        guard requester.user == 0 else {
+            throw KeystoreError(
+                operation: "reset a PIN's count", code: .refused, reason: "only the administrator may do it",
+                recovery: "Use your finger, or ask an administrator.")
+        }
+        guard arguments.count == 1, let user = arguments[0].uint32 else {
+            throw .invalidInput("reset a PIN's count", "the user is none")
+        }
+        try await authority.resetPIN(of: user)
+        log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
+        return []
+    }
+
+    // MARK: Telling
+
+    /// Tells who asked, and who watches for the same user.
+    func report(_ progress: FingerProgress, _ pending: Pending) async {
+        let text = pending.requester.prompt(pending.request.context.reason, pending.request.context.container)
+        let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
+        for client in Set([pending.entry.client] + watching) {
+            let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
+            // Who is gone need not be told.
+            try? await bus.signal(target, [.string(progress.rawValue), .string(text)])
+        }
+    }
+
+    func reply(_ message: BusMessage, _ reply: Bus.Reply) async {
+        do throws(BusError) {
+            try await bus.reply(to: message, reply)
+        } catch {
+            log.debug("an answer was not sent", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    private func forget(client: String) {
+        watchers[client] = nil
+        Task { await self.perform(queue.cancel(client: client)) }
+    }
+
+    private static let unknownMethod = BusError(
+        name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
+
+    static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
+        PresenceWire.error(KeystoreError(operation: "ask for a finger", code: code, reason: reason, recovery: recovery))
+    }
+
+    static func locked(_ until: Date) -> BusError {
+        error(
+            .lockedOut, "too many other fingers were shown",
+            recovery: "Wait until \(until.formatted(.iso8601)), or use your PIN.")
+    }
+}

@@ -1,0 +1,171 @@
+import Foundation
+import LatchkeySimulators
+import LatchkeyTesting
+import SystemPackage
+import Testing
+
+/// Fingers, as a user shows them: the tool, the presence broker, fprintd, the bus, a resource manager and the TPM, each
+/// a process of its own.
+@Suite(
+    .softwareTPM, .virtualFinger, .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "python3"), .timeLimit(.minutes(3)))
+struct FingerCommandTests {
+    private static let hex = String(repeating: "ab", count: 32)
+
+    /// A machine on which the user has one finger enrolled.
+    private func with(
+        timeLimit: Int = 15, _ body: (Machine, VirtualFingerprintReader, PresenceBrokerProcess) async throws -> Void
+    ) async throws {
+        let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
+        try await reader.enroll(as: "mine", for: NSUserName())
+        let manager = try await ResourceManager(tpm, busAddress: reader.busAddress)
+        let program = URL(filePath: Products.presenceBroker.string)
+        try await PresenceBrokerProcess.withRunning(
+            program, tcti: ResourceManager.tcti, reader: reader, timeLimit: timeLimit
+        ) { broker in
+            var machine = try Machine(tcti: ResourceManager.tcti)
+            machine.environment.merge(reader.environment) { $1 }
+            try await body(machine, reader, broker)
+        }
+        await manager.end()
+    }
+
+    /// Runs the tool while something happens at the reader.
+    private func run(
+        _ machine: Machine, _ arguments: String..., at reader: VirtualFingerprintReader,
+        showing touches: VirtualFingerprintReader.Touch...
+    ) async throws -> Outcome {
+        async let shown: Void = {
+            for touch in touches { try await reader.present(touch) }
+        }()
+        let outcome = try await machine.run(arguments)
+        try await shown
+        return outcome
+    }
+
+    private func makeKey(_ machine: Machine, _ policy: String, pins: [String]? = nil) async throws -> String {
+        let made = try await machine.run("key", "create", "--policy", policy, "--json", pins: pins)
+        #expect(made.status == 0, "\(made.errors)")
+        return try #require(made.json()["id"]?.string)
+    }
+
+    @Test func `a finger enables, and a finger logs in`() async throws {
+        try await with { machine, reader, _ in
+            try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+                var machine = machine
+                let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
+                machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+                machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+                machine.environment["BROWSER"] = browser.path
+                #expect(try await machine.run("login").status == 0)
+                let enabled = try await run(
+                    machine, "enable", "--policy", "biometry-any", "--json", at: reader, showing: .finger("mine"))
+                #expect(enabled.status == 0, "\(enabled.errors)")
+                #expect(try enabled.json()["policy"] == "biometry-any")
+                #expect(try enabled.json()["enforcedPresence"] == "finger")
+                let back = try await run(
+                    machine, "authenticate", "--json", at: reader, showing: .tooShort, .finger("mine"))
+                #expect(back.status == 0, "\(back.errors)")
+                #expect(try back.json()["kid"] == enabled.json()["kid"])
+                #expect(back.errors.contains("asks for a finger of \(NSUserName()) to log in"))
+                let other = try await run(machine, "authenticate", at: reader, showing: .finger("another's"))
+                #expect(other.status == 4)
+                #expect(try await machine.run("disable", "--force").status == 0)
+                let either = try await machine.run("enable", "--json", pins: ["2580"])
+                #expect(either.status == 0, "\(either.errors)")
+                #expect(try either.json()["policy"] == "user-presence", "the default where a finger can be checked")
+                let finger = try await run(
+                    machine, "authenticate", "--presence", "finger", at: reader, showing: .finger("mine"))
+                #expect(finger.status == 0, "\(finger.errors)")
+                #expect(try await machine.run("authenticate", "--presence", "pin", pins: ["2580"]).status == 0)
+            }
+        }
+    }
+
+    @Test func `each end of a prompt has its exit code`() async throws {
+        try await with { machine, reader, broker in
+            let key = try await makeKey(machine, "biometry-any")
+            let sign = ["key", "sign", key, "--digest", Self.hex]
+            func run(_ touch: VirtualFingerprintReader.Touch...) async throws -> Int32? {
+                async let shown: Void = {
+                    for touch in touch { try await reader.present(touch) }
+                }()
+                let outcome = try await machine.run(sign)
+                try await shown
+                return outcome.status
+            }
+            #expect(try await run(.finger("mine")) == 0)
+            #expect(try await run(.finger("another's")) == 4)
+            #expect(try await run(.unreadable, .finger("mine")) == 0)
+            #expect(try await run(.failure) == 7)
+            async let waiting = machine.run(sign)
+            while try await isIdle(reader) { try await Task.sleep(for: .milliseconds(10)) }
+            await broker.stop(SIGKILL)
+            let orphan = try await waiting
+            #expect(orphan.status == 7)
+            #expect(orphan.errors.contains("the presence broker is not there"))
+            try await broker.start()
+            #expect(try await run(.finger("mine")) == 0)
+            #expect(try await machine.run(sign + ["--presence", "pin"]).status != 0, "the key has no PIN")
+        }
+    }
+
+    @Test func `nobody shows a finger`() async throws {
+        try await with(timeLimit: 1) { machine, _, _ in
+            let key = try await makeKey(machine, "biometry-any")
+            let outcome = try await machine.run("key", "sign", key, "--digest", Self.hex, "--json")
+            #expect(outcome.status == 3)
+            #expect(try outcome.json()["error"] != nil)
+        }
+    }
+
+    @Test func `fingers that changed are told of`() async throws {
+        try await with { machine, reader, _ in
+            let bound = try await makeKey(machine, "biometry-current-set")
+            let free = try await makeKey(machine, "biometry-any")
+            try await reader.enroll(.leftThumb, as: "another", for: NSUserName())
+            let dead = try await machine.run("key", "sign", bound, "--digest", Self.hex)
+            #expect(dead.status == 8)
+            #expect(dead.errors.contains("the enrolled fingers changed"))
+            let alive = try await run(
+                machine, "key", "sign", free, "--digest", Self.hex, at: reader, showing: .finger("another"))
+            #expect(alive.status == 0)
+        }
+    }
+
+    @Test func `a finger or the PIN, and which guard the PIN has`() async throws {
+        try await with { machine, reader, _ in
+            let key = try await makeKey(machine, "user-presence", pins: ["2580"])
+            let shown = try await machine.run("key", "show", key, "--json").json()
+            #expect(shown["pinProtection"] == "user")
+            #expect(shown["enforcedPresence"] == "finger-or-pin")
+            let sign = ["key", "sign", key, "--digest", Self.hex]
+            #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["2580"]).status == 0)
+            #expect(try await machine.run(sign + ["--presence", "pin"], pins: ["9999"]).status == 4)
+            #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 9)
+            #expect(
+                try await run(
+                    machine, "key", "sign", key, "--digest", Self.hex, "--presence", "finger", at: reader,
+                    showing: .finger("mine")
+                ).status == 0)
+            let doctor = try await machine.run("doctor")
+            #expect(doctor.status == 0)
+            #expect(doctor.output.contains("you have a finger enrolled"))
+            let second = try await makeKey(machine, "pin", pins: ["2580"])
+            #expect(try await machine.run("key", "sign", second, "--digest", Self.hex, pins: ["2580"]).status == 0)
+        }
+    }
+
+    /// Whether nobody asks for a finger.
+    private func isIdle(_ reader: VirtualFingerprintReader) async throws -> Bool {
+        let text = try await program(
+            "gdbus",
+            [
+                "call", "--address", reader.busAddress, "--dest", "net.reactivated.Fprint", "--object-path",
+                "/net/reactivated/Fprint/Device/0", "--method", "org.freedesktop.DBus.Properties.Get",
+                "net.reactivated.Fprint.Device", "finger-needed",
+            ])
+        return !text.contains("true")
+    }
+}

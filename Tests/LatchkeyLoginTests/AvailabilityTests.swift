@@ -1,0 +1,73 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// Whether somebody can be recognised here, why not, and what that makes of a new key.
+@Suite(.softwareTPM)
+struct AvailabilityTests {
+    private func with(_ body: (Bench, SteadyBroker) async throws -> Void) async throws {
+        try await Bench.with { bench in
+            let authority = try await ApprovalAuthority(
+                tcti: bench.tpm.tcti, directory: bench.directory.path)
+            try await body(bench, SteadyBroker(authority: authority))
+        }
+    }
+
+    private func presence(_ broker: SteadyBroker, preferring preference: PresencePreference = .any) -> ScriptedPresence
+    {
+        ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4), broker: broker, preferring: preference)
+    }
+
+    @Test func `what keeps a finger from being recognised has its reason`() async throws {
+        try await with { bench, broker in
+            let until = Date(timeIntervalSince1970: 2_000_000_000)
+            let cases: [(FingerState, BiometricAvailability)] = [
+                (.ready, .available), (.notEnrolled, .notEnrolled),
+                (.notAvailable("there is no fingerprint reader"), .notAvailable("there is no fingerprint reader")),
+                (.lockedOut(until: until), .lockedOut(until: until)),
+            ]
+            for (state, expected) in cases {
+                var broker = broker
+                broker.state = state
+                let container = try await bench.start(presence: presence(broker), policy: .biometryAny)
+                #expect(await container.biometricAvailability() == expected)
+                #expect(await container.isBiometricAvailable() == (expected == .available))
+            }
+            let alone = try await bench.start(policy: .biometryAny)
+            #expect(await alone.biometricAvailability() == .notAvailable("this program can't ask for a finger"))
+            let absent = try await bench.start(presence: presence(broker), keystore: AbsentKeystore())
+            #expect(await absent.biometricAvailability() == .notAvailable("there is none"))
+        }
+    }
+
+    @Test func `a locked finger leaves the PIN, and a locked PIN the finger`() async throws {
+        try await with { bench, broker in
+            var locked = broker
+            locked.state = .lockedOut(until: nil)
+            let either = try await bench.start(presence: presence(locked), policy: .userPresence)
+            #expect(await either.biometricAvailability() == .available)
+        }
+    }
+
+    @Test func `a new key wants a finger or the PIN where a finger can be checked, else the PIN`() async throws {
+        try await with { bench, broker in
+            let container = try await bench.start(presence: presence(broker), policy: nil)
+            try await container.authorize()
+            #expect(try await container.enableBiometric().policy == .userPresence)
+            #expect(try await container.authenticateBiometric().userInfo.userID == "user-a")
+            let cautious = try await bench.start(
+                name: "pin", presence: presence(broker, preferring: .pin), policy: nil)
+            try await cautious.authorize()
+            #expect(try await cautious.enableBiometric().policy == .pin)
+            var unready = broker
+            unready.state = .notEnrolled
+            let plain = try await bench.start(name: "plain", presence: presence(unready), policy: nil)
+            try await plain.authorize()
+            #expect(try await plain.enableBiometric().policy == .pin)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// What a program of the same user tries that has the store, the blob and the TPM: each time it is the TPM that refuses,
+/// with a code of its own.
+@Suite(.softwareTPM)
+struct AttackTests {
+    private func with(
+        _ policy: AccessPolicy, _ body: (Attacker, InProcessBroker, TPMKeystore, HardwareKey) async throws -> Void
+    ) async throws {
+        let tpm = try SoftwareTPM.current
+        try await TemporaryDirectory.withDirectory { directory in
+            let broker = InProcessBroker(
+                try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path), [])
+            let anchors = MemoryTrustAnchors()
+            let keystore = TPMKeystore(tcti: tpm.tcti, anchors: anchors)
+            let presence = ScriptedPresence(policy.requirement == .userPresence ? [.pin("123456")] : [], broker: broker)
+            let key = try await Scene.key(keystore, policy, presence)
+            try await body(try await Attacker(key, anchors: anchors), broker, keystore, key)
+            try Scene.expectNothingLoaded("after the attacks")
+        }
+    }
+
+    @Test func `no proof at all`() async throws {
+        try await with(.biometryAny) { attacker, _, _, _ in
+            let empty = try await Attacker.sign(attacker) { _, _ in }
+            #expect(empty == 0x99d, "a policy session that satisfies nothing")
+            try Scene.look { tpm in
+                let parent = try TPMObject(handle: .storageRootKey, publicArea: attacker.root.publicArea)
+                try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                    do throws(TPMError) {
+                        _ = try attacker.use(tpm, .continuing(session))
+                        Issue.record("the key has no authValue")
+                    } catch {
+                        #expect(error.responseCode?.rawValue == 0x12f, "the empty authValue")
+                    }
+                }
+            }
+            do {
+                _ = try Scene.look { tpm in try attacker.use(tpm, .emptyPassword) }
+                Issue.record("the key takes a password")
+            } catch let error as TPMError {
+                #expect(error.responseCode?.rawValue == 0x12f, "the empty password")
+            }
+        }
+    }
+
+    @Test func `an approval that nobody gave`() async throws {
+        try await with(.biometryAny) { attacker, broker, _, _ in
+            let refused = try await Attacker.sign(attacker) { tpm, session in
+                let forged = P256.Signing.PrivateKey()
+                let approval = try attacker.approval(
+                    PresenceApproval(expiration: 30, signature: try #require(.zero)), nonce: session.nonceTPM)
+                let raw = Array(try forged.signature(for: approval.digest).rawRepresentation)
+                try tpm.policySigned(
+                    approval, signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
+                    by: attacker.authority, in: session)
+            }
+            #expect(refused == 0x5db, "signed by a key of the attacker's")
+            var old: PresenceApproval?
+            let replayed = try await Attacker.sign(attacker) { tpm, session in
+                broker.show(.matches)
+                let approval = try await broker.given(attacker.request(session))
+                old = approval
+                try tpm.policySigned(
+                    attacker.approval(approval, nonce: session.nonceTPM),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+            }
+            #expect(replayed == nil, "the control: with the finger it signs")
+            let approval = try #require(old)
+            let again = try await Attacker.sign(attacker) { tpm, session in
+                try tpm.policySigned(
+                    attacker.approval(approval, nonce: session.nonceTPM),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+            }
+            #expect(again == 0x5db, "an approval of an earlier session")
+        }
+    }
+
+    @Test func `an approval of something else`() async throws {
+        try await with(.biometryAny) { attacker, broker, keystore, _ in
+            let other = MessageDigest(sha256: Array("another message".utf8))
+            let refused = try await Attacker.sign(attacker, digest: other) { tpm, session in
+                broker.show(.matches)
+                let approval = try await broker.given(attacker.request(session))
+                try tpm.policySigned(
+                    attacker.approval(approval, nonce: session.nonceTPM),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+            }
+            #expect(refused == 0x99d, "another digest than the approved one")
+            let victim = try await Scene.key(keystore, .biometryAny, ScriptedPresence([], broker: broker))
+            let target = try TPMKeyBlob(victim.blob)
+            let again = try await Attacker.sign(attacker) { tpm, session in
+                broker.show(.matches)
+                var request = try attacker.request(session)
+                request.keyName = Data(try target.key.publicArea.name.bytes)
+                let approval = try await broker.given(request)
+                try tpm.policySigned(
+                    Approval(
+                        nonceTPM: session.nonceTPM, expiration: approval.expiration,
+                        commandHash: TPM.signCommandHash(Scene.digest.bytes, with: target.key.publicArea.name),
+                        policyRef: attacker.reference),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+            }
+            #expect(again == 0x99d, "another key than the approved one")
+        }
+    }
+
+    @Test(arguments: [(AccessPolicy.biometryAny, UInt32(0x99d)), (.userPresence, 0x1c4)])
+    func `an approval for another user`(_ policy: AccessPolicy, _ code: UInt32) async throws {
+        try await with(policy) { attacker, broker, _, _ in
+            let stranger: UInt32 = 1001
+            let refused = try await Attacker.sign(attacker) { tpm, session in
+                broker.show(.approvesFor(stranger))
+                let approval = try await broker.given(attacker.request(session))
+                let reference = PresenceReference.use(by: stranger, under: policy, enrolmentSet: nil)
+                try tpm.policySigned(
+                    attacker.approval(approval, nonce: session.nonceTPM, reference: reference),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                if try attacker.branches.count > 1 { try tpm.policyOR(attacker.branches, in: session) }
+            }
+            #expect(refused == code)
+        }
+    }
+
+    @Test func `an approval for a laxer policy`() async throws {
+        let lax = try #require(AccessPolicy(.biometryAny, reuseSeconds: 300))
+        try await with(.biometryAny) { attacker, broker, _, _ in
+            let refused = try await Attacker.sign(attacker) { tpm, session in
+                broker.show(.matches)
+                var request = try attacker.request(session)
+                request.policy = lax
+                let approval = try await broker.given(request)
+                try tpm.policySigned(
+                    Approval(
+                        nonceTPM: session.nonceTPM, expiration: approval.expiration,
+                        policyRef: PresenceReference.use(by: broker.user, under: lax, enrolmentSet: nil)),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+            }
+            #expect(refused == 0x99d)
+        }
+    }
+
+    @Test func `an approval whose time is over`() async throws {
+        let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 1))
+        try await with(policy) { attacker, broker, _, _ in
+            let refused = try await Attacker.sign(attacker) { tpm, session in
+                broker.show(.matches)
+                let approval = try await broker.given(attacker.request(session))
+                try tpm.policySigned(
+                    attacker.approval(approval, nonce: session.nonceTPM),
+                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                let end = try tpm.readClock().time + 2500
+                while try tpm.readClock().time < end { try await Task.sleep(for: .milliseconds(20)) }
+            }
+            #expect(refused == 0x9a3)
+        }
+    }
+
+    @Test func `the fingers of then`() async throws {
+        try await with(.biometryCurrentSet) { attacker, broker, _, _ in
+            let counter = try #require(attacker.finger.counter)
+            broker.enrol(2)
+            _ = try await broker.terms(for: .biometryCurrentSet)
+            let refused = try await Attacker.sign(attacker) { tpm, session in
+                try tpm.policyNVEquals(counter.bytes, in: counter.index, session: session)
+            }
+            #expect(refused == 0x126)
+        }
+    }
+}
+
+extension InProcessBroker {
+    func given(_ request: ApprovalRequest) async throws -> PresenceApproval {
+        guard case .approved(let approval) = try await approve(request) else {
+            throw KeystoreError.cancelled("approve")
+        }
+        return approval
+    }
+}
+
+extension ECDSASignature {
+    /// No signature of anything.
+    fileprivate static var zero: ECDSASignature? { ECDSASignature(rawRepresentation: Data(count: 64)) }
+}

@@ -1,0 +1,82 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// A program of the same user: it has the store, the key's blob and the TPM, and no finger.
+struct Attacker {
+    let blob: TPMKeyBlob
+    let policy: AccessPolicy
+    let root: StorageRoot
+    let finger: PresenceProtection.Finger
+
+    init(_ key: HardwareKey, anchors: any TrustAnchors) async throws {
+        blob = try TPMKeyBlob(key.blob)
+        policy = key.policy
+        root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
+        finger = try #require(blob.protection?.finger)
+    }
+
+    var authority: TPMObject {
+        get throws { try TPMObject(handle: try #require(finger.handle), publicArea: finger.authority) }
+    }
+
+    var branches: [PolicyDigest] { get throws { try #require(blob.protection).branches(under: policy) } }
+
+    /// What the key's own policy names.
+    var reference: [UInt8] { finger.reference(under: policy) }
+
+    /// What a broker is asked to approve.
+    func request(_ session: Session, digest: MessageDigest = Scene.digest) throws -> ApprovalRequest {
+        ApprovalRequest(
+            use: .sign(digest), keyName: Data(try blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
+            policy: policy, context: Scene.prompt)
+    }
+
+    func approval(
+        _ given: PresenceApproval, nonce: [UInt8], digest: MessageDigest = Scene.digest, reference: [UInt8]? = nil
+    ) throws -> Approval {
+        let hash = TPM.signCommandHash(digest.bytes, with: try blob.key.publicArea.name)
+        return Approval(
+            nonceTPM: nonce, expiration: given.expiration, commandHash: policy.reuseSeconds == 0 ? hash : [],
+            policyRef: reference ?? self.reference)
+    }
+
+    /// Starts a policy session, has `satisfy` do what it can, and signs.
+    ///
+    /// - Returns: The TPM's answer, or nil when it signed.
+    static func sign(
+        _ attacker: Attacker, digest: MessageDigest = Scene.digest,
+        _ satisfy: (TPM, Session) async throws -> Void
+    ) async throws -> UInt32? {
+        let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
+        defer { connection.close() }
+        let tpm = TPM(ResubmittingTransport(connection))
+        let session = try tpm.startAuthSession(.policy, saltedTo: nil)
+        defer { if session.isLoaded { try? tpm.flushContext(session.handle) } }
+        do {
+            try await satisfy(tpm, session)
+            _ = try attacker.use(tpm, .lastUse(of: session), digest)
+            return nil
+        } catch let error as TPMError {
+            return error.responseCode?.rawValue
+        }
+    }
+
+    /// Loads the key and signs with whatever authorizes it.
+    func use(
+        _ tpm: TPM, _ authorization: Authorization, _ digest: MessageDigest = Scene.digest
+    ) throws(TPMError) -> TPMSignature {
+        try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
+            try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
+                (object) throws(TPMError) in
+                try tpm.sign(digest.bytes, with: object, authorizedBy: authorization)
+            }
+        }
+    }
+}

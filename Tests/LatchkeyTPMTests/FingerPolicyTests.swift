@@ -1,0 +1,198 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// Keys that a finger opens, with the broker's key in this process and a scripted finger.
+@Suite(.softwareTPM)
+struct FingerPolicyTests {
+    @Test func `a finger signs with seven commands on a bare device, and asks for no PIN`() async throws {
+        try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let key = try await Scene.key(keystore, .biometryAny, presence)
+            #expect(key.assurance.presence == .finger)
+            #expect(key.assurance.pinProtection == nil)
+            try await Scene.sign(keystore, key, presence)
+            wire.forget()
+            try await Scene.sign(keystore, key, presence)
+            #expect(
+                wire.codes == [
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .sign, .flushContext,
+                ])
+            #expect(broker.requests.last?.use == .sign(Scene.digest))
+            #expect(presence.requests.isEmpty)
+        }
+    }
+
+    @Test func `behind a resource manager two commands and the flush are left after the finger`() async throws {
+        try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
+            let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
+            let presence = ScriptedPresence([], broker: broker)
+            let key = try await Scene.key(keystore, .biometryAny, presence)
+            wire.forget()
+            let waiting = Task { () async -> KeystoreError? in
+                await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+            }
+            while broker.requests.isEmpty { await Task.yield() }
+            #expect(wire.codes == [.startAuthSession, .load])
+            waiting.cancel()
+            #expect(await waiting.value?.code == .cancelled)
+            try Scene.expectNothingLoaded("after a cancelled prompt")
+            let other = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(other?.code == .wrongProof)
+            try Scene.expectNothingLoaded("after another finger")
+            wire.forget()
+            try await Scene.sign(keystore, key, presence)
+            #expect(wire.codes == [.startAuthSession, .load, .policySigned, .sign, .flushContext])
+        }
+    }
+
+    @Test func `a secret is opened by a finger, and comes back encrypted`() async throws {
+        try await Scene.withBroker(.matches) { wire, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let bytes = SecretBytes.random(count: 32)
+            let secret = try await keystore.seal(
+                bytes, policy: .biometryAny, for: Scene.prompt, authorizedBy: presence)
+            wire.forget()
+            #expect(try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence) == bytes)
+            let isInTheClear = bytes.withUnsafeBytes { bytes in wire.bytes.firstRange(of: Array(bytes)) != nil }
+            #expect(!isInTheClear)
+        }
+    }
+
+    @Test func `another finger, no finger and a user who is somebody else get nothing`() async throws {
+        try await Scene.withBroker(.differs, .approvesFor(1001)) { _, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let key = try await Scene.key(keystore, .biometryAny, presence)
+            let other = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(other?.code == .wrongProof)
+            let stranger = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(stranger?.underlying?.rawCode == 0x5db)
+            let waiting = Task { () async -> KeystoreError? in
+                await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+            }
+            while broker.requests.count < 3 { await Task.yield() }
+            waiting.cancel()
+            #expect(await waiting.value?.code == .cancelled)
+        }
+    }
+
+    @Test func `without a broker no such key is made, and none is used`() async throws {
+        try await Scene.withBroker(.matches) { _, keystore, broker in
+            for policy in [AccessPolicy.userPresence, .biometryAny, .biometryCurrentSet] {
+                let error = await Scene.error { () async throws(KeystoreError) in
+                    _ = try await keystore.createKey(
+                        KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: Scene.nobody)
+                }
+                #expect(error?.code == .unavailable)
+            }
+            let key = try await Scene.key(keystore, .biometryAny, ScriptedPresence([], broker: broker))
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, Scene.nobody)
+            }
+            #expect(error?.code == .unavailable)
+        }
+    }
+
+    @Test func `other fingers kill a key that is bound to them, for good, and no other`() async throws {
+        try await Scene.withBroker(.matches, .matches, .matches) { wire, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let bound = try await Scene.key(keystore, .biometryCurrentSet, presence)
+            let free = try await Scene.key(keystore, .biometryAny, presence)
+            wire.forget()
+            try await Scene.sign(keystore, bound, presence)
+            #expect(wire.codes.contains(.policyNV))
+            broker.enrol(2)
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, bound, presence)
+            }
+            #expect(error?.code == .invalidated)
+            try await Scene.sign(keystore, free, presence)
+            broker.enrol(1)
+            let late = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, bound, presence)
+            }
+            #expect(late?.code == .invalidated, "the same set again is a later one")
+            let lying = BlindBroker(broker)
+            let refused = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, bound, ScriptedPresence([], broker: lying))
+            }
+            #expect(refused?.code == .invalidated)
+            #expect(refused?.underlying?.rawCode == 0x126, "the TPM itself refuses, whatever the broker says")
+        }
+    }
+
+    @Test func `one finger serves for the time of reuse, by the TPM's clock`() async throws {
+        try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 2))
+            let key = try await Scene.key(keystore, policy, presence)
+            try await Scene.sign(keystore, key, presence)
+            wire.forget()
+            try await Scene.sign(keystore, key, presence)
+            #expect(wire.codes == [.startAuthSession, .policyTicket, .load, .sign, .flushContext])
+            #expect(broker.requests.count == 1)
+            let end = try Scene.look { try $0.readClock().time } + 4000
+            while try Scene.look({ try $0.readClock().time }) < end { try await Task.sleep(for: .milliseconds(50)) }
+            try await Scene.sign(keystore, key, presence)
+            #expect(broker.requests.count == 2, "the TPM took the ticket no more")
+        }
+    }
+
+    @Test func `the broker's key is found again after a restart, and a client loads it where it is gone`() async throws
+    {
+        let tpm = try SoftwareTPM.current
+        try await TemporaryDirectory.withDirectory { directory in
+            let first = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
+            let wire = Wire()
+            let keystore = wire.keystore(tpm)
+            let key = try await Scene.key(
+                keystore, .biometryAny, ScriptedPresence([], broker: InProcessBroker(first, [])))
+            try await tpm.restart()
+            let again = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
+            let broker = InProcessBroker(again, [.matches, .matches])
+            let presence = ScriptedPresence([], broker: broker)
+            try await Scene.sign(keystore, key, presence)
+            try Scene.look { tpm in
+                let persistent = try tpm.handles(from: .persistentFirst).filter { $0 != .storageRootKey }
+                for handle in persistent { try tpm.evictControl(try tpm.readPublic(handle), at: handle) }
+                #expect(persistent.count == 1)
+            }
+            wire.forget()
+            try await Scene.sign(keystore, key, presence)
+            #expect(wire.codes.contains(.loadExternal))
+            try Scene.expectNothingLoaded("after both")
+        }
+    }
+}
+
+/// A broker whose terms are what a key was made under, whatever happened since.
+private final class BlindBroker: PresenceBroker {
+    private let inner: InProcessBroker
+
+    init(_ inner: InProcessBroker) { self.inner = inner }
+
+    func fingerState() async -> FingerState { .ready }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { try await inner.makeUserPIN() }
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
+        inner.show(.matches)
+        return try await inner.approve(request)
+    }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
+        var terms = try await inner.terms(for: policy)
+        // The counter of the first key is 1 below each change since.
+        if let counter = terms.counter {
+            terms.counter = PresenceTerms.Counter(publicArea: counter.publicArea, value: counter.value - 2)
+        }
+        return terms
+    }
+}

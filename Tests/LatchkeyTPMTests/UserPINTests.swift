@@ -1,0 +1,152 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// A PIN of the user's own, and a finger beside it.
+@Suite(.softwareTPM)
+struct UserPINTests {
+    @Test func `one PIN, set once, opens all of a user's keys`() async throws {
+        try await Scene.withBroker { wire, keystore, broker in
+            let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 4), broker: broker)
+            let first = try await Scene.key(keystore, .pin, presence)
+            let second = try await Scene.key(keystore, .pin, presence)
+            #expect(first.assurance.pinProtection == .user)
+            #expect(presence.requests.map(\.purpose) == [.new, .current])
+            try await Scene.sign(keystore, first, presence)
+            wire.forget()
+            try await Scene.sign(keystore, second, presence)
+            #expect(
+                wire.codes == [
+                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .sign, .flushContext,
+                ])
+            #expect(presence.requests.last?.attemptsLeft == 10)
+        }
+    }
+
+    @Test func `a PIN that another program has set is noticed before a key is bound to it`() async throws {
+        try await Scene.withBroker(.matches) { _, keystore, broker in
+            _ = try await Scene.key(keystore, .pin, ScriptedPresence([.pin("malware's")], broker: broker))
+            for policy in [AccessPolicy.pin, .userPresence] {
+                let error = await Scene.error { () async throws(KeystoreError) in
+                    _ = try await keystore.createKey(
+                        KeyRequest(policy: policy, prompt: Scene.prompt),
+                        authorizedBy: ScriptedPresence([.pin("123456")], broker: broker))
+                }
+                #expect(error?.code == .wrongProof)
+                #expect(error?.underlying?.rawCode == 0x9a2)
+            }
+        }
+    }
+
+    @Test func `wrong PINs leave the TPM's own counter at 0, lock this user only, and a finger ends it`() async throws {
+        try await Scene.withBroker(.matches) { _, keystore, broker in
+            let key = try await Scene.key(
+                keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
+            #expect(key.assurance.presence == .fingerOrPIN)
+            func sign(_ pin: String) async -> KeystoreError? {
+                let presence = ScriptedPresence([.pin(pin)], broker: broker, preferring: .pin)
+                return await Scene.error { () async throws(KeystoreError) in
+                    try await Scene.sign(keystore, key, presence)
+                }
+            }
+            for left in stride(from: 9, through: 0, by: -1) {
+                let error = await sign("654321")
+                #expect(error?.code == .wrongProof)
+                #expect(error?.attemptsLeft == left)
+                #expect(error?.underlying?.rawCode == 0x9a2)
+            }
+            #expect(await sign("123456")?.code == .lockedOut)
+            #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) }[.lockoutCounter] == 0)
+            let nobody = ScriptedPresence([], broker: broker)
+            try await Scene.sign(keystore, key, nobody)
+            #expect(nobody.requests.isEmpty, "a locked PIN isn't asked for")
+            #expect(await sign("123456") == nil)
+        }
+    }
+
+    @Test func `finger and PIN are offered together, and the first one is taken`() async throws {
+        try await Scene.withBroker(.stays, .matches, .differs, .approvesFor(1001)) { _, keystore, broker in
+            let key = try await Scene.key(
+                keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
+            try await Scene.sign(keystore, key, ScriptedPresence([.pin("123456")], broker: broker))
+            try await Scene.sign(keystore, key, ScriptedPresence([.hesitate], broker: broker))
+            let declined = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, ScriptedPresence([.unavailable], broker: broker))
+            }
+            #expect(declined?.code == .wrongProof, "another finger, and nobody who types")
+            let stranger = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, ScriptedPresence([.hesitate], broker: broker))
+            }
+            #expect(stranger?.underlying?.rawCode == 0x5db, "an approval for another user")
+        }
+    }
+
+    @Test func `a changed PIN is dead for every copy`() async throws {
+        try await Scene.withBroker { _, keystore, broker in
+            let presence = ScriptedPresence(
+                [.pin("123456"), .pin("123456"), .pin("another"), .pin("another"), .pin("123456")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            let changed = try await keystore.changePIN(
+                of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
+            #expect(changed.keys == [key], "nothing of the key changes")
+            try await Scene.sign(keystore, key, presence)
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(error?.code == .wrongProof)
+        }
+    }
+
+    @Test func `an index that somebody made anew opens nothing, and the broker makes no use of it`() async throws {
+        try await Scene.withBroker { _, keystore, broker in
+            let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            let terms = try await broker.terms(for: .pin)
+            let area = try NVPublicArea(unmarshalling: Array(try #require(terms.userPIN).publicArea))
+            let fresh = NVPublicArea(
+                index: area.index, attributes: area.attributes.subtracting(.written), authPolicy: area.authPolicy,
+                dataSize: 8)
+            try Scene.look { tpm in
+                try tpm.nvUndefineSpace(try NVIndex(publicArea: area))
+                try tpm.nvDefineSpace(fresh)
+            }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(error?.code == .invalidated)
+            let reset = await Scene.error { () async throws(KeystoreError) in
+                try await broker.authority.resetPIN(of: broker.user)
+            }
+            #expect(reset?.code == .notFound)
+            let again = try await broker.terms(for: .pin)
+            #expect(again.userPIN == nil)
+        }
+    }
+
+    @Test func `neither the PIN nor what is made of it is ever on the wire`() async throws {
+        try await Scene.withBroker { wire, keystore, broker in
+            wire.forget()
+            let presence = ScriptedPresence(
+                [.pin("4938175602"), .pin("4938175602"), .pin("4938175602"), .pin("1729384756")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            try await Scene.sign(keystore, key, presence)
+            _ = try await keystore.changePIN(of: [key], secrets: [], for: Scene.prompt, authorizedBy: presence)
+            let terms = try await broker.terms(for: .pin)
+            let area = try NVPublicArea(unmarshalling: Array(try #require(terms.userPIN).publicArea))
+            #expect(wire.codes.contains(.nvChangeAuth))
+            for pin in ["4938175602", "1729384756"] {
+                let derived = HKDF<SHA256>.deriveKey(
+                    inputKeyMaterial: SymmetricKey(data: Array(pin.utf8)), salt: area.authPolicy.prefix(16),
+                    info: Array("latchkey/tpm/pin/v1".utf8), outputByteCount: 32)
+                for secret in [Array(pin.utf8), derived.withUnsafeBytes { Array($0) }] {
+                    #expect(wire.bytes.firstRange(of: secret.prefix(8)) == nil)
+                }
+            }
+        }
+    }
+}

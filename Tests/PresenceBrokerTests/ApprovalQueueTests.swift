@@ -1,0 +1,50 @@
+import Testing
+
+@testable import latchkey_presenced
+
+/// One person at a time.
+struct ApprovalQueueTests {
+    private func entry(_ id: UInt64, _ client: String = ":1.1", user: UInt32 = 1000) -> ApprovalQueue.Entry {
+        ApprovalQueue.Entry(id: id, client: client, user: user)
+    }
+
+    @Test func `requests have their turn in the order in which they came`() {
+        var queue = ApprovalQueue()
+        #expect(queue.enqueue(entry(1)) == [.begin(entry(1))])
+        #expect(queue.enqueue(entry(2)) == [.wait(entry(2))])
+        #expect(queue.enqueue(entry(3, user: 1001)) == [.wait(entry(3, user: 1001))])
+        #expect(queue.finish(2) == [], "not its turn")
+        #expect(queue.finish(1) == [.begin(entry(2))])
+        #expect(queue.finish(2) == [.begin(entry(3, user: 1001))])
+        #expect(queue.finish(3) == [])
+        #expect(queue.enqueue(entry(4)) == [.begin(entry(4))])
+    }
+
+    @Test func `a client that vanishes leaves nothing behind`() {
+        var queue = ApprovalQueue()
+        _ = queue.enqueue(entry(1, ":1.1"))
+        _ = queue.enqueue(entry(2, ":1.2"))
+        _ = queue.enqueue(entry(3, ":1.1"))
+        #expect(queue.cancel(client: ":1.1") == [.withdraw(entry(3, ":1.1")), .interrupt(entry(1, ":1.1"))])
+        #expect(queue.finish(1) == [.begin(entry(2, ":1.2"))], "the interrupted one still gives its turn up itself")
+        #expect(queue.cancel(client: ":1.9") == [])
+    }
+
+    @Test func `no user fills the line`() {
+        var queue = ApprovalQueue()
+        for id in 1...UInt64(ApprovalQueue.limitPerUser) { _ = queue.enqueue(entry(id)) }
+        #expect(queue.enqueue(entry(9)) == [.refuse(entry(9))])
+        #expect(queue.enqueue(entry(10, user: 1001)) == [.wait(entry(10, user: 1001))])
+        for id in 100..<200 { _ = queue.enqueue(entry(UInt64(id), user: UInt32(id))) }
+        #expect(queue.enqueue(entry(999, user: 5000)) == [.refuse(entry(999, user: 5000))])
+    }
+
+    @Test func `a wait that is too long ends`() {
+        var queue = ApprovalQueue()
+        _ = queue.enqueue(entry(1))
+        _ = queue.enqueue(entry(2))
+        #expect(queue.expire(2) == [.withdraw(entry(2))])
+        #expect(queue.expire(2) == [])
+        #expect(queue.expire(1) == [], "the one that has its turn has a clock of its own")
+    }
+}

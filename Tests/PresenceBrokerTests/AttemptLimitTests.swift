@@ -1,0 +1,45 @@
+import FoundationEssentials
+import Testing
+
+@testable import latchkey_presenced
+
+/// How often somebody may try.
+struct AttemptLimitTests {
+    private let start = Date(timeIntervalSince1970: 1_000_000)
+
+    @Test func `five other fingers in a row lock for a minute, the next five for two`() {
+        var limit = AttemptLimit()
+        for _ in 0..<4 { limit.recordFailure(1000, at: start) }
+        #expect(limit.lockedUntil(1000, at: start) == nil)
+        limit.recordFailure(1000, at: start)
+        #expect(limit.lockedUntil(1000, at: start) == start.addingTimeInterval(60))
+        #expect(limit.lockedUntil(1001, at: start) == nil, "nobody else is locked")
+        let later = start.addingTimeInterval(61)
+        #expect(limit.lockedUntil(1000, at: later) == nil)
+        for _ in 0..<5 { limit.recordFailure(1000, at: later) }
+        #expect(limit.lockedUntil(1000, at: later) == later.addingTimeInterval(120))
+        for _ in 0..<500 { limit.recordFailure(1000, at: later) }
+        #expect(limit.lockedUntil(1000, at: later) == later.addingTimeInterval(3600))
+    }
+
+    @Test func `a match ends the row`() {
+        var limit = AttemptLimit()
+        for _ in 0..<4 { limit.recordFailure(1000, at: start) }
+        limit.recordMatch(1000)
+        limit.recordFailure(1000, at: start)
+        #expect(limit.lockedUntil(1000, at: start) == nil)
+    }
+
+    @Test func `thirty requests a minute are enough, whatever the clock does`() {
+        var limit = AttemptLimit()
+        let ordinary = (0..<AttemptLimit.requestsPerMinute).map { _ in limit.admit(1000, at: start) }
+        #expect(ordinary.allSatisfy { $0 })
+        let further = [
+            limit.admit(1000, at: start), limit.admit(1001, at: start),
+            limit.admit(1000, at: start.addingTimeInterval(61)),
+            // A clock that was set back locks nobody out.
+            limit.admit(1000, at: start.addingTimeInterval(-3600)),
+        ]
+        #expect(further == [false, true, true, true])
+    }
+}

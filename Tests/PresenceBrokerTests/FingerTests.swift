@@ -1,0 +1,206 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// The broker in its own process, with the real fprintd, the real dbus-daemon and swtpm.
+@Suite(
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"), .softwareTPM,
+    .virtualFinger)
+struct FingerTests {
+    @Test func `the user's finger signs, and the prompt says who asks`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let signature = try await scene.sign(key, showing: .tooShort, .offCentre, .unreadable, .finger("mine"))
+            #expect(key.publicKey.isValid(signature, for: BrokerScene.digest))
+            #expect(scene.progress.words == [.waiting, .swipeTooShort, .centreFinger, .retry, .matched])
+            let prompt = try #require(scene.progress.prompts.first)
+            #expect(prompt.contains("asks for a finger of \(BrokerScene.user) to test a finger"))
+            #expect(prompt.contains("process \(ProcessInfo.processInfo.processIdentifier)"))
+        }
+    }
+
+    @Test func `another finger does not, and five lock the reader for a while`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            for _ in 0..<5 {
+                #expect(try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof)
+            }
+            #expect(try await scene.refusal(key)?.code == .lockedOut)
+            guard case .lockedOut(let until?) = await scene.client.fingerState() else {
+                Issue.record("the state does not say so")
+                return
+            }
+            #expect((1...60).contains(until.timeIntervalSinceNow))
+        }
+    }
+
+    @Test func `nobody there is an end, and no accident`() async throws {
+        try await BrokerScene.with(timeLimit: 1) { scene in
+            let key = try await scene.key(.biometryAny)
+            let error = try await scene.refusal(key)
+            #expect(error?.code == .cancelled)
+            #expect(error?.reason == "no finger was shown in time")
+            #expect(scene.progress.words == [.waiting, .withdrawn])
+        }
+    }
+
+    @Test func `a cancelled request frees the reader for the next`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let waiting = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .waiting)
+            waiting.cancel()
+            #expect(try await waiting.value?.code == .cancelled)
+            try await scene.sign(key, showing: .finger("mine"))
+        }
+    }
+
+    @Test func `another program of the user sees what is asked, whoever asks`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let desktop = try await scene.client.prompts()
+            try await scene.sign(key, showing: .finger("mine"))
+            var seen: [FingerProgress] = []
+            for await prompt in desktop {
+                seen.append(prompt.progress)
+                #expect(prompt.text.contains("to test a finger"))
+                if prompt.progress == .matched { break }
+            }
+            #expect(seen == [.waiting, .matched])
+        }
+    }
+
+    @Test func `two requests have their turns`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            async let first = scene.sign(key)
+            try await scene.progress.wait(for: .waiting)
+            async let second = scene.sign(key)
+            try await scene.progress.wait(for: .queued)
+            try await scene.reader.present(.finger("mine"))
+            _ = try await first
+            try await scene.reader.present(.finger("mine"))
+            _ = try await second
+        }
+    }
+
+    @Test func `the reader's faults are told apart`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            #expect(try await scene.refusal(key, showing: .failure)?.code == .unavailable)
+            try await scene.sign(key, showing: .finger("mine"))
+            let waiting = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .waiting)
+            while scene.progress.words.count(where: { $0 == .waiting }) < 3 { await Task.yield() }
+            await scene.reader.stop()
+            #expect(try await waiting.value?.code == .unavailable)
+            #expect(try await scene.refusal(key)?.code == .unavailable, "no fprintd")
+            try await scene.reader.start()
+            try await scene.sign(key, showing: .finger("mine"))
+        }
+    }
+
+    @Test func `a broker that dies in mid-prompt is a clear error, and the next try works`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let waiting = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .waiting)
+            await scene.broker.stop(SIGKILL)
+            #expect(try await waiting.value?.code == .unavailable)
+            #expect(try await scene.refusal(key)?.code == .unavailable, "no broker")
+            try await scene.broker.start()
+            try await scene.sign(key, showing: .finger("mine"))
+        }
+    }
+
+    @Test func `without a finger nothing is made, and the state says why`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            #expect(await scene.client.fingerState() == .notEnrolled)
+            await #expect(throws: KeystoreError(operation: "", code: .notEnrolled, reason: "", recovery: "")) {
+                _ = try await scene.key(.biometryAny)
+            }
+            await scene.reader.stop()
+            guard case .notAvailable = await scene.client.fingerState() else {
+                Issue.record("a reader without fprintd")
+                return
+            }
+            await scene.broker.stop()
+            #expect(await scene.client.fingerState() == .notAvailable("the presence broker is not there"))
+        }
+    }
+
+    @Test func `enrolling or deleting a finger kills a key of the current set for good, and no other`() async throws {
+        try await BrokerScene.with { scene in
+            let bound = try await scene.key(.biometryCurrentSet)
+            let free = try await scene.key(.biometryAny)
+            try await scene.sign(bound, showing: .finger("mine"))
+            try await scene.reader.enroll(.rightIndex, as: "another", for: BrokerScene.user)
+            #expect(try await scene.refusal(bound)?.code == .invalidated)
+            // The virtual sensor can't tell fingers apart by itself, so fprintd looks for the first one enrolled.
+            try await scene.sign(free, showing: .finger("mine"))
+            let second = try await scene.key(.biometryCurrentSet)
+            try await scene.reader.delete(.rightIndex, of: BrokerScene.user)
+            #expect(try await scene.refusal(second)?.code == .invalidated)
+            #expect(try await scene.refusal(bound)?.code == .invalidated, "the fingers of then are not the same again")
+            try await scene.sign(free, showing: .finger("mine"))
+            let last = try await scene.key(.biometryCurrentSet)
+            try await scene.reader.delete(of: BrokerScene.user)
+            #expect(try await scene.refusal(last)?.code == .invalidated, "no finger is left")
+            #expect(try await scene.refusal(free)?.code == .notEnrolled)
+        }
+    }
+
+    @Test func `a finger that is enrolled anew is another, also where its file can't be read`() async throws {
+        for seesPrints in [true, false] {
+            try await BrokerScene.with(seesPrints: seesPrints) { scene in
+                let bound = try await scene.key(.biometryCurrentSet)
+                try await scene.sign(bound, showing: .finger("mine"))
+                try await scene.reader.delete(of: BrokerScene.user)
+                try await scene.reader.enroll(.leftThumb, as: "mine", for: BrokerScene.user)
+                #expect(try await scene.refusal(bound)?.code == .invalidated)
+                let next = try await scene.key(.biometryCurrentSet)
+                try await scene.reader.enroll(.rightThumb, as: "another", for: BrokerScene.user)
+                await scene.broker.stop()
+                try await scene.broker.start()
+                #expect(try await scene.refusal(next)?.code == .invalidated, "enrolled while the broker was running")
+                try await scene.reader.delete(of: BrokerScene.user)
+            }
+        }
+    }
+
+    @Test func `finger and PIN are offered together, and a finger ends a locked PIN`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(
+                .userPresence, ScriptedPresence([.pin("123456")], broker: scene.client))
+            #expect(key.assurance.pinProtection == .user)
+            try await scene.sign(
+                key, ScriptedPresence([.hesitate], broker: scene.client), showing: .finger("mine"))
+            try await scene.sign(key, ScriptedPresence([.pin("123456")], broker: scene.client))
+            for _ in 0..<10 {
+                let wrong = ScriptedPresence([.pin("654321")], broker: scene.client, preferring: .pin)
+                #expect(try await scene.refusal(key, wrong)?.code == .wrongProof)
+            }
+            let right = { ScriptedPresence([.pin("123456")], broker: scene.client, preferring: .pin) }
+            #expect(try await scene.refusal(key, right())?.code == .lockedOut)
+            try await scene.sign(key, showing: .finger("mine"))
+            try await scene.sign(key, right())
+        }
+    }
+
+    @Test func `the broker keeps its key over a restart, and its state to itself`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            #expect(await scene.broker.stop() == 0)
+            let state = "\(scene.broker.stateDirectory.path)/authority.json"
+            let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+            try await scene.broker.start()
+            try await scene.sign(key, showing: .finger("mine"))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// Another user of the machine, with a finger of their own.
+@Suite(
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
+    .virtualFinger)
+struct OtherUserTests {
+    /// Debian's `nobody`.
+    private static let nobody: UInt32 = 65534
+
+    /// Calls a method of the broker as `nobody`.
+    private func call(_ scene: BrokerScene, _ method: String, _ arguments: String...) async throws -> (
+        status: Int32, text: String
+    ) {
+        let process = try ChildProcess(
+            URL(filePath: "/usr/bin/setpriv"),
+            [
+                "--reuid=\(Self.nobody)", "--regid=\(Self.nobody)", "--clear-groups", "gdbus", "call", "--address",
+                scene.reader.busAddress, "--timeout", "20", "--dest", "org.latchkey.Presence1", "--object-path",
+                "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
+            ] + arguments)
+        let written = await process.remainder()
+        return (await process.wait(), written.output + written.errors)
+    }
+
+    @Test func `a stranger's finger approves for the stranger, and the TPM takes it for no other's`() async throws {
+        try await BrokerScene.with { scene in
+            try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
+            let anchors = MemoryTrustAnchors()
+            let keystore = TPMKeystore(tcti: scene.tpm.tcti, anchors: anchors)
+            let key = try await keystore.createKey(
+                KeyRequest(policy: .biometryAny, prompt: BrokerScene.prompt), authorizedBy: scene.presence)
+            let blob = try TPMKeyBlob(key.blob)
+            let finger = try #require(blob.protection?.finger)
+            let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
+            let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
+            let session = try await device.visit { (tpm) throws(TPMError) in
+                try tpm.suspend(try tpm.startAuthSession(.policy, saltedTo: nil))
+            }
+            async let shown: Void = scene.reader.present(.finger("strangers"))
+            let answer = try await call(
+                scene, "Approve", "sign", Self.list(try blob.key.publicArea.name.bytes),
+                Self.list(BrokerScene.digest.bytes), Self.list(session.nonceTPM), "biometry-any", "0", "rob", "default")
+            try await shown
+            #expect(answer.status == 0, "\(answer.text)")
+            let raw = Self.bytes(answer.text)
+            try #require(raw.count == 64, "\(answer.text)")
+            let code = await refusal { () throws(TPMError) in
+                try await device.visit { (tpm) throws(TPMError) in
+                    try tpm.withResumed(session) { (session) throws(TPMError) in
+                        let name = try blob.key.publicArea.name
+                        let approval = Approval(
+                            nonceTPM: session.nonceTPM, expiration: ApprovalAuthority.approvalSeconds,
+                            commandHash: TPM.signCommandHash(BrokerScene.digest.bytes, with: name),
+                            policyRef: PresenceReference.use(by: Self.nobody, under: .biometryAny, enrolmentSet: nil))
+                        let authority = try TPMObject(
+                            handle: finger.handle ?? .null, publicArea: finger.authority)
+                        // The TPM accepts the signature: it is the broker's, for the stranger.
+                        _ = try tpm.policySigned(
+                            approval, signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
+                            by: authority, in: session)
+                        try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
+                            try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
+                                (object) throws(TPMError) in
+                                _ = try tpm.sign(
+                                    BrokerScene.digest.bytes, with: object, authorizedBy: .lastUse(of: session))
+                            }
+                        }
+                    }
+                }
+            }
+            #expect(code == 0x99d)
+        }
+    }
+
+    @Test func `a stranger gets terms of their own, and resets no PIN`() async throws {
+        try await BrokerScene.with { scene in
+            let terms = try await call(scene, "Terms", "pin", "0")
+            #expect(terms.text.contains("'User': <uint32 65534>"), "\(terms.text)")
+            let none = try await call(scene, "Terms", "biometry-any", "0")
+            #expect(none.text.contains("org.latchkey.Presence1.Error.NotEnrolled"), "\(none.text)")
+            let reset = try await call(scene, "ResetPIN", "0")
+            #expect(reset.text.contains("org.latchkey.Presence1.Error.Refused"), "\(reset.text)")
+        }
+    }
+
+    @Test(arguments: [
+        ["sign", "[]", "[]", "[]", "biometry-any", "0", "r", "c"],
+        ["decrypt", "[byte 0]", "[byte 0]", "[byte 0]", "biometry-any", "0", "r", "c"],
+        ["unseal", "[byte 0]", "[]", "[byte 0]", "pin", "0", "r", "c"],
+        ["unseal", "[byte 0]", "[]", "[byte 0]", "biometry-any", "301", "r", "c"],
+    ])
+    func `a request that makes no sense reaches no reader`(_ arguments: [String]) async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let answer = try await call(
+                scene, "Approve", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
+                arguments[6], arguments[7])
+            #expect(answer.text.contains("org.latchkey.Presence1.Error.InvalidInput"), "\(answer.text)")
+        }
+    }
+
+    private func refusal(_ body: () async throws(TPMError) -> Void) async -> UInt32? {
+        do throws(TPMError) {
+            try await body()
+            return nil
+        } catch {
+            return error.responseCode?.rawValue
+        }
+    }
+
+    /// Bytes as gdbus reads them.
+    private static func list(_ bytes: [UInt8]) -> String {
+        "[" + bytes.map { "byte \($0)" }.joined(separator: ", ") + "]"
+    }
+
+    /// The bytes that gdbus prints: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` where the last one is 0 and no other.
+    private static func bytes(_ text: String) -> [UInt8] {
+        guard let start = text.firstRange(of: "b'") ?? text.firstRange(of: "b\"") else {
+            return text.split(whereSeparator: { "[(, )]\n".contains($0) }).compactMap {
+                $0.hasPrefix("0x") ? UInt8($0.dropFirst(2), radix: 16) : nil
+            }
+        }
+        let named: [Character: UInt8] = ["a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11]
+        var rest = text[start.upperBound...]
+        let quote = text[text.index(before: start.upperBound)]
+        var bytes: [UInt8] = []
+        while let character = rest.popFirst(), character != quote {
+            guard character == "\\", let next = rest.popFirst() else {
+                bytes += character.utf8
+                continue
+            }
+            if next.isNumber {
+                bytes.append(UInt8(String(next) + rest.prefix(2), radix: 8) ?? 0)
+                rest = rest.dropFirst(2)
+            } else {
+                bytes.append(named[next] ?? next.asciiValue ?? 0)
+            }
+        }
+        return bytes + [0]
+    }
+}

@@ -1,0 +1,115 @@
+import Foundation
+import Latchkey
+import LatchkeyPresence
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Synchronization
+import TPM2
+import Testing
+
+/// A broker in a process of its own, and a client in this one: the test's bus, fprintd, reader and TPM.
+struct BrokerScene {
+    static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appending(path: ".build/debug/latchkey-presenced")
+    static let prompt = PromptContext(reason: "test a finger", container: "tests")
+    static let digest = MessageDigest(sha256: Array("a message".utf8))
+    /// As whom the tests run.
+    static let user = NSUserName()
+
+    let reader: VirtualFingerprintReader
+    let tpm: SoftwareTPM
+    let broker: PresenceBrokerProcess
+    let client: SystemPresenceBroker
+    let keystore: TPMKeystore
+    let progress: ProgressLog
+
+    /// - Parameter fingers: What the user has enrolled.
+    static func with(
+        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true,
+        _ body: (BrokerScene) async throws -> Void
+    ) async throws {
+        let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
+        for (finger, place) in zip(fingers, VirtualFingerprintReader.Finger.allCases) {
+            try await reader.enroll(place, as: finger, for: user)
+        }
+        try await PresenceBrokerProcess.withRunning(
+            program, tcti: tpm.tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints
+        ) {
+            broker in
+            let log = ProgressLog()
+            let client = SystemPresenceBroker(busAddress: reader.busAddress) { log.append($0, $1) }
+            try await body(
+                BrokerScene(
+                    reader: reader, tpm: tpm, broker: broker, client: client,
+                    keystore: TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors()), log: log))
+        }
+    }
+
+    private init(
+        reader: VirtualFingerprintReader, tpm: SoftwareTPM, broker: PresenceBrokerProcess,
+        client: SystemPresenceBroker, keystore: TPMKeystore, log: ProgressLog
+    ) {
+        (self.reader, self.tpm, self.broker, self.client, self.keystore) = (reader, tpm, broker, client, keystore)
+        progress = log
+    }
+
+    var presence: ScriptedPresence { ScriptedPresence([], broker: client) }
+
+    func key(_ policy: AccessPolicy, _ presence: ScriptedPresence? = nil) async throws -> HardwareKey {
+        try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence ?? self.presence)
+    }
+
+    /// Signs while these things happen at the reader.
+    @discardableResult
+    func sign(
+        _ key: HardwareKey, _ presence: ScriptedPresence? = nil, showing touches: VirtualFingerprintReader.Touch...
+    ) async throws -> ECDSASignature {
+        async let shown: Void = show(touches)
+        let result: Result<ECDSASignature, KeystoreError>
+        do throws(KeystoreError) {
+            result = .success(
+                try await keystore.sign(
+                    Self.digest, with: key, for: Self.prompt, authorizedBy: presence ?? self.presence))
+        } catch {
+            result = .failure(error)
+        }
+        try await shown
+        return try result.get()
+    }
+
+    /// The error with which ``sign(_:_:showing:)`` ends.
+    func refusal(
+        _ key: HardwareKey, _ presence: ScriptedPresence? = nil, showing touch: VirtualFingerprintReader.Touch? = nil
+    ) async throws -> KeystoreError? {
+        do {
+            if let touch { try await sign(key, presence, showing: touch) } else { try await sign(key, presence) }
+            return nil
+        } catch let error as KeystoreError {
+            return error
+        }
+    }
+
+    private func show(_ touches: [VirtualFingerprintReader.Touch]) async throws {
+        for touch in touches { try await reader.present(touch) }
+    }
+}
+
+/// What a person was told.
+final class ProgressLog: Sendable {
+    private let entries = Mutex<[(FingerProgress, String)]>([])
+
+    var words: [FingerProgress] { entries.withLock { $0.map(\.0) } }
+    var prompts: [String] { entries.withLock { $0.map(\.1) } }
+    func append(_ progress: FingerProgress, _ prompt: String) { entries.withLock { $0.append((progress, prompt)) } }
+
+    /// Waits until something was told.
+    func wait(for progress: FingerProgress) async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while !words.contains(progress) {
+            try #require(ContinuousClock.now < deadline, "nobody said \(progress)")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import LatchkeyPresence
+import Testing
+
+@testable import latchkey_presenced
+
+/// What is said to fprintd, and what is believed of what it says.
+struct VerificationDialogueTests {
+    private static let fprintd = ":1.7"
+
+    /// A dialogue whose verification fprintd has confirmed.
+    private func verifying() -> VerificationDialogue {
+        var dialogue = VerificationDialogue(fprintd: Self.fprintd)
+        #expect(dialogue.begin() == [.claim])
+        #expect(dialogue.receive(.claimed(.done)) == [.startVerification])
+        #expect(dialogue.receive(.started(.done)) == [.report(.waiting)])
+        return dialogue
+    }
+
+    private func status(
+        _ word: String, isDone: Bool = true, from sender: String = fprintd
+    ) -> VerificationDialogue.Input {
+        .status(word, isDone: isDone, sender: sender)
+    }
+
+    @Test func `a match is taken, and the reader freed before it counts`() {
+        var dialogue = verifying()
+        #expect(dialogue.receive(status("verify-match")) == [.report(.matched), .stopVerification])
+        #expect(dialogue.receive(.stopped) == [.release])
+        #expect(dialogue.receive(.released) == [.finish(.matched)])
+        #expect(dialogue.receive(status("verify-match")) == [])
+    }
+
+    @Test func `a match of somebody else, an unfinished one and an early one are none`() {
+        var dialogue = VerificationDialogue(fprintd: Self.fprintd)
+        _ = dialogue.begin()
+        #expect(dialogue.receive(status("verify-match")) == [], "before the claim")
+        _ = dialogue.receive(.claimed(.done))
+        #expect(dialogue.receive(status("verify-match")) == [], "before fprintd has confirmed the verification")
+        _ = dialogue.receive(.started(.done))
+        #expect(dialogue.receive(status("verify-match", from: ":1.99")) == [], "from another program")
+        #expect(dialogue.receive(status("verify-match", isDone: false)) == [], "not complete")
+        #expect(dialogue.receive(status("verify-no-match")).contains(.stopVerification))
+    }
+
+    @Test(arguments: [
+        ("verify-retry-scan", FingerProgress.retry), ("verify-swipe-too-short", .swipeTooShort),
+        ("verify-finger-not-centered", .centreFinger), ("verify-remove-and-retry", .removeFinger),
+    ])
+    func `a finger that was not read may be shown again`(_ word: String, _ progress: FingerProgress) {
+        var dialogue = verifying()
+        #expect(dialogue.receive(status(word, isDone: false)) == [.report(progress)])
+        #expect(dialogue.receive(status("verify-match")).contains(.stopVerification))
+    }
+
+    @Test func `failures end it, and the reader is freed`() {
+        for word in ["verify-unknown-error", "verify-disconnected", "a word of the future"] {
+            var dialogue = verifying()
+            #expect(dialogue.receive(status(word)) == [.stopVerification])
+            #expect(dialogue.receive(.stopped) == [.release])
+            guard case .finish(.failed) = dialogue.receive(.released).first else {
+                Issue.record("\(word) is no failure")
+                return
+            }
+        }
+        var gone = verifying()
+        #expect(gone.receive(.vanished) == [.finish(.failed("fprintd ended"))])
+    }
+
+    @Test func `cancelling and lateness wait for a call that is under way`() {
+        for (input, outcome) in [
+            (VerificationDialogue.Input.cancelled, VerificationOutcome.cancelled), (.late, .late),
+        ] {
+            var early = VerificationDialogue(fprintd: Self.fprintd)
+            _ = early.begin()
+            #expect(early.receive(input) == [])
+            #expect(early.receive(.claimed(.done)) == [.release])
+            #expect(early.receive(.released) == [.finish(outcome)])
+            var late = verifying()
+            #expect(late.receive(input) == [.report(.withdrawn), .stopVerification])
+            #expect(late.receive(status("verify-match")) == [], "a match that comes after it")
+            #expect(late.receive(.stopped) == [.release])
+            #expect(late.receive(.released) == [.finish(outcome)])
+        }
+    }
+
+    @Test func `refusals have their meanings`() {
+        var busy = VerificationDialogue(fprintd: Self.fprintd)
+        _ = busy.begin()
+        #expect(
+            busy.receive(.claimed(.refused("net.reactivated.Fprint.Error.AlreadyInUse", ""))) == [.finish(.busy)])
+        var empty = VerificationDialogue(fprintd: Self.fprintd)
+        _ = empty.begin()
+        _ = empty.receive(.claimed(.done))
+        #expect(empty.receive(.started(.refused("net.reactivated.Fprint.Error.NoEnrolledPrints", ""))) == [.release])
+        #expect(empty.receive(.released) == [.finish(.notEnrolled)])
+    }
+}

@@ -1,0 +1,126 @@
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// A PIN with a retry count of its own: the TPM's guard against dictionary attacks is not touched.
+@Suite(.softwareTPM)
+struct PINIndexTests {
+    @Test func `wrong PINs are counted by the index, and by nothing else`() async throws {
+        try await TestTPM.with { test in
+            let scene = try Scene(test)
+            try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
+            let key = try scene.key()
+            try scene.sign(key, pin: 1)
+            #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
+            #expect(try test.tpm.nvRead(scene.index, by: Hierarchy.owner) == [0, 0, 0, 1, 0, 0, 0, 3])
+            try scene.sign(key, pin: 1)
+            for _ in 0..<3 {
+                #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
+            }
+            #expect(
+                TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x12f, "the right PIN, too late")
+            #expect(try test.tpm.properties(from: .lockoutCounter, count: 1)[.lockoutCounter] == 0)
+            #expect(
+                TestTPM.code { () throws(TPMError) in
+                    try scene.write([0, 0, 0, 0, 0, 0, 0, 3], by: SoftwareAuthority())
+                } == 0x5db, "reset by somebody else")
+            try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
+            try scene.sign(key, pin: 1)
+        }
+    }
+
+    @Test func `a changed PIN kills the old one for every copy of every key`() async throws {
+        try await TestTPM.with { test in
+            let scene = try Scene(test)
+            let key = try scene.key()
+            try scene.change(from: 1, to: 7)
+            #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x9a2)
+            try scene.sign(key, pin: 7)
+            #expect(TestTPM.code { () throws(TPMError) in try scene.change(from: 1, to: 2) } == 0x9a2)
+        }
+    }
+
+    @Test func `an index made anew by whoever has the owner's password opens nothing`() async throws {
+        try await TestTPM.with { test in
+            let scene = try Scene(test)
+            let key = try scene.key()
+            try test.tpm.nvUndefineSpace(scene.index)
+            try test.tpm.nvDefineSpace(scene.template, authValue: try TestTPM.authValue([7, 7, 7, 2]))
+            #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x12f)
+            #expect(
+                TestTPM.code { () throws(TPMError) in
+                    try scene.write([0, 0, 0, 0, 0, 0, 0, 9], by: SoftwareAuthority())
+                } == 0x5db)
+            #expect(
+                TestTPM.code { () throws(TPMError) in try scene.write([0, 0, 0, 0, 0, 0, 0, 9]) } == 0x9a2,
+                "the authority's own reset is bound to the written index by the session's HMAC")
+        }
+    }
+}
+
+/// An index that one authority writes.
+private struct Scene {
+    let test: TestTPM
+    let authority = SoftwareAuthority()
+    let template: NVPublicArea
+    let index: NVIndex
+    private let branches: [PolicyDigest]
+    private static let reset = Array("pin-reset".utf8)
+
+    init(_ test: TestTPM) throws {
+        self.test = test
+        branches = [
+            PolicyDigest().signed(by: try authority.publicArea.name, policyRef: Self.reset),
+            PolicyDigest().authValue().commandCode(.nvChangeAuth),
+        ]
+        template = NVPublicArea(
+            index: TPMHandle(rawValue: 0x0150_0020),
+            attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .pinFail],
+            authPolicy: try #require(PolicyDigest.or(branches)).bytes, dataSize: 8)
+        index = try NVIndex(publicArea: template.written)
+        let pin = try TestTPM.authValue([7, 7, 7, 1])
+        let template = template
+        try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
+            _ = try test.tpm.nvDefineSpace(
+                template, authValue: pin, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+        }
+        try write([0, 0, 0, 0, 0, 0, 0, 9], to: try NVIndex(publicArea: template))
+    }
+
+    func write(_ data: [UInt8], to target: NVIndex? = nil, by authority: SoftwareAuthority? = nil) throws(TPMError) {
+        try test.tpm.withSession(.policy, saltedTo: test.parent) { (session) throws(TPMError) in
+            try test.approve(
+                Approval(nonceTPM: session.nonceTPM, policyRef: Self.reset), self.authority, session,
+                signedBy: authority)
+            try test.tpm.policyOR(branches, in: session)
+            try test.tpm.nvWrite(data, to: target ?? index, authorizedBy: .lastUse(of: session))
+        }
+    }
+
+    func key() throws -> CreatedObject {
+        try test.create(TestTPM.signingTemplate([.noDA], policy: PolicyDigest().secret(of: index.name)))
+    }
+
+    func sign(_ key: CreatedObject, pin: UInt8) throws(TPMError) {
+        guard let value = [7, 7, 7, pin].withUnsafeBytes({ AuthValue($0) }) else { return }
+        _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+            try test.tpm.withSession(.hmac, saltedTo: test.parent) { (proof) throws(TPMError) in
+                _ = try test.tpm.policySecret(
+                    Approval(), of: index, authorizedBy: .lastUse(of: proof, authValue: value), in: session)
+            }
+        }
+    }
+
+    func change(from old: UInt8, to new: UInt8) throws(TPMError) {
+        guard let old = [7, 7, 7, old].withUnsafeBytes({ AuthValue($0) }),
+            let new = [7, 7, 7, new].withUnsafeBytes({ AuthValue($0) })
+        else { return }
+        try test.tpm.withSession(.policy, saltedTo: test.parent) { (session) throws(TPMError) in
+            try test.tpm.policyAuthValue(session)
+            try test.tpm.policyCommandCode(.nvChangeAuth, in: session)
+            try test.tpm.policyOR(branches, in: session)
+            try test.tpm.nvChangeAuth(
+                of: index, to: new, authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+import LatchkeyTesting
+import TPM2
+import Testing
+
+/// What the policies of presence are made of: tickets, counters, PIN indices, suspended sessions. Each refusal has its
+/// exact response code.
+@Suite(.softwareTPM)
+struct PresencePolicyTests {
+    private static let counterTemplate = NVPublicArea(
+        index: TPMHandle(rawValue: 0x0150_0016), attributes: [.ownerWrite, .authRead, .ownerRead, .noDA, .counter],
+        dataSize: 8)
+
+    @Test func `an approval of one of several branches signs, another user's is no branch`() async throws {
+        try await TestTPM.with { test in
+            let authority = SoftwareAuthority()
+            let name = try authority.publicArea.name
+            let (own, other) = (Array("uid 1000".utf8), Array("uid 1001".utf8))
+            let branches = [PolicyDigest().signed(by: name, policyRef: own), PolicyDigest().authValue()]
+            let key = try test.create(TestTPM.signingTemplate([], policy: .or(branches)))
+            func sign(_ ref: [UInt8]) throws(TPMError) {
+                _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                    try test.approve(Approval(nonceTPM: session.nonceTPM, policyRef: ref), authority, session)
+                    try test.tpm.policyOR(branches, in: session)
+                }
+            }
+            try sign(own)
+            #expect(TestTPM.code { () throws(TPMError) in try sign(other) } == 0x1c4)
+        }
+    }
+
+    @Test func `a suspended session takes no place and comes back over another connection`() async throws {
+        try await TestTPM.with { test in
+            let authority = SoftwareAuthority()
+            let ref = Array("a reference".utf8)
+            let policy = PolicyDigest().signed(by: try authority.publicArea.name, policyRef: ref)
+            let key = try test.create(TestTPM.signingTemplate([], policy: policy))
+            for saltedTo in [nil, test.parent] {
+                let session = try test.tpm.startAuthSession(.policy, saltedTo: saltedTo)
+                let suspended = try test.tpm.suspend(session)
+                #expect(try test.tpm.handles(from: .loadedSessionFirst) == [])
+                try test.tpm.withResumed(suspended) { (session) throws(TPMError) in
+                    try test.approve(
+                        Approval(nonceTPM: suspended.nonceTPM, expiration: 30, policyRef: ref), authority, session)
+                    try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
+                        (object) throws(TPMError) in
+                        _ = try test.tpm.sign(TestTPM.digest, with: object, authorizedBy: .lastUse(of: session))
+                    }
+                }
+            }
+            let given = try test.tpm.suspend(try test.tpm.startAuthSession(.policy, saltedTo: nil))
+            try test.tpm.flushContext(given.handle)
+            #expect(
+                TestTPM.code { () throws(TPMError) in try test.tpm.withResumed(given) { (_) throws(TPMError) in } }
+                    == 0x1cb, "a session that was given up while it was out")
+        }
+    }
+
+    @Test func `a ticket serves other sessions until its time is over, by the TPM's clock`() async throws {
+        try await TestTPM.with { test in
+            let authority = SoftwareAuthority()
+            let ref = Array("reuse".utf8)
+            let name = try authority.publicArea.name
+            let key = try test.create(
+                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: name, policyRef: ref)))
+            var ticket: ApprovalTicket?
+            _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                ticket = try test.approve(
+                    Approval(nonceTPM: session.nonceTPM, expiration: -2, policyRef: ref), authority, session)
+            }
+            let reusable = try #require(ticket)
+            func sign() throws(TPMError) {
+                _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                    try test.tpm.policyTicket(reusable, for: Approval(policyRef: ref), by: name, in: session)
+                }
+            }
+            try sign()
+            try sign()
+            try test.passTime(seconds: 2)
+            #expect(TestTPM.code(sign) == 0x1e3)
+        }
+    }
+
+    @Test func `an approval that came too late is refused at the use`() async throws {
+        try await TestTPM.with { test in
+            let authority = SoftwareAuthority()
+            let key = try test.create(
+                TestTPM.signingTemplate([], policy: PolicyDigest().signed(by: try authority.publicArea.name)))
+            #expect(
+                TestTPM.code { () throws(TPMError) in
+                    _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                        try test.approve(
+                            Approval(nonceTPM: session.nonceTPM, expiration: 1), authority, session)
+                        try test.passTime(seconds: 1)
+                    }
+                } == 0x9a3)
+        }
+    }
+
+    @Test func `a counter that moved on shuts its policy for good`() async throws {
+        try await TestTPM.with { test in
+            let unwritten = try test.tpm.nvDefineSpace(Self.counterTemplate)
+            try test.tpm.nvIncrement(unwritten, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            let counter = try test.tpm.nvReadPublic(unwritten.handle)
+            #expect(counter.publicArea == Self.counterTemplate.written)
+            let value = try test.tpm.nvRead(counter)
+            let policy = PolicyDigest().nvEquals(value, in: counter.name)
+            try test.tpm.withSession(.trial, saltedTo: nil) { (session) throws(TPMError) in
+                try test.tpm.policyNVEquals(value, in: counter, session: session)
+                #expect(try test.tpm.policyGetDigest(session) == policy.bytes)
+            }
+            let key = try test.create(TestTPM.signingTemplate([], policy: policy))
+            func sign() throws(TPMError) {
+                _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
+                    try test.tpm.policyNVEquals(value, in: counter, session: session)
+                }
+            }
+            try sign()
+            try test.tpm.nvIncrement(counter, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            #expect(TestTPM.code(sign) == 0x126)
+            try test.tpm.nvUndefineSpace(counter)
+            try test.tpm.nvDefineSpace(Self.counterTemplate)
+            try test.tpm.nvIncrement(unwritten, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            #expect(TestTPM.code(sign) == 0x126, "a counter made anew begins above the old one")
+        }
+    }
+}
