@@ -37,11 +37,12 @@ public struct PKCS11Keystore: Keystore {
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         let sight = try await look("look at the token")
         let information = sight.information
+        let seals = try await keyEstablishment(of: sight.token, "look at the token") != nil
         return KeystoreCapabilities(
             device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                 + "\(information.serial), firmware \(information.firmwareVersion)",
             root: sight.nature.root, requirements: sight.nature.requirements,
-            canAttest: sight.token.profile.family == .ykcs11)
+            sealing: seals ? sight.nature.requirements : [], canAttest: sight.token.profile.family == .ykcs11)
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
