@@ -50,6 +50,12 @@ public actor SmartCardReader {
         ports = (0..<UInt16(Self.slotCount)).map { port + $0 }
         directory = try TemporaryDirectory()
         try Self.configure(directory, port: port)
+        try await start()
+    }
+
+    /// Starts pcscd again after ``stop()``, with the same ports, and waits until it shows the reader.
+    public func start() async throws(KeystoreError) {
+        guard process == nil else { return }
         let process = try await ChildProcess(
             "pcscd", arguments: ["--foreground", "--critical", "--config", directory.path])
         self.process = process

@@ -13,6 +13,12 @@ extension Container {
     /// Whether (3) will be possible is found out before (1): without a session, or without the network, nothing is
     /// changed. A server that has no such endpoint is asked nothing.
     ///
+    /// A token gives up the private half of a guarded key to its owner only, and some tokens to nobody. Since nobody is
+    /// asked, that half then **stays on the token**, where it signs nothing without the owner's PIN and this library
+    /// doesn't use it any more: it has no row, and the server is asked to forget its public half. To destroy it too, use
+    /// the token's own tool, or ``Keystore/delete(_:for:authorizedBy:)`` with the key that ``enableBiometric()``
+    /// returned.
+    ///
     /// - Parameter force: Disables on this device only, whatever the server would say. The server is asked when
     ///   biometric login is enabled or disabled the next time.
     /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
@@ -89,8 +95,17 @@ extension Container {
     }
 
     private func deleteKeys(_ keys: [BiometricKey]) async throws {
-        for key in keys { try await keystore.delete(key.key) }
+        for key in keys { try await deleteUnlessKept(key.key) }
         try await deleteKeyRows()
+    }
+
+    /// A token that gives up no key does not keep the login enabled: without its row nobody uses the key.
+    private func deleteUnlessKept(_ key: HardwareKey) async throws(KeystoreError) {
+        do {
+            try await keystore.delete(key)
+        } catch {
+            guard error.code == .unsupported else { throw error }
+        }
     }
 
     /// Rows that can't be read any more are deleted too.

@@ -10,6 +10,8 @@ final class Connection: @unchecked Sendable {
     private let settlingTime: Duration
     private var session: Session?
     private var epoch = 0
+    /// Whether the module showed no token at all when this one was last looked for, and may be blind.
+    private var seesNothing = false
 
     init(call: Caller, thread: TokenThread, identity: TokenIdentity, settlingTime: Duration) {
         self.call = call
@@ -25,7 +27,7 @@ final class Connection: @unchecked Sendable {
             do throws(CryptokiError) {
                 return try work(open())
             } catch {
-                guard !thread.isWorkAbandoned, let rung = ladder.next(after: error) else {
+                guard !thread.isWorkAbandoned, let rung = ladder.next(after: error, seesNothing: seesNothing) else {
                     throw giveUp(error)
                 }
                 try climb(rung)
@@ -36,6 +38,11 @@ final class Connection: @unchecked Sendable {
     func close() {
         session?.close()
         session = nil
+    }
+
+    func restartModule() throws(CryptokiError) {
+        close()
+        try call.module.reinitialize(after: call.module.epoch, by: call)
     }
 
     private func open() throws(CryptokiError) -> Session {
@@ -72,7 +79,9 @@ final class Connection: @unchecked Sendable {
     /// The slot that the token is in now.
     private func findSlot() throws(CryptokiError) -> UInt {
         var found: [UInt] = []
-        for slot in try call.slots(withToken: true) {
+        let slots = try call.slots(withToken: true)
+        seesNothing = slots.isEmpty && call.module.profile.clingsToThePast
+        for slot in slots {
             do throws(CryptokiError) {
                 let information = try call.tokenInformation(slot: slot)
                 if TokenIdentity(information, in: call.module.profile) == identity { found.append(slot) }

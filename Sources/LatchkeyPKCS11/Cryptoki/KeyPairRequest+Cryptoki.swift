@@ -10,12 +10,13 @@ extension KeyPairRequest.Use {
     /// `CKA_KEY_TYPE`.
     var keyType: UInt { self == .decrypt ? UInt(CKK_RSA) : UInt(CKK_EC) }
 
-    /// What the public half may do.
-    var publicPermission: UInt {
+    /// What the public half may do on the token; nil where that is left to the token. The host encrypts by itself, and
+    /// tpm2-pkcs11 1.9.0 takes `CKA_ENCRYPT` for the wish that the private half signs.
+    var publicPermission: UInt? {
         switch self {
         case .sign: CKA_VERIFY
         case .derive: CKA_DERIVE
-        case .decrypt: CKA_ENCRYPT
+        case .decrypt: nil
         }
     }
 

@@ -9,17 +9,34 @@ extension Module {
                 let epoch = epoch
                 do throws(CryptokiError) {
                     if needsInitialization { try reinitialize(after: epoch, by: caller) }
-                    return try read(by: caller)
+                    let reports = try read(by: caller)
+                    guard isOutOfDate(reports), !thread.isWorkAbandoned else { return reports }
+                    try reinitialize(after: self.epoch, by: caller)
+                    return try read(by: caller, isLastTry: true)
                 } catch {
                     // Nothing is open here that could be opened anew: only starting the module again may help.
                     guard !thread.isWorkAbandoned,
                         error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
+                            || error.kind == .noReaders && profile.clingsToThePast && self.epoch == epoch
                     else { throw error }
                     try reinitialize(after: epoch, by: caller)
                     return try read(by: caller, isLastTry: true)
                 }
             }
         }
+    }
+
+    /// Whether what the module shows may be of the past.
+    ///
+    /// ykcs11 is blind after pcscd was restarted, when it shows no token at all. OpenSC, in a process of its own, goes on
+    /// showing the certificates of a card in whose place another one is.
+    private func isOutOfDate(_ reports: [SlotReport]) -> Bool {
+        if profile.clingsToThePast { return reports.isEmpty }
+        guard profile.family == .opensc, isIsolated else { return false }
+        let identities = reports.compactMap { report in
+            (try? report.token.get()).map { TokenIdentity($0, in: profile) }
+        }
+        return replaceSeen(Set(identities))
     }
 
     private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError) -> [SlotReport] {
@@ -43,13 +60,15 @@ extension Module {
         }
     }
 
-    /// The tokens of this module that fit a URI and can be used.
-    func token(matching uri: TokenURI, options: TokenOptions) async throws(CryptokiError) -> [Token] {
+    /// The tokens of this module that fit and can be used.
+    func tokens(
+        options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
+    ) async throws(CryptokiError) -> [Token] {
         let reports = try await slotReports()
         var tokens: [Token] = []
         for report in reports {
             guard case .success(let information) = report.token, information.flags.contains(.initialized),
-                uri.matches(information)
+                fits(information)
             else { continue }
             tokens.append(
                 try token(information) { () throws(CryptokiError) in

@@ -20,6 +20,8 @@ final class Module: Sendable {
     let options: TokenOptions
     private let functions: FunctionList
     private let state: Mutex<ModuleState>
+    private let seen = Mutex<Set<TokenIdentity>>([])
+    private let agreement = Mutex<Bool?>(nil)
     private let tokens = Mutex<[TokenIdentity: WeakToken]>([:])
 
     init(
@@ -50,6 +52,21 @@ final class Module: Sendable {
     /// Counts re-initialisations: what was obtained from the module (slots, sessions, handles) holds within one epoch.
     /// Whoever keeps something on the side, such as a libp11 context, abandons it when this has changed.
     var epoch: Int { state.withLock { $0.epoch } }
+
+    /// Whether key agreement reaches the module, where that was found out.
+    var carriesAgreement: Bool? { agreement.withLock { $0 } }
+
+    /// Notes which tokens there are.
+    ///
+    /// - Returns: whether one went and another one came since the last time.
+    func replaceSeen(_ tokens: Set<TokenIdentity>) -> Bool {
+        seen.withLock { seen in
+            defer { seen = tokens }
+            return !seen.subtracting(tokens).isEmpty && !tokens.subtracting(seen).isEmpty
+        }
+    }
+
+    func note(carriesAgreement: Bool) { agreement.withLock { $0 = carriesAgreement } }
 }
 
 extension Module {

@@ -150,6 +150,26 @@ final class ModuleProcess: Sendable {
                 state.complaint = error.reason
             }
         }
+        reapLater()
+    }
+
+    /// Waits for the end of the process on a thread of its own, so that one that ends by itself (it crashed, or its
+    /// module was finalised) leaves nothing behind.
+    private func reapLater() {
+        guard let process = processIdentifier else { return }
+        OperatingSystemThread.start { [weak self] in
+            var information = siginfo_t()
+            // It only waits. Who reaps holds the lock, under which the number is certain to be the process's.
+            while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
+            self?.reapIfEnded(process)
+        }
+    }
+
+    private func reapIfEnded(_ process: pid_t) {
+        state.withLock { state in
+            guard state.processIdentifier == process else { return }
+            _ = state.reap(module)
+        }
     }
 }
 

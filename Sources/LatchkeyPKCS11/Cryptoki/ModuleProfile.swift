@@ -52,6 +52,14 @@ public struct ModuleProfile: Hashable, Sendable {
     public let identifiers: IdentifierRule
     public let deletion: Deletion
     public let unblocking: Unblocking
+    /// Whether a key that needs no login signs without one.
+    public let signsWithoutLogin: Bool
+    /// How far, where private halves are hidden until somebody logs in, the handle of one is below its public half's.
+    let hiddenHalfDistance: UInt?
+    /// Whether what it says of readers, tokens and a locked PIN may be of the past until it is initialised anew.
+    let clingsToThePast: Bool
+    /// From which version of the module on it takes a management key that is not 3DES; nil where it does, or has none.
+    let wantsVersionForAES: String?
     /// How many sessions there are in all; nil where there is no known limit.
     public let sessionLimit: Int?
     /// Whether `C_WaitForSlotEvent` works.
@@ -83,7 +91,9 @@ public struct ModuleProfile: Hashable, Sendable {
     private init(
         family: Family, takesExtractable: Bool = true, takesAlwaysAuthenticate: Bool = true,
         reportsProtection: Bool = true, generator: Generator = .user, identifiers: IdentifierRule = .random,
-        deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, sessionLimit: Int? = nil,
+        deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, signsWithoutLogin: Bool = true,
+        hiddenHalfDistance: UInt? = nil, clingsToThePast: Bool = false, wantsVersionForAES: String? = nil,
+        sessionLimit: Int? = nil,
         hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false,
         simulator: String? = nil
     ) {
@@ -95,6 +105,10 @@ public struct ModuleProfile: Hashable, Sendable {
         self.identifiers = identifiers
         self.deletion = deletion
         self.unblocking = unblocking
+        self.signsWithoutLogin = signsWithoutLogin
+        self.hiddenHalfDistance = hiddenHalfDistance
+        self.clingsToThePast = clingsToThePast
+        self.wantsVersionForAES = wantsVersionForAES
         self.sessionLimit = sessionLimit
         self.hasSlotEvents = hasSlotEvents
         self.fingerprintPIN = fingerprintPIN
@@ -110,14 +124,23 @@ public struct ModuleProfile: Hashable, Sendable {
     /// tpm2-pkcs11's. Its keys go only with a login.
     static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses)
 
-    /// Yubico's. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
+    /// Yubico's. It hides private halves until somebody logs in, and then signs with none; but it agrees on keys with
+    /// what the card itself needs no PIN for. Its handles are places in one list (`ykcs11/obj_types.h`),
+    /// 25 slots' private halves and then their public ones. AES management keys came in 2.3.0. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
             generator: .securityOfficer, identifiers: .slot, deletion: .pretends, unblocking: .prefixedSetPIN,
+            signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
+            clingsToThePast: true,
+            wantsVersionForAES: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
             sessionLimit: 16,
             fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
     }
+
+    /// The versions of ykcs11 whose list of handles was read: 2.2.0 to 2.7.2.
+    private static let knownHandles =
+        ModuleInformation.Version(major: 2, minor: 20)...ModuleInformation.Version(major: 2, minor: 72)
 
     /// OpenSC's. Before 0.24 a card that is pulled during a call can stop the process for ever (change d449feeda).
     static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {

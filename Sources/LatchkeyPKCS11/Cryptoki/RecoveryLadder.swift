@@ -15,16 +15,19 @@ struct RecoveryLadder {
 
     private var climbed: Set<Rung> = []
 
+    /// - Parameter seesNothing: Whether the module shows no token at all, and is one that may be blind to those that are
+    ///   there: ykcs11 stays so after pcscd was restarted.
     /// - Returns: nil where nothing more helps.
-    mutating func next(after error: CryptokiError) -> Rung? {
-        for rung in Self.rungs(for: error) where climbed.insert(rung).inserted { return rung }
+    mutating func next(after error: CryptokiError, seesNothing: Bool = false) -> Rung? {
+        for rung in Self.rungs(for: error, seesNothing) where climbed.insert(rung).inserted { return rung }
         return nil
     }
 
-    private static func rungs(for error: CryptokiError) -> [Rung] {
+    private static func rungs(for error: CryptokiError, _ seesNothing: Bool) -> [Rung] {
         guard let value = error.returnValue else {
-            // It was not in any slot. A module that is blind since it was pulled sees it again after a new start.
-            return error.kind == .tokenAbsent ? [.findTokenAgain] : []
+            // It was not in any slot.
+            guard error.kind == .tokenAbsent else { return [] }
+            return seesNothing ? [.findTokenAgain, .reinitializeModule] : [.findTokenAgain]
         }
         return switch value {
         case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid: [.reopenSession]

@@ -87,7 +87,7 @@ extension Session {
             template.set(CKA_EC_PARAMS, Self.secp256r1)
         }
         template.set(CKA_TOKEN, true)
-        template.set(request.use.publicPermission, true)
+        if let permission = request.use.publicPermission { template.set(permission, true) }
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
         return template
@@ -119,6 +119,8 @@ extension Session {
     ///
     /// - Throws: `unsound`.
     func checkProtection(of key: some PrivateHalf, isGenerated: Bool = false) throws(CryptokiError) {
+        // What can't be looked at can't be taken out either.
+        guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
             throw CryptokiError(.unsound, reason: "the token lets the key be taken out")
         }

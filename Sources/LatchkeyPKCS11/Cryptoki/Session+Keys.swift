@@ -24,6 +24,25 @@ extension Session {
         return try readKey(id: id, handles: handles, name: name.isEmpty ? "no name" : name)
     }
 
+    /// The key with that `CKA_ID`, for key agreement: also one that the module hides from who is not logged in, though
+    /// it would use it. Its handle then follows from that of its public half, which is there.
+    ///
+    /// - Throws: as ``key(id:)``.
+    func agreementKey(id: Data) throws(CryptokiError) -> TokenKey {
+        do {
+            return try key(id: id)
+        } catch {
+            guard error.kind == .keyAbsent, let distance = profile.hiddenHalfDistance,
+                let half = try objects(.publicKey, id: id).first, half.rawValue > distance,
+                let publicKey = try publicKey(id: id)
+            else { throw error }
+            return TokenKey(
+                id: id, label: try label(of: half), publicKey: publicKey,
+                attributes: TokenKey.Attributes(isHidden: true),
+                handle: ObjectHandle(rawValue: half.rawValue - distance))
+        }
+    }
+
     /// All P-256 keys that can be seen: private ones only after login. What is no sound P-256 key is left out.
     func keys() throws(CryptokiError) -> [TokenKey] {
         var keys: [TokenKey] = []

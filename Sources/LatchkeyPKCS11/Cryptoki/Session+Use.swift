@@ -91,22 +91,9 @@ extension Session {
         template.set(CKA_EXTRACTABLE, true)
         template.set(CKA_VALUE_LEN, UInt(32))
         let function = "C_DeriveKey"
-        var object: CK_OBJECT_HANDLE = 0
-        let value = try call.answer(function, .person) { list in
-            var point = Array(peer.x963Representation)
-            return point.withUnsafeMutableBufferPointer { point in
-                var parameters = CK_ECDH1_DERIVE_PARAMS(
-                    kdf: CKD_NULL, ulSharedDataLen: 0, pSharedData: nil,
-                    ulPublicDataLen: CK_ULONG(point.count), pPublicData: point.baseAddress)
-                return withUnsafeMutablePointer(to: &parameters) { parameters in
-                    var mechanism = CK_MECHANISM(
-                        mechanism: Mechanism.ecdh1Derive.rawValue, pParameter: parameters,
-                        ulParameterLen: CK_ULONG(MemoryLayout<CK_ECDH1_DERIVE_PARAMS>.size))
-                    return template.withAttributes {
-                        list.pointee.C_DeriveKey?(handle, &mechanism, key.handle.rawValue, $0, $1, &object)
-                    }
-                }
-            }
+        var point = Array(peer.x963Representation)
+        let (value, object) = try point.withUnsafeMutableBufferPointer { point throws(CryptokiError) in
+            try deriveKey(key.handle, point, template)
         }
         switch value {
         case .mechanismInvalid, .functionNotSupported:
@@ -117,7 +104,28 @@ extension Session {
                     : "the module has no key agreement: \(value)")
         default: try check(value, from: function, after: .zero)
         }
-        return ObjectHandle(rawValue: object)
+        return object
+    }
+
+    /// `C_DeriveKey` with `CKM_ECDH1_DERIVE` and no KDF.
+    func deriveKey(
+        _ key: ObjectHandle, _ point: UnsafeMutableBufferPointer<UInt8>, _ template: AttributeTemplate
+    ) throws(CryptokiError) -> (value: ReturnValue, object: ObjectHandle) {
+        var object: CK_OBJECT_HANDLE = 0
+        let value = try call.answer("C_DeriveKey", .person) { list in
+            var parameters = CK_ECDH1_DERIVE_PARAMS(
+                kdf: CKD_NULL, ulSharedDataLen: 0, pSharedData: nil,
+                ulPublicDataLen: CK_ULONG(point.count), pPublicData: point.baseAddress)
+            return withUnsafeMutablePointer(to: &parameters) { parameters in
+                var mechanism = CK_MECHANISM(
+                    mechanism: Mechanism.ecdh1Derive.rawValue, pParameter: parameters,
+                    ulParameterLen: CK_ULONG(MemoryLayout<CK_ECDH1_DERIVE_PARAMS>.size))
+                return template.withAttributes {
+                    list.pointee.C_DeriveKey?(handle, &mechanism, key.rawValue, $0, $1, &object)
+                }
+            }
+        }
+        return (value, ObjectHandle(rawValue: object))
     }
 
     private func readSecret(_ object: ObjectHandle) throws(CryptokiError) -> SecretBytes {

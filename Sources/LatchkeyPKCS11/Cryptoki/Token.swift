@@ -40,7 +40,7 @@ final class Token: Sendable {
         for path in paths {
             do throws(CryptokiError) {
                 let module = try await Module.load(path, options: options)
-                tokens += try await module.token(matching: uri, options: options)
+                tokens += try await module.tokens(options: options) { uri.matches($0) }
             } catch {
                 errors.append(error)
             }
@@ -72,6 +72,13 @@ final class Token: Sendable {
     ) async throws(CryptokiError) -> R {
         try await thread.run { [connection] in
             Result { () throws(CryptokiError) in try connection.perform(body) }
+        }
+    }
+
+    /// Finalises and initialises the module, so that it forgets what it holds for true. All its sessions and logins end.
+    func restartModule() async throws(CryptokiError) {
+        try await thread.run { [connection] in
+            Result { () throws(CryptokiError) in try connection.restartModule() }
         }
     }
 }

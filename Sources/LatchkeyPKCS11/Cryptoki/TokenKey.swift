@@ -30,5 +30,7 @@ struct TokenKey: Sendable {
         var alwaysAuthenticates: Bool?
         var signs: Bool?
         var derives: Bool?
+        /// Whether the module shows nothing at all of the private half to who is not logged in.
+        var isHidden = false
     }
 }

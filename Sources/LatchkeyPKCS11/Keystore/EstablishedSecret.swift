@@ -9,6 +9,8 @@ struct EstablishedSecret: Sendable {
     let publicKeyHash: Data
     /// What the token finds the secret out from.
     let message: SealedBox.Message
+    /// Whether the token wants to be touched to find it out.
+    let needsTouch: Bool
     /// 32 bytes.
     let secret: SecretBytes
 }

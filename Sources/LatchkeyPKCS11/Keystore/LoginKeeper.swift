@@ -14,12 +14,20 @@ final class LoginKeeper: Sendable {
     }
 
     private let state = Mutex(State())
-    private static let keepers = Mutex<[String: LoginKeeper]>([:])
+    /// A login is one module's: what is logged in within a process of its own is not so here.
+    private struct Place: Hashable {
+        /// Modules are never let go.
+        let module: ObjectIdentifier
+        let uri: String
+    }
+
+    private static let keepers = Mutex<[Place: LoginKeeper]>([:])
 
     static func of(_ token: Token) -> LoginKeeper {
         keepers.withLock { keepers in
-            let keeper = keepers[token.uri.string] ?? LoginKeeper()
-            keepers[token.uri.string] = keeper
+            let place = Place(module: ObjectIdentifier(token.module), uri: token.uri.string)
+            let keeper = keepers[place] ?? LoginKeeper()
+            keepers[place] = keeper
             return keeper
         }
     }

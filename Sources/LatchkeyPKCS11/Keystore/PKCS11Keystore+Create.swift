@@ -16,6 +16,11 @@ extension PKCS11Keystore {
         let operation = uri.namesKey ? "adopt a key" : "create a key"
         let sight = try await look(operation, for: uri.keyID)
         try sight.nature.check(request.policy, operation)
+        guard request.policy.requirement != .none || sight.token.profile.signsWithoutLogin else {
+            throw .unsupported(
+                operation, "this module signs with no key before somebody logs in, whatever the token would do",
+                recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
+        }
         let born =
             uri.namesKey
             ? try await adopt(request, sight, operation, presence)
@@ -153,7 +158,7 @@ extension PKCS11Keystore {
                 try session.asOfficer(proof, login) { () throws(CryptokiError) in try body(session) }
             }
         } catch {
-            throw failure(error, operation, sight.token)
+            throw refusedManagementKey(error, operation, sight) ?? failure(error, operation, sight.token)
         }
     }
 

@@ -13,7 +13,7 @@ extension PKCS11Keystore {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
         let id = agreementKeyID(for: policy, place.nature)
-        let sight = try await look(operation, for: id)
+        let sight = try await agreeing(look(operation, for: id), operation)
         if sight.publicKey == nil {
             try await makeAgreementKeyAsOfficer(id, policy, sight, prompt, operation, presence)
         }
@@ -22,14 +22,14 @@ extension PKCS11Keystore {
         let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let pair = agreementKeyRequest(id, policy)
         // The token computes what we compute: a secret is sealed only when it is certain that it can be opened.
-        let (publicKey, theirs) = try await use(
+        let (publicKey, theirs, needsTouch) = try await use(
             sight, under: policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
-            let key = try session.agreementKey(pair)
+            let key = try session.sealingKey(pair)
             let shared = try hint.during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: ephemeral)
             }
-            return (key.publicKey, shared)
+            return (key.publicKey, shared, try session.attestation(of: key)?.touch == .always)
         }
         let ours = try agree(throwaway, with: publicKey, operation)
         guard ours == theirs else {
@@ -38,7 +38,8 @@ extension PKCS11Keystore {
                 recovery: "Report this with the token's model; nothing was sealed.")
         }
         return EstablishedSecret(
-            keyID: id, publicKeyHash: publicKey.fingerprint, message: .agreement(ephemeral), secret: ours)
+            keyID: id, publicKeyHash: publicKey.fingerprint, message: .agreement(ephemeral),
+            needsTouch: needsTouch, secret: ours)
     }
 
     /// Finds out again what a throw-away key agreed on.
@@ -46,12 +47,13 @@ extension PKCS11Keystore {
         _ header: SealedBox.Header, _ ephemeral: PublicKey, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let sight = try await look(operation, for: header.name, withHash: header.publicKeyHash)
+        let sight = try await agreeing(
+            look(operation, for: header.name, withHash: header.publicKeyHash), operation)
         let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         return try await use(
             sight, under: header.terms.policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
-            let key = try session.key(id: header.name.id)
+            let key = try session.agreementKey(id: header.name.id)
             return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: ephemeral) }
         }
     }
@@ -97,10 +99,10 @@ extension Session {
     /// The sealing key that is there, or a new one.
     ///
     /// - Throws: `unsound` for one that could be read, or that needs a login where the policy has none, or the reverse.
-    fileprivate func agreementKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
+    fileprivate func sealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         let key: TokenKey
         if try publicKey(id: pair.id) != nil || profile.generator != .user {
-            key = try self.key(id: pair.id)
+            key = try agreementKey(id: pair.id)
         } else {
             try checkCancellation()
             key = try generateStrictest(pair)

@@ -25,7 +25,8 @@ extension PKCS11Keystore {
                 recovery: "Report this with the token's model; nothing was sealed.")
         }
         return EstablishedSecret(
-            keyID: id, publicKeyHash: publicKey.fingerprint, message: .transport(ciphertext), secret: secret)
+            keyID: id, publicKeyHash: publicKey.fingerprint, message: .transport(ciphertext),
+            needsTouch: false, secret: secret)
     }
 
     /// Decrypts a secret.

@@ -42,7 +42,7 @@ extension PKCS11Keystore {
         let old = try await userProof(sight, for: prompt, operation, presence)
         let new = try await ask(PINRequest(purpose: .new, context: prompt), operation, presence)
         let count = new.withUnsafeBytes { $0.count }
-        if let range = sight.information.pinLength, !range.contains(count) {
+        if let range = sight.nature.pinLength, !range.contains(count) {
             throw .invalidInput(
                 operation,
                 "the token takes PINs of \(range.lowerBound) to \(range.upperBound) bytes, and the new one has \(count)"
@@ -56,10 +56,27 @@ extension PKCS11Keystore {
                 // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login, also where the TPM refused the old PIN.
                 try session.login(.user, with: old)
                 defer { try? session.logout() }
+                // And a PIN that fails after this is the new one, whatever the module says of it.
                 try session.changePIN(from: old, to: .pin(new))
             }
         } catch {
-            throw await explained(error, operation, sight)
+            guard error.function == "C_SetPIN", error.blamesNewPIN else {
+                throw await explained(error, operation, sight)
+            }
+            throw KeystoreError(
+                operation: operation, code: .invalidInput, reason: "the token does not take the new PIN",
+                recovery: "Choose another one, of six to eight digits if nothing else is known; the old one holds.",
+                underlying: KeystoreError.Underlying(error))
+        }
+    }
+}
+
+extension CryptokiError {
+    /// Whether a module says so of a PIN that it does not set. OpenSC passes on what its card says of the data.
+    fileprivate var blamesNewPIN: Bool {
+        switch returnValue {
+        case .pinInvalid, .pinLenRange, .pinTooWeak, .dataInvalid, .dataLenRange, .argumentsBad: true
+        default: false
         }
     }
 }

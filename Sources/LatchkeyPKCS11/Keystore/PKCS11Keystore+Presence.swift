@@ -12,15 +12,16 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         guard policy.requirement != .none else { return try await attempt(.open, sight, operation, body) }
-        if sight.login.isFresh(within: policy.reuseSeconds) {
+        let reuseSeconds = sight.keepsLogin ? policy.reuseSeconds : 0
+        if sight.login.isFresh(within: reuseSeconds) {
             do {
-                return try await perform(.kept(within: policy.reuseSeconds), sight, body)
+                return try await perform(.kept(within: reuseSeconds), sight, body)
             } catch  where error.kind != .loginNeeded {
                 throw await explained(error, operation, sight)
             } catch {}
         }
         let proof = try await userProof(sight, for: prompt, operation, presence)
-        return try await attempt(.login(proof, keptFor: policy.reuseSeconds), sight, operation, body)
+        return try await attempt(.login(proof, keptFor: reuseSeconds), sight, operation, body)
     }
 
     /// Uses a private key with an access that was obtained already.
@@ -49,7 +50,10 @@ extension PKCS11Keystore {
     func userProof(
         _ sight: TokenSight, for prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LoginProof {
-        let status = PINStatus(sight.information)
+        var status = PINStatus(sight.information)
+        if status.isLockedOut, sight.token.profile.clingsToThePast {
+            status = PINStatus(try await freshInformation(sight, operation))
+        }
         guard !status.isLockedOut else { throw .pinLocked(operation, sight.token.profile) }
         guard sight.information.flags.contains(.userPINInitialized) || sight.nature.asksItself else {
             throw KeystoreError(
@@ -64,7 +68,7 @@ extension PKCS11Keystore {
         let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
         let pin = try await ask(request, operation, presence)
         let count = pin.withUnsafeBytes { $0.count }
-        if let range = sight.information.pinLength, !range.contains(count) {
+        if let range = sight.nature.pinLength, !range.contains(count) {
             // The token would count it as a guess, or answer with a code for something else.
             throw KeystoreError(
                 operation: operation, code: .wrongProof,
@@ -73,6 +77,18 @@ extension PKCS11Keystore {
                 attemptsLeft: status.attemptsLeft)
         }
         return .pin(pin)
+    }
+
+    /// What the token says when its module knows nothing of earlier: another program may have unblocked the PIN since.
+    private func freshInformation(_ sight: TokenSight, _ operation: String) async throws(KeystoreError)
+        -> TokenInformation
+    {
+        do {
+            try await sight.token.restartModule()
+            return try await sight.token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
+        } catch {
+            throw failure(error, operation, sight.token)
+        }
     }
 
     /// The security officer's PIN, which some tokens want for making keys.

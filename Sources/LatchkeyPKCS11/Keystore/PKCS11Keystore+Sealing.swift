@@ -15,7 +15,7 @@ extension PKCS11Keystore {
         let place = try await look(operation)
         try place.nature.check(policy, operation)
         let shared =
-            switch try await keyEstablishment(of: place.token, operation) {
+            switch try await keyEstablishment(at: place, operation) {
             case .agreement: try await agreeOnSecret(policy, place, prompt, operation, presence)
             case .transport: try await transportSecret(policy, place, prompt, operation, presence)
             case nil:
@@ -29,7 +29,7 @@ extension PKCS11Keystore {
                 policy: policy,
                 assurance: AssuranceLevel(
                     root: place.nature.root,
-                    presence: place.nature.presence(policy.requirement, needsTouch: false))),
+                    presence: place.nature.presence(policy.requirement, needsTouch: shared.needsTouch))),
             message: shared.message)
         do {
             let box = try SealedBox(sealing: secret, header: header, sharedSecret: shared.secret)
@@ -78,7 +78,10 @@ extension PKCS11Keystore {
     }
 
     /// How the token can share a secret, or nil where it can't.
-    func keyEstablishment(of token: Token, _ operation: String) async throws(KeystoreError) -> KeyEstablishment? {
+    func keyEstablishment(
+        at place: TokenSight, _ operation: String
+    ) async throws(KeystoreError) -> KeyEstablishment? {
+        let token = try await agreeing(place, operation).token
         do {
             return try await token.perform { (session) throws(CryptokiError) in
                 if try session.supports(.ecdh1Derive) { return .agreement }

@@ -37,7 +37,7 @@ public struct PKCS11Keystore: Keystore {
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         let sight = try await look("look at the token")
         let information = sight.information
-        let seals = try await keyEstablishment(of: sight.token, "look at the token") != nil
+        let seals = try await keyEstablishment(at: sight, "look at the token") != nil
         return KeystoreCapabilities(
             device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                 + "\(information.serial), firmware \(information.firmwareVersion)",

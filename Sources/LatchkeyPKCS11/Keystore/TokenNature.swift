@@ -9,6 +9,8 @@ struct TokenNature: Sendable {
     let hasOpenKeys: Bool
     /// Whether its `CKA_ID`s name the slots of a PIV card.
     let isPIV: Bool
+    /// The fewest and the most bytes that the user's PIN may have; nil where that is not known.
+    let pinLength: ClosedRange<Int>?
 
     init(_ token: Token, information: TokenInformation, options: PKCS11Options) {
         root = Self.root(token.profile, information)
@@ -20,7 +22,12 @@ struct TokenNature: Sendable {
             }
         hasOpenKeys = token.profile.family != .tpm2
         isPIV = token.profile.identifiers == .slot || information.manufacturer == Self.openSCsPIV
+        // What modules say of PIV cards is not the card's: ykcs11 counts a management key's digits in, OpenSC says 4.
+        pinLength = isPIV ? Self.lengthOnPIV : information.pinLength
     }
+
+    /// NIST SP 800-73-4 part 2 section 2.4.3.
+    private static let lengthOnPIV = 6...8
 
     /// What OpenSC writes as the manufacturer of a PIV card's token.
     private static let openSCsPIV = "piv_II"

@@ -8,4 +8,6 @@ struct TokenSight: Sendable {
     /// The public half of the key that was looked for, where it is there.
     let publicKey: PublicKey?
     let login: LoginKeeper
+    /// Whether a policy's time of reuse holds here.
+    var keepsLogin = true
 }

@@ -15,7 +15,7 @@ extension KeystoreContract {
     }
 
     func damagedSecret(_ keystore: any Keystore) async throws {
-        guard let secret = try await sealed(keystore, free) else { return }
+        guard let secret = try await sealed(keystore, freeSecret) else { return }
         let bytes = try await unseal(keystore, secret)
         for (damage, blob) in Self.damages(of: secret.blob) {
             await Self.expect(.damaged, .wrongDevice, of: "unseal, \(damage)") {
@@ -34,7 +34,7 @@ extension KeystoreContract {
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "sign with the policy edited to none") {
             _ = try await sign(keystore, edited)
         }
-        guard device.hasOpenKeys, let secret = try await sealed(keystore, guarded) else { return }
+        guard device.sealsOpenly, let secret = try await sealed(keystore, guarded) else { return }
         let lax = SealedSecret(
             backend: secret.backend, policy: .none, assurance: secret.assurance, blob: secret.blob)
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "unseal with the policy edited to none") {
@@ -56,7 +56,7 @@ extension KeystoreContract {
     func otherDevice(_ keystore: any Keystore) async throws {
         let open = try await makeKey(keystore, free)
         let guarded = try await makeKey(keystore, guarded)
-        let secret = try await sealed(keystore, free)
+        let secret = try await sealed(keystore, freeSecret)
         try await openOther { other in
             await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await sign(other, open) }
             await Self.expect(.wrongDevice, of: "sign with a PIN on another device") {

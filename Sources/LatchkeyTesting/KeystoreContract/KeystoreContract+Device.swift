@@ -33,31 +33,41 @@ extension KeystoreContract {
         public var guardedPolicy: AccessPolicy
         /// How many bytes a PIN may have.
         public var pinBytes: ClosedRange<Int>
+        /// Whether a PIN may have nothing but the digits 0 to 9.
+        public var takesDigitsOnly: Bool
         /// The security officer's PIN, where keys are made with it.
         public var officerPIN: String?
         /// Whether a deleted key is gone.
         public var canDelete: Bool
         /// Whether it has but one key for each policy.
         public var hasOneKeyPerPolicy: Bool
-        /// Whether it has keys that need nobody (the policy `.none`).
+        /// Whether deleting a key lets go of it and leaves it where it was: those that were there before (adopted).
+        public var lendsKeys: Bool
+        /// Whether it has signing keys that need nobody (the policy `.none`).
         public var hasOpenKeys: Bool
+        /// Whether it seals for nobody in particular (the policy `.none`).
+        public var sealsOpenly: Bool
         /// Whether it can seal.
         public var canSeal: Bool
 
         public init(
             pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
-            pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, officerPIN: String? = nil,
-            canDelete: Bool = true, hasOneKeyPerPolicy: Bool = false, hasOpenKeys: Bool = true,
-            canSeal: Bool = true
+            pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, takesDigitsOnly: Bool = false,
+            officerPIN: String? = nil,
+            canDelete: Bool = true, lendsKeys: Bool = false, hasOneKeyPerPolicy: Bool = false,
+            hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true
         ) {
             self.pin = pin
             self.guessing = guessing
             self.guardedPolicy = guardedPolicy
             self.pinBytes = pinBytes
+            self.takesDigitsOnly = takesDigitsOnly
             self.officerPIN = officerPIN
             self.canDelete = canDelete
             self.hasOneKeyPerPolicy = hasOneKeyPerPolicy
+            self.lendsKeys = lendsKeys
             self.hasOpenKeys = hasOpenKeys
+            self.sealsOpenly = sealsOpenly ?? hasOpenKeys
             self.canSeal = canSeal
         }
 
@@ -100,6 +110,12 @@ extension KeystoreContract.Device {
         }
         guard case .atReader(let show) = pin else { return ScriptedPresence(steps, officerPIN: officerPIN) }
         return ScriptedPresence(steps, officerPIN: officerPIN, reader: show)
+    }
+
+    /// Whether the text may be its PIN.
+    func takes(_ pin: String) -> Bool {
+        pinBytes.contains(pin.utf8.count)
+            && (!takesDigitsOnly || pin.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
     }
 
     /// What the hardware demands for a guarded key.

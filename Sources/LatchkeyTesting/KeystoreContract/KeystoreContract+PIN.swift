@@ -105,7 +105,7 @@ extension KeystoreContract {
         if case .atReader = device.pin { return }
         var last = Device.Proof.right
         for pin in pins {
-            guard device.pinBytes.contains(pin.utf8.count) else {
+            guard device.takes(pin) else {
                 try await refusesToSet(pin, keystore, last)
                 continue
             }
@@ -114,6 +114,7 @@ extension KeystoreContract {
             let signature = try await sign(keystore, key, last)
             #expect(key.publicKey.isValid(signature, for: Self.digest), "\(pin)")
         }
+        guard device.takes("caf\u{E9}s") else { return try await refusesToSet("caf\u{E9}s", keystore, last) }
         let key = try await key(keystore, openedBy: "caf\u{E9}s", after: last)
         let signature = try await sign(keystore, key, .pin("cafe\u{301}s"))
         #expect(key.publicKey.isValid(signature, for: Self.digest), "composed and decomposed are one PIN")
@@ -144,10 +145,10 @@ extension KeystoreContract {
         ).keys[0]
     }
 
-    /// A PIN that is too long or short for the device is said to be that, and the old one stays.
+    /// A PIN that is too long or short for the device, or of other characters than it takes, is said to be that, and the old one stays.
     private func refusesToSet(_ pin: String, _ keystore: any Keystore, _ last: Device.Proof) async throws {
         let key = try await makeKey(keystore, guarded, last)
-        await Self.expect(.invalidInput, of: "set a PIN of \(pin.utf8.count) bytes") {
+        await Self.expect(.invalidInput, of: "set the PIN ‘\(pin)’") {
             _ = try await keystore.changePIN(
                 of: [key], secrets: [], for: Self.prompt, authorizedBy: person(last, .pin(pin)))
         }

@@ -3,7 +3,7 @@ internal import Testing
 
 extension KeystoreContract {
     func sealsWithoutPresence(_ keystore: any Keystore) async throws {
-        guard device.canSeal, device.hasOpenKeys else { return try await refusesUnsupportedPolicies(keystore) }
+        guard device.canSeal, device.sealsOpenly else { return try await refusesUnsupportedPolicies(keystore) }
         let nobody = person()
         let bytes = SecretBytes.random(count: 32)
         let secret = try await keystore.seal(bytes, policy: .none, for: Self.prompt, authorizedBy: nobody)

@@ -92,6 +92,9 @@ extension KeystoreContract {
     /// The policy of keys that need nobody, where the device has any.
     var free: AccessPolicy { device.hasOpenKeys ? .none : guarded }
 
+    /// The policy of secrets that need nobody, where the device has any.
+    var freeSecret: AccessPolicy { device.sealsOpenly ? .none : guarded }
+
     /// A person who gives these proofs, in order.
     func person(_ proofs: Device.Proof...) -> ScriptedPresence { device.person(proofs) }
 

@@ -53,7 +53,8 @@ extension VirtualYubiKey {
             issuer: DistinguishedName { CommonName("Latchkey test issuer") },
             subject: DistinguishedName { CommonName(name) },
             signatureAlgorithm: .ecdsaWithSHA256,
-            extensions: Certificate.Extensions(),
+            // OpenSC takes from it what the key is for; without it, 9e would be for signatures only.
+            extensions: Certificate.Extensions { KeyUsage(digitalSignature: true, keyAgreement: true) },
             issuerPrivateKey: Certificate.PrivateKey(P256.Signing.PrivateKey()))
         return try certificate.serializeAsPEM().pemString
     }

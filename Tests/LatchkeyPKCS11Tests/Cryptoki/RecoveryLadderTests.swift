@@ -33,6 +33,15 @@ struct RecoveryLadderTests {
         #expect(ladder.next(after: CryptokiError(.tokenNotPresent, from: "C_Sign")) == nil)
     }
 
+    @Test func `a module that shows no token at all is started anew, if it may be blind`() {
+        let absent = CryptokiError(.tokenAbsent, reason: "")
+        var ladder = RecoveryLadder()
+        #expect(ladder.next(after: absent) == .findTokenAgain)
+        #expect(ladder.next(after: absent) == nil)
+        #expect(ladder.next(after: absent, seesNothing: true) == .reinitializeModule)
+        #expect(ladder.next(after: absent, seesNothing: true) == nil)
+    }
+
     @Test(arguments: [CryptokiError.Kind.timedOut, .wedged, .cancelled, .loginNeeded, .unsound, .malformed])
     func `what is no loss is not repeated`(_ kind: CryptokiError.Kind) {
         var ladder = RecoveryLadder()
