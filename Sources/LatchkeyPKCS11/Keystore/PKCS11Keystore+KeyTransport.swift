@@ -34,6 +34,19 @@ extension PKCS11Keystore {
         _ header: SealedBox.Header, _ ciphertext: Data, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
+        let sight = try await look(operation, for: header)
+        return try await use(
+            sight, under: header.terms.policy, for: prompt, operation, presence
+        ) { (session, _) throws(CryptokiError) in
+            try session.decrypt(ciphertext, with: session.rsaKey(id: header.name.id))
+        }
+    }
+
+    /// Looks for the sealing key of a box: the right token, the key on it, and the right key.
+    func look(_ operation: String, for header: SealedBox.Header) async throws(KeystoreError) -> TokenSight {
+        guard case .transport = header.message else {
+            return try await look(operation, for: header.name, withHash: header.publicKeyHash)
+        }
         let name = header.name
         let sight = try await look(operation) { (information) throws(KeystoreError) in
             guard name.fits(information) else { throw .otherToken(operation, wanted: name, found: information) }
@@ -43,11 +56,7 @@ extension PKCS11Keystore {
         }
         guard let publicKey else { throw .keyGone(operation, name) }
         guard publicKey.fingerprint == header.publicKeyHash else { throw .keyReplaced(operation, name) }
-        return try await use(
-            sight, under: header.terms.policy, for: prompt, operation, presence
-        ) { (session, _) throws(CryptokiError) in
-            try session.decrypt(ciphertext, with: session.rsaKey(id: name.id))
-        }
+        return sight
     }
 }
 
