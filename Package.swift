@@ -96,7 +96,7 @@ let package = Package(
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
-            dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, asn1, certificates, subprocess],
+            dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates, subprocess],
             swiftSettings: strict
         ),
         .target(

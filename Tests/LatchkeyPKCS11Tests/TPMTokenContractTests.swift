@@ -15,7 +15,7 @@ struct `A keystore on a token in a TPM` {
             try await KeystoreContract(
                 device: KeystoreContract.Device(
                     pin: .ofDevice(token.userPIN), guessing: .locksSilently(after: 32),
-                    pinBytes: PIN.minimumCharacters...128, canDelete: false, hasOpenKeys: false, canSeal: false),
+                    pinBytes: PIN.minimumCharacters...128, canDelete: false, hasOpenKeys: false),
                 open: { try Self.keystore(on: token) },
                 openOther: { body in
                     try await SoftwareTPMToken.withToken { try await body(Self.keystore(on: $0)) }

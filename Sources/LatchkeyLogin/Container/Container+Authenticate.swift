@@ -16,9 +16,12 @@ extension Container {
     public func authenticateBiometric() async throws -> AuthorizeResult {
         let operation = "authenticate"
         let prompt = prompt("log in to")
-        guard let stored = try await rows.verifiedKey(for: prompt) else { throw LoginError.notEnabled(operation) }
-        let server = try await server(for: operation)
         let consent = SingleConsent(presence)
+        guard let stored = try await rows.verifiedKey(for: prompt, authorizedBy: consent) else {
+            throw LoginError.notEnabled(operation)
+        }
+        consent.confirm()
+        let server = try await server(for: operation)
         if configuration.tokenStorage == .persistent {
             try await rows.open(for: prompt, authorizedBy: consent)
             consent.confirm()

@@ -40,8 +40,13 @@ struct LoginRows: Sendable {
     }
 
     /// The key, authentic.
-    func verifiedKey(for prompt: PromptContext) async throws(KeystoreError) -> BiometricKey? {
-        guard let found = try await records.read(Self.keyID, for: prompt, authorizedBy: presence) else { return nil }
+    ///
+    /// - Parameter consent: Who is asked instead, where the same person is asked for more.
+    func verifiedKey(
+        for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil
+    ) async throws(KeystoreError) -> BiometricKey? {
+        let found = try await records.read(Self.keyID, for: prompt, authorizedBy: consent ?? presence)
+        guard let found else { return nil }
         return try Self.biometricKey(found.record)
     }
 

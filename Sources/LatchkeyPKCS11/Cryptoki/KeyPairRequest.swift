@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
-/// A P-256 key pair to be generated on a token.
+/// A key pair to be generated on a token: on P-256, or of RSA with 2048 bits where it is to decrypt.
 struct KeyPairRequest: Hashable, Sendable {
     /// What the key may do; one thing, since a key that signs and derives mixes two proofs.
     enum Use: Hashable, Sendable {
-        case sign, derive
+        case sign, derive, decrypt
     }
 
     /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, as ``ModuleProfile/identifiers`` says.

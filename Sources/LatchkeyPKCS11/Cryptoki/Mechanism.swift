@@ -2,6 +2,8 @@
 struct Mechanism: RawRepresentable, Hashable, Sendable {
     let rawValue: UInt
 
+    static let rsaKeyPairGeneration = Mechanism(rawValue: 0x0)
+    static let rsaOAEP = Mechanism(rawValue: 0x9)
     static let ecKeyPairGeneration = Mechanism(rawValue: 0x1040)
     static let ecdsa = Mechanism(rawValue: 0x1041)
     static let ecdh1Derive = Mechanism(rawValue: 0x1050)

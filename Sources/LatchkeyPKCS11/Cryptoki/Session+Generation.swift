@@ -12,6 +12,17 @@ extension Session {
     ///
     /// - Throws: `occupied`, `unsound` (both halves were destroyed), `unsupported`, `returned`.
     func generateKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> TokenKey {
+        try generate(request) { () throws(CryptokiError) in try key(id: request.id) }
+    }
+
+    /// The same for an RSA key that decrypts: 2048 bits, the exponent 65537.
+    func generateRSAKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
+        try generate(request) { () throws(CryptokiError) in try rsaKey(id: request.id) }
+    }
+
+    private func generate<Key: PrivateHalf>(
+        _ request: KeyPairRequest, read: () throws(CryptokiError) -> Key
+    ) throws(CryptokiError) -> Key {
         try checkCancellation()
         guard !request.alwaysAuthenticates || profile.takesAlwaysAuthenticate else {
             throw CryptokiError(
@@ -22,7 +33,7 @@ extension Session {
         }
         try generateHalves(request)
         do throws(CryptokiError) {
-            let key = try key(id: request.id)
+            let key = try read()
             try checkProtection(of: key, isGenerated: true)
             guard !request.isPrivate || key.attributes.isPrivate != false,
                 !request.alwaysAuthenticates || key.attributes.alwaysAuthenticates == true
@@ -44,7 +55,7 @@ extension Session {
         for isExplicit in profile.takesExtractable ? [true, false] : [false] {
             value = try call.answer(function, .person) { list in
                 var mechanism = CK_MECHANISM(
-                    mechanism: Mechanism.ecKeyPairGeneration.rawValue, pParameter: nil, ulParameterLen: 0)
+                    mechanism: request.use.mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
                 var handles: (publicKey: CK_OBJECT_HANDLE, privateKey: CK_OBJECT_HANDLE) = (0, 0)
                 return publicTemplate(request).withAttributes { publicTemplate, publicCount in
                     privateTemplate(request, isExplicit: isExplicit).withAttributes { template, count in
@@ -60,7 +71,7 @@ extension Session {
         case .ok: return
         case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
-                .unsupported, function: function, reason: "the module generates no P-256 keys: \(value)")
+                .unsupported, function: function, reason: "the module generates no \(request.use.kind) keys: \(value)")
         default: throw CryptokiError(value, from: function)
         }
     }
@@ -68,10 +79,15 @@ extension Session {
     private func publicTemplate(_ request: KeyPairRequest) -> AttributeTemplate {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.publicKey.rawValue)
-        template.set(CKA_KEY_TYPE, UInt(CKK_EC))
-        template.set(CKA_EC_PARAMS, Self.secp256r1)
+        template.set(CKA_KEY_TYPE, request.use.keyType)
+        if request.use == .decrypt {
+            template.set(CKA_MODULUS_BITS, UInt(RSAPublicKey.bits))
+            template.set(CKA_PUBLIC_EXPONENT, RSAPublicKey.exponent)
+        } else {
+            template.set(CKA_EC_PARAMS, Self.secp256r1)
+        }
         template.set(CKA_TOKEN, true)
-        template.set(request.use == .sign ? CKA_VERIFY : CKA_DERIVE, true)
+        if let permission = request.use.publicPermission { template.set(permission, true) }
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
         return template
@@ -82,14 +98,14 @@ extension Session {
     private func privateTemplate(_ request: KeyPairRequest, isExplicit: Bool) -> AttributeTemplate {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.privateKey.rawValue)
-        template.set(CKA_KEY_TYPE, UInt(CKK_EC))
+        template.set(CKA_KEY_TYPE, request.use.keyType)
         template.set(CKA_TOKEN, true)
         template.set(CKA_PRIVATE, request.isPrivate)
         template.set(CKA_SENSITIVE, true)
-        template.set(request.use == .sign ? CKA_SIGN : CKA_DERIVE, true)
+        template.set(request.use.permission, true)
         if isExplicit {
             template.set(CKA_EXTRACTABLE, false)
-            template.set(request.use == .sign ? CKA_DERIVE : CKA_SIGN, false)
+            template.set(request.use.prohibition, false)
         }
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
@@ -97,20 +113,22 @@ extension Session {
         return template
     }
 
-    /// Checks what section 1.6 asks of any key before it is trusted: not extractable and `CKA_VALUE` unreadable. Of a
+    /// Checks what section 1.6 asks of any key before it is trusted: not extractable and its secrets unreadable. Of a
     /// key that was just generated, where the module reports such things truly, also that it is sensitive, was never
     /// extractable, and was made on the token.
     ///
     /// - Throws: `unsound`.
-    func checkProtection(of key: TokenKey, isGenerated: Bool = false) throws(CryptokiError) {
+    func checkProtection(of key: some PrivateHalf, isGenerated: Bool = false) throws(CryptokiError) {
         // What can't be looked at can't be taken out either.
         guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
             throw CryptokiError(.unsound, reason: "the token lets the key be taken out")
         }
         let value = SecretBuffer()
-        guard try attribute(CKA_VALUE, of: key.handle, into: value.bytes) == nil else {
-            throw CryptokiError(.unsound, reason: "the token shows the private key")
+        for secret in key.secrets {
+            guard try attribute(secret, of: key.handle, into: value.bytes) == nil else {
+                throw CryptokiError(.unsound, reason: "the token shows the private key")
+            }
         }
         guard isGenerated, profile.reportsProtection else { return }
         guard key.attributes.isSensitive == true, key.attributes.wasNeverExtractable != false,

@@ -55,7 +55,7 @@ extension Session {
 
     /// `CKR_USER_NOT_LOGGED_IN` stands for three things: nobody is logged in, the proof for this use is missing, or
     /// nobody touched the token. The last takes its time.
-    private func check(_ value: ReturnValue, from function: String, after time: Duration) throws(CryptokiError) {
+    func check(_ value: ReturnValue, from function: String, after time: Duration) throws(CryptokiError) {
         switch value {
         case .ok: return
         case .userNotLoggedIn where time >= call.deadlines.touch:

@@ -13,20 +13,18 @@ extension PKCS11Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         let operation = "change the PIN"
-        var guarded: [(name: TokenName, hash: Data)] = []
+        var sight: TokenSight?
         for key in keys {
             let blob = try blob(of: key, operation)
-            if key.policy.requirement != .none { guarded.append((blob.name, blob.publicKeyHash)) }
+            guard key.policy.requirement != .none else { continue }
+            sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
         }
         for secret in secrets {
             let header = try box(of: secret, operation).header
-            if secret.policy.requirement != .none { guarded.append((header.name, header.publicKeyHash)) }
+            guard secret.policy.requirement != .none else { continue }
+            sight = try await look(operation, for: header)
         }
-        guard let first = guarded.first else { return (keys, secrets) }
-        let sight = try await look(operation, for: first.name, withHash: first.hash)
-        for other in guarded.dropFirst() {
-            _ = try await look(operation, for: other.name, withHash: other.hash)
-        }
+        guard let sight else { return (keys, secrets) }
         try await changePIN(on: sight, for: prompt, operation, presence)
         return (keys, secrets)
     }

@@ -37,13 +37,14 @@ public struct PKCS11Keystore: Keystore {
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         let sight = try await look("look at the token")
         let information = sight.information
+        let seals = try await keyEstablishment(at: sight, "look at the token") != nil
         return KeystoreCapabilities(
             device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                 + "\(information.serial), firmware \(information.firmwareVersion)",
             root: sight.nature.root,
             requirements: sight.token.profile.signsWithoutLogin
                 ? sight.nature.requirements : sight.nature.requirements.subtracting([.none]),
-            sealing: sight.nature.requirements,
+            sealing: seals ? sight.nature.requirements : [],
             canAttest: sight.token.profile.family == .ykcs11)
     }
 

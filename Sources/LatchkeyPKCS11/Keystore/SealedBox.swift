@@ -5,19 +5,21 @@ internal import SwiftASN1
 
 /// What a stored secret holds: 32 bytes that were encrypted to a key on a token.
 ///
-/// A throw-away key agrees with the token's sealing key (ECDH over P-256); HKDF-SHA256 makes of the shared x coordinate
-/// an AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything else in the box as additional data.
+/// Host and token share a secret: in version 1 the x coordinate on which a throw-away key agrees with the token's sealing
+/// key (ECDH over P-256), in version 2 random bytes that were encrypted to it (RSA-OAEP). HKDF-SHA256 makes of it an
+/// AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything else in the box as additional data.
 ///
 ///     LatchkeySealedSecret ::= SEQUENCE {
 ///         header  SEQUENCE {
-///             version        INTEGER (1),
+///             version        INTEGER (1..2),
 ///             uri            UTF8String,                  -- token and CKA_ID of the sealing key, see TokenName
-///             publicKeyHash  OCTET STRING (SIZE (32)),    -- of the sealing key
+///             publicKeyHash  OCTET STRING (SIZE (32)),    -- of the sealing key's point or modulus
 ///             terms          KeyTerms,
-///             ephemeral      OCTET STRING (SIZE (65)) },  -- the throw-away key's uncompressed point
+///             message        OCTET STRING },              -- what the token needs to find the secret out:
+///                                                         -- 1: the throw-away key's uncompressed point, 65 bytes
+///                                                         -- 2: the RSA ciphertext, 256 bytes
 ///         sealed  OCTET STRING (SIZE (48)) }              -- ciphertext and tag
 struct SealedBox: Hashable, Sendable {
-    static let version = 1
     static let secretBytes = 32
     private static let tagBytes = 16
 
@@ -28,7 +30,42 @@ struct SealedBox: Hashable, Sendable {
         let name: TokenName
         let publicKeyHash: Data
         let terms: KeyTerms
-        let ephemeral: PublicKey
+        let message: Message
+    }
+
+    /// What the token needs to find the shared secret out.
+    enum Message: Hashable, Sendable {
+        /// The throw-away key to agree with.
+        case agreement(PublicKey)
+        /// What was encrypted to the token's RSA key, 256 bytes.
+        case transport(Data)
+
+        /// Which ``Header`` holds it.
+        var version: Int {
+            switch self {
+            case .agreement: 1
+            case .transport: 2
+            }
+        }
+
+        var bytes: Data {
+            switch self {
+            case .agreement(let ephemeral): ephemeral.x963Representation
+            case .transport(let ciphertext): ciphertext
+            }
+        }
+
+        init(version: Int, bytes: Data) throws {
+            switch version {
+            case 1: self = .agreement(try PublicKey(x963Representation: bytes))
+            case 2:
+                guard bytes.count == RSAPublicKey.byteCount else {
+                    throw ASN1Error.invalidASN1Object(reason: "an RSA ciphertext of another length")
+                }
+                self = .transport(bytes)
+            default: throw ASN1Error.invalidASN1Object(reason: "another version")
+            }
+        }
     }
 
     /// Encrypts.
@@ -61,14 +98,13 @@ struct SealedBox: Hashable, Sendable {
             var serializer = DER.Serializer()
             try serializer.serialize(header)
             self.header = serializer.serializedBytes
-            let salt = header.ephemeral.x963Representation + header.publicKeyHash
+            let salt = header.message.bytes + header.publicKeyHash
+            let name = "Latchkey PKCS#11 seal \(header.message.version)"
             let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
             key = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input, salt: salt, info: Data("Latchkey PKCS#11 seal 1: key".utf8),
-                outputByteCount: 32)
+                inputKeyMaterial: input, salt: salt, info: Data("\(name): key".utf8), outputByteCount: 32)
             let bytes = HKDF<SHA256>.deriveKey(
-                inputKeyMaterial: input, salt: salt, info: Data("Latchkey PKCS#11 seal 1: nonce".utf8),
-                outputByteCount: 12)
+                inputKeyMaterial: input, salt: salt, info: Data("\(name): nonce".utf8), outputByteCount: 12)
             nonce = try bytes.withUnsafeBytes { try AES.GCM.Nonce(data: Data($0)) }
         }
     }
@@ -106,29 +142,27 @@ extension SealedBox.Header: DERImplicitlyTaggable {
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
-            guard try Int(derEncoded: &nodes) == SealedBox.version else {
-                throw ASN1Error.invalidASN1Object(reason: "another version")
-            }
+            let version = try Int(derEncoded: &nodes)
             let name = try TokenName(derEncoded: &nodes)
             let hash = try ASN1OctetString(derEncoded: &nodes)
             let terms = try KeyTerms(derEncoded: &nodes)
-            let ephemeral = try ASN1OctetString(derEncoded: &nodes)
+            let message = try ASN1OctetString(derEncoded: &nodes)
             guard hash.bytes.count == SHA256.byteCount else {
                 throw ASN1Error.invalidASN1Object(reason: "a hash of another length")
             }
             return Self(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms,
-                ephemeral: try PublicKey(x963Representation: Array(ephemeral.bytes)))
+                message: try SealedBox.Message(version: version, bytes: Data(message.bytes)))
         }
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
         try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(SealedBox.version)
+            try coder.serialize(message.version)
             try coder.serialize(name)
             try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
             try coder.serialize(terms)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(ephemeral.x963Representation)[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: Array(message.bytes)[...]))
         }
     }
 }

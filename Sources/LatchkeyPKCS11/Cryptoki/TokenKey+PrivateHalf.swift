@@ -1,0 +1,5 @@
+internal import CPKCS11
+
+extension TokenKey: PrivateHalf {
+    var secrets: [UInt] { [CKA_VALUE] }
+}
