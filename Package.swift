@@ -34,6 +34,7 @@ let package = Package(
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
+        .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -112,6 +113,8 @@ let package = Package(
             name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, cryptoExtras, httpTypes],
             swiftSettings: strict),
         .target(
+            name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials"], swiftSettings: strict),
+        .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
@@ -124,8 +127,8 @@ let package = Package(
         .executableTarget(
             name: "latchkey",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeySimulators",
-                "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeyVault",
+                "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -218,8 +221,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                cryptoExtras, httpTypes, subprocess,
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyTPM",
+                "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras, grdb, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
