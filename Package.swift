@@ -128,7 +128,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeyVault",
-                "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
+                "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes,
+                logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
