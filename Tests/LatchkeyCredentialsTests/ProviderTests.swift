@@ -1,0 +1,55 @@
+import Foundation
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// Against an OpenID provider that nobody here wrote.
+@Suite(.softwareTPM, .requiresCanaille, .timeLimit(.minutes(3)))
+struct ProviderTests {
+    @Test func `discovery, user data, refresh, validation, questions and revocation work with Canaille`() async throws {
+        try await Canaille.withRunning { provider in
+            let store = try await Self.store(SoftwareTPM.current.tcti)
+            let context = Token.Context(issuer: provider.issuer, clientID: "app")
+            let token = try Token(
+                [
+                    "access_token": "access-0", "refresh_token": "refresh-0", "token_type": "Bearer",
+                    "expires_in": 3600, "id_token": .string(provider.idToken),
+                ], context: context)
+            let credential = try await store.store(token: token)
+            try await credential.oauth2.validate(token)
+            #expect(try await credential.userInfo().name == "Jane Doe")
+            #expect(try await credential.introspect().isActive)
+
+            let refreshed = try await credential.refresh()
+            #expect(refreshed.accessToken != "access-0" && refreshed.refreshToken != "refresh-0")
+            #expect(refreshed.subject == "jane")
+            #expect(try await credential.introspect().isActive)
+            #expect(try await credential.userInfo().email == "jane@example.com")
+
+            // The old refresh token was rotated away.
+            let thief = try await store.store(
+                token: Token(
+                    ["access_token": "a", "refresh_token": "refresh-0", "token_type": "Bearer"], context: context))
+            await #expect(throws: invalidGrant) { try await thief.refresh() }
+
+            let (access, client) = (refreshed.accessToken, try credential.oauth2)
+            try await credential.revoke()
+            #expect(try await !client.introspect(access, kind: .accessToken).isActive)
+            #expect(try store.allIDs() == [thief.id])
+        }
+    }
+
+    private static func store(_ tcti: String) async throws -> CredentialStore {
+        let directory = try TemporaryDirectory()
+        let records = try await RecordStore(directory: directory.path)
+        var configuration = CredentialStore.Configuration()
+        configuration.clients = ["app": .clientSecret(SecretBytes("s3cret".utf8))]
+        return CredentialStore(
+            records: try RecordContainer(store: records, keystore: TPMKeystore(tcti: tcti, anchors: records)),
+            transport: AsyncHTTPTransport(), configuration: configuration)
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import Glibc
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyCredentials
+
+/// Many credentials. `LATCHKEY_SCALE` says how many (2000 if it doesn't); with 100000 the printed figures are those that
+/// the project promises.
+@Suite(.softwareTPM, .timeLimit(.minutes(10)))
+struct ScaleTests {
+    @Test func `finding asks the index and not the records, and uses no hardware`() async throws {
+        let count = ProcessInfo.processInfo.environment["LATCHKEY_SCALE"].flatMap(Int.init) ?? 2000
+        let scene = try Scene()
+        try await fill(scene, count)
+        let before = residentBytes()
+        var counting: CountingKeystore?
+        let clock = ContinuousClock()
+        let start = clock.now
+        let store = try await scene.start(
+            isOpen: false,
+            wrap: { keystore in
+                let made = CountingKeystore(keystore)
+                counting = made
+                return made
+            })
+        _ = try store.defaultCredential()
+        let opened = clock.now - start
+        var found: [Credential] = []
+        func time(_ body: () throws -> Void) rethrows -> Duration {
+            try (0..<5).map { _ in try clock.measure(body) }.min() ?? .zero
+        }
+        let byTag = try time { found = try store.find { $0.tags["number"] == "\(count / 2)" } }
+        #expect(found.map(\.id) == ["t\(count / 2)"])
+        let byClaim = try time { found = try store.find { $0.subject == "user\(count - 1)" } }
+        #expect(found.map(\.id) == ["t\(count - 1)"])
+        let byBoth = try time { found = try store.find { $0.subject == "user7" && $0.tags["kind"] == "even" } }
+        #expect(found.isEmpty)
+        let grown = residentBytes() - before
+        let scanned = try time { found = try store.find { $0.tags["number"] == "7" as String? } }
+        #expect(found.map(\.id) == ["t7"])
+        #expect(counting?.calls == [])
+        print(
+            """
+            scale: \(count) credentials: open \(opened), find by tag \(byTag), by claim \(byClaim), \
+            by both \(byBoth), scan \(scanned), memory \(grown / 1024) KiB
+            """)
+        // A look at every record would take longer than that for so many, on whatever machine.
+        #expect(byTag * 20 < scanned && byClaim * 20 < scanned)
+    }
+
+    /// Writes them as the store would, many in a transaction.
+    private func fill(_ scene: Scene, _ count: Int) async throws {
+        let store = try await scene.start()
+        for start in stride(from: 0, to: count, by: 1000) {
+            let changes = try (start..<min(start + 1000, count)).flatMap { number in
+                try CredentialRows.put(
+                    Self.token(number), tags: ["number": "\(number)", "kind": number % 2 == 0 ? "even" : "odd"],
+                    security: .none, claims: .all)
+            }
+            try await store.records.apply(changes, for: PromptContext(reason: "fill the store"))
+        }
+    }
+
+    private static func token(_ number: Int) throws -> Token {
+        let claims = Base64URL.encode(Data(#"{"iss":"https://id.test","sub":"user\#(number)"}"#.utf8))
+        return try Token(
+            [
+                "access_token": .string("access-\(number)-\(String(repeating: "x", count: 600))"),
+                "token_type": "Bearer", "refresh_token": "refresh", "id_token": .string("e30.\(claims).AA"),
+            ], context: Provider.context, id: "t\(number)")
+    }
+
+    /// proc(5), `/proc/self/statm`: the second number, in pages.
+    private func residentBytes() -> Int {
+        let text = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8)) ?? ""
+        return (Int(text.split(separator: " ").dropFirst().first ?? "") ?? 0) * Int(getpagesize())
+    }
+}
