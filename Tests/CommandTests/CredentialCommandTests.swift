@@ -98,4 +98,23 @@ struct CredentialCommandTests {
             #expect(try revoked.json()["removed"] == true)
         }
     }
+
+    @Test(.requires(program: "python3"))
+    func `programs that refresh at once make one request, and both have the token`() async throws {
+        let machine = try machine()
+        let provider = try await StrictProvider.start()
+        let token = """
+            {"access_token":"a0","refresh_token":"r0","token_type":"Bearer","expires_in":1,\
+            "issuer":"\(provider.issuer)","client_id":"app"}
+            """
+        let id = try #require(try await machine.run("credential", "add", "--json", input: token).json()["id"]?.string)
+        async let one = machine.run("credential", "refresh", id, "--json")
+        async let other = machine.run("credential", "refresh", id, "--json")
+        let outcomes = try await [one, other]
+        #expect(outcomes.map(\.status) == [0, 0], "\(outcomes.map(\.errors))")
+        #expect(try outcomes[0].json() == outcomes[1].json())
+        // The token is the one that the server takes next.
+        #expect(try await machine.run("credential", "refresh", id).status == 0)
+        #expect(await provider.stop() == ["refreshed", "refreshed"])
+    }
 }

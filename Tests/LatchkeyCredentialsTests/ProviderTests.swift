@@ -12,7 +12,8 @@ import Testing
 struct ProviderTests {
     @Test func `discovery, user data, refresh, validation, questions and revocation work with Canaille`() async throws {
         try await Canaille.withRunning { provider in
-            let store = try await Self.store(SoftwareTPM.current.tcti)
+            let directory = try TemporaryDirectory()
+            let store = try await Self.store(SoftwareTPM.current.tcti, directory)
             let context = Token.Context(issuer: provider.issuer, clientID: "app")
             let token = try Token(
                 [
@@ -40,11 +41,11 @@ struct ProviderTests {
             try await credential.revoke()
             #expect(try await !client.introspect(access, kind: .accessToken).isActive)
             #expect(try store.allIDs() == [thief.id])
+            withExtendedLifetime(directory) {}
         }
     }
 
-    private static func store(_ tcti: String) async throws -> CredentialStore {
-        let directory = try TemporaryDirectory()
+    private static func store(_ tcti: String, _ directory: TemporaryDirectory) async throws -> CredentialStore {
         let records = try await RecordStore(directory: directory.path)
         var configuration = CredentialStore.Configuration()
         configuration.clients = ["app": .clientSecret(SecretBytes("s3cret".utf8))]

@@ -28,6 +28,7 @@ struct Scene {
     ) async throws -> VaultSpace {
         let space = try await closed(presence, policy: policy, wrap: wrap)
         try await space.open()
+        await space.refreshAvailability()
         return space
     }
 
