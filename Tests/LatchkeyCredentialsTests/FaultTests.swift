@@ -5,7 +5,7 @@ import LatchkeyTesting
 import Testing
 
 /// Random lives of a store, with a fault at a random step of the hardware or the disk and a restart after it.
-@Suite(.softwareTPM)
+@Suite(.softwareTPM, .softwareToken)
 struct FaultTests {
     private struct Entry: Equatable {
         var tags: [String: String]
@@ -27,10 +27,10 @@ struct FaultTests {
         "DELETE ON recordAttribute", "INSERT ON classKey", "UPDATE ON container",
     ]
 
-    @Test(arguments: 0..<16)
-    func `nothing is lost, and nothing is half done`(seed: UInt64) async throws {
+    @Test(arguments: SimulatedDevice.allCases, 0..<12)
+    func `nothing is lost, and nothing is half done`(device: SimulatedDevice, seed: UInt64) async throws {
         var random = SplitMix(seed: seed)
-        let scene = try Scene(.init(rotates: false))
+        let scene = try Scene(.init(rotates: false), on: device)
         var (store, keystore) = try await start(scene)
         var model = Model()
         for step in 0..<24 {

@@ -2,22 +2,31 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 
-/// One machine with a store and a TPM of its own, and a provider. The test needs the trait `.softwareTPM`.
+/// One machine with a store and hardware of its own, and a provider. The test needs the trait `.softwareTPM`, or
+/// `.softwareToken` for a token.
 struct Scene {
-    static let pin = "2468"
-
     let directory: TemporaryDirectory
-    let tcti: String
+    /// The PIN that is right.
+    let pin: String
+    /// The TPM; empty where a token is used.
+    private let tcti: String
+    private let tokenURI: String?
     let provider: Provider
     let clock = SettableClock()
 
-    init(_ manner: Provider.Manner = .init()) throws {
+    init(_ manner: Provider.Manner = .init(), on device: SimulatedDevice = .tpm) throws {
         directory = try TemporaryDirectory()
-        tcti = try SoftwareTPM.current.tcti
+        switch device {
+        case .tpm: (tcti, tokenURI, pin) = (try SoftwareTPM.current.tcti, nil, "2468")
+        case .token:
+            let token = try SoftwareToken.current
+            (tcti, tokenURI, pin) = ("", token.uri, token.userPIN)
+        }
         provider = Provider(manner, now: clock.now)
     }
 
@@ -31,10 +40,13 @@ struct Scene {
         var configuration = CredentialStore.Configuration()
         configuration.now = clock.now
         configure(&configuration)
+        let keystore: any Keystore =
+            if let tokenURI, tcti == nil { try PKCS11Keystore(uri: tokenURI) } else {
+                TPMKeystore(tcti: tcti ?? self.tcti, anchors: store)
+            }
         let credentials = CredentialStore(
-            records: try RecordContainer(
-                store: store, keystore: wrap(TPMKeystore(tcti: tcti ?? self.tcti, anchors: store))),
-            presence: presence ?? ScriptedPresence(Array(repeating: .pin(Self.pin), count: 64)),
+            records: try RecordContainer(store: store, keystore: wrap(keystore)),
+            presence: presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64)),
             transport: provider, configuration: configuration)
         if isOpen { try await credentials.open() }
         return credentials
