@@ -28,7 +28,8 @@ struct ProviderTests {
             let refreshed = try await credential.refresh()
             #expect(refreshed.accessToken != "access-0" && refreshed.refreshToken != "refresh-0")
             #expect(refreshed.subject == "jane")
-            #expect(try await credential.introspect().isActive)
+            let client = try credential.oauth2
+            #expect(try await !client.introspect("access-0", kind: .accessToken).isActive)
             #expect(try await credential.userInfo().email == "jane@example.com")
 
             // The old refresh token was rotated away.
@@ -37,9 +38,9 @@ struct ProviderTests {
                     ["access_token": "a", "refresh_token": "refresh-0", "token_type": "Bearer"], context: context))
             await #expect(throws: invalidGrant) { try await thief.refresh() }
 
-            let (access, client) = (refreshed.accessToken, try credential.oauth2)
+            #expect(try await client.userInfo(accessToken: refreshed.accessToken).subject == "jane")
             try await credential.revoke()
-            #expect(try await !client.introspect(access, kind: .accessToken).isActive)
+            await #expect(throws: oauthError) { try await client.userInfo(accessToken: refreshed.accessToken) }
             #expect(try store.allIDs() == [thief.id])
             withExtendedLifetime(directory) {}
         }
