@@ -27,7 +27,7 @@ package indirect enum RecordQuery: Hashable, Sendable {
 
     /// The records of a kind that match, oldest first. Rows that can't be read are told of, and hide no others.
     func fetch(_ database: Database, container: String, kind: String) throws -> RecordMatches {
-        let ids = ids(container, kind)
+        let ids = try RecordSearch(database: database, container: container, kind: kind).ids(self)
         // The index is asked first and the record by its name, whatever SQLite thinks of that.
         let rows = try Row.fetchCursor(
             database,
@@ -43,29 +43,5 @@ package indirect enum RecordQuery: Hashable, Sendable {
             matches.records.append(record)
         }
         return matches
-    }
-
-    /// The ids of what matches, as one SELECT with one column.
-    private func ids(_ container: String, _ kind: String) -> (sql: String, arguments: StatementArguments) {
-        switch self {
-        case .all: ("SELECT id FROM record WHERE container = ? AND kind = ?", [container, kind])
-        case .id(let id): ("SELECT ? AS id", [id.rawValue])
-        case .attribute(let name, let value):
-            ("SELECT id FROM recordAttribute WHERE container = ? AND name = ? AND value = ?", [container, name, value])
-        case .hasAttribute(let name):
-            ("SELECT DISTINCT id FROM recordAttribute WHERE container = ? AND name = ?", [container, name])
-        case .not(let query): Self.all.joined("EXCEPT", query, container, kind)
-        case .and(let left, let right): left.joined("INTERSECT", right, container, kind)
-        case .or(let left, let right): left.joined("UNION", right, container, kind)
-        }
-    }
-
-    private func joined(
-        _ operation: String, _ other: RecordQuery, _ container: String, _ kind: String
-    ) -> (sql: String, arguments: StatementArguments) {
-        let (left, right) = (ids(container, kind), other.ids(container, kind))
-        return (
-            "SELECT id FROM (\(left.sql)) \(operation) SELECT id FROM (\(right.sql))", left.arguments + right.arguments
-        )
     }
 }

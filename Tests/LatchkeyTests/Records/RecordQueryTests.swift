@@ -38,6 +38,27 @@ struct RecordQueryTests {
         }
     }
 
+    @Test func `many candidates give the same as a look at each`() async throws {
+        try await withContainer { container, _ in
+            let records = (0..<1200).map { number in
+                let attributes = ["even": "\(number % 2 == 0)", "third": "\(number % 3 == 0)", "number": "\(number)"]
+                return Record(id: RecordID(rawValue: "r\(number)"), kind: "note", attributes: attributes)
+            }
+            try await container.apply(records.map { .put($0, payload: nil, ifGeneration: 0) }, for: prompt)
+            let (even, third) = (RecordQuery.attribute("even", is: "true"), RecordQuery.attribute("third", is: "true"))
+            let seven = RecordQuery.attribute("number", is: "7")
+            let queries: [RecordQuery] = [
+                .and(even, third), .and(.not(even), third), .not(.and(even, third)), .and(even, seven),
+                .and(seven, .not(third)), .not(.or(even, .and(third, .not(seven)))), .or(.and(even, third), seven),
+                .not(.and(seven, even)),
+            ]
+            for query in queries {
+                let found = try container.findNow("note", where: query).records
+                #expect(found == (try container.scanNow("note", query.matches).records), "\(query)")
+            }
+        }
+    }
+
     @Test func `the index follows every change`() async throws {
         try await withContainer { container, store in
             func put(_ attributes: [String: String]) async throws {
