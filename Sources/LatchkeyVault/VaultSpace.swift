@@ -50,9 +50,14 @@ public final class VaultSpace: Sendable {
     }
 
     /// Opens what needs nobody to be present, so that vaults without biometrics can be read and written. One hardware
-    /// operation; at the first start of all, two to make the key.
+    /// operation; at the first start of all, two to make the key. Hardware that opens nothing without its owner asks for
+    /// them.
     public func open() async throws(KeystoreError) {
-        try await records.open(.device, for: prompt("open the vaults"), authorizedBy: NobodyPresent())
+        try await open(as: presence)
+    }
+
+    func open(as presence: any PresenceAuthority) async throws(KeystoreError) {
+        try await records.open(.device, for: prompt("open the vaults"), authorizedBy: presence)
     }
 
     /// Whether a vault can be stored with biometrics, or unlocked: as it was when the hardware was looked at last, by
@@ -67,7 +72,7 @@ public final class VaultSpace: Sendable {
     /// Looks at the hardware again: a reader may have been unplugged, a lockout be over. Asks nobody.
     public func refreshAvailability() async {
         let capabilities = try? await records.keystore.capabilities()
-        let canEnforce = capabilities?.requirements.contains(policy.requirement) ?? false
+        let canEnforce = capabilities?.sealing.contains(policy.requirement) ?? false
         let isLockedOut = canEnforce ? (try? await records.keystore.pinStatus())?.isLockedOut ?? false : false
         available.withLock { $0 = canEnforce && !isLockedOut }
     }

@@ -55,17 +55,35 @@ struct ScaleTests {
         #expect(byTag * 20 < scanned && byClaim * 20 < scanned)
     }
 
-    /// Writes them as the store would, many in a transaction.
+    /// Writes the first thousand as the store would. The others are copies under other names, which can be found like
+    /// any, and not opened.
     private func fill(_ scene: Scene, _ count: Int) async throws {
+        let real = 1000
         let store = try await scene.start()
-        for start in stride(from: 0, to: count, by: 1000) {
-            let changes = try (start..<min(start + 1000, count)).flatMap { number in
-                try CredentialRows.put(
-                    Self.token(number), tags: ["number": "\(number)", "kind": number % 2 == 0 ? "even" : "odd"],
-                    security: .none, claims: .all)
-            }
-            try await store.records.apply(changes, for: PromptContext(reason: "fill the store"))
+        let changes = try (0..<real).flatMap { number in
+            try CredentialRows.put(
+                Self.token(number), tags: ["number": "\(number)", "kind": number % 2 == 0 ? "even" : "odd"],
+                security: .none, claims: .all)
         }
+        try await store.records.apply(changes, for: PromptContext(reason: "fill the store"))
+        try await scene.sql(
+            """
+            WITH RECURSIVE copy (base) AS (SELECT \(real) UNION ALL SELECT base + \(real) FROM copy LIMIT \(count / real - 1))
+            INSERT INTO record (container, id, kind, class, policy, attributes, payload, generation, createdAt, updatedAt, mac)
+            SELECT container, 'credential.data.t' || (base + number), kind, class, policy,
+                json_set(attributes, '$."tag:number"', '' || (base + number), '$."claim:sub"', '"user' || (base + number) || '"'),
+                payload, generation, createdAt, updatedAt, mac
+            FROM copy, (SELECT *, CAST(substr(id, 18) AS INTEGER) AS number FROM record WHERE kind = 'credential');
+            INSERT INTO record (container, id, kind, class, policy, attributes, payload, generation, createdAt, updatedAt, mac)
+            SELECT data.container, 'credential.token.' || substr(data.id, 17), token.kind, token.class, token.policy,
+                token.attributes, token.payload, token.generation, token.createdAt, token.updatedAt, token.mac
+            FROM record AS data, record AS token
+            WHERE data.kind = 'credential' AND CAST(substr(data.id, 18) AS INTEGER) >= \(real)
+                AND token.container = data.container AND token.id = 'credential.token.t0';
+            INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
+            SELECT record.container, attribute.key, attribute.value, record.id
+            FROM record, json_each(record.attributes) AS attribute;
+            """)
     }
 
     private static func token(_ number: Int) throws -> Token {

@@ -4,17 +4,30 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var device: String
     /// Where its keys live.
     public var root: AssuranceLevel.Root
-    /// The policies that it can enforce.
+    /// The policies that it can enforce for keys that sign.
     public var requirements: Set<AccessPolicy.Requirement>
+    /// The policies under which it can seal. A token may have sealing keys that need nobody and no such signing keys,
+    /// or the other way round.
+    public var sealing: Set<AccessPolicy.Requirement>
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
 
+    /// - Parameter sealing: nil when it is the same as `requirements`.
     public init(
-        device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>, canAttest: Bool
+        device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
+        sealing: Set<AccessPolicy.Requirement>? = nil, canAttest: Bool
     ) {
         self.device = device
         self.root = root
         self.requirements = requirements
+        self.sealing = sealing ?? requirements
         self.canAttest = canAttest
+    }
+
+    /// The policy that asks for the least of those under which it can seal, or nil when it can't seal at all.
+    public var leastSealing: AccessPolicy? {
+        for policy in [AccessPolicy.none, .pin, .userPresence, .biometryAny, .biometryCurrentSet]
+        where sealing.contains(policy.requirement) { return policy }
+        return nil
     }
 }

@@ -42,6 +42,12 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
     /// A finger of the set enrolled now, at each use.
     public static let biometryCurrentSet = AccessPolicy(unchecked: .biometryCurrentSet)
 
+    /// Whether hardware that enforces `other` keeps all that this policy promises: the same policy does, and where this
+    /// one asks for nobody, every one.
+    package func isMet(by other: AccessPolicy) -> Bool {
+        self == other || requirement == .none
+    }
+
     private init(unchecked requirement: Requirement, reuseSeconds: Int = 0, attemptLimit: Int? = nil) {
         self.requirement = requirement
         self.reuseSeconds = reuseSeconds

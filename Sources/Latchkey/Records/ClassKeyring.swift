@@ -101,10 +101,10 @@ final class ClassKeyring: Sendable {
     ) async throws(KeystoreError) -> PreparedClass {
         let consent = SingleConsent(presence)
         let secret = SecretBytes.random(count: ClassKey.byteCount)
-        let sealed = try await keystore.seal(secret, policy: protection.policy, for: prompt, authorizedBy: consent)
+        let sealed = try await seal(secret, protection, prompt, consent)
         consent.confirm()
         guard
-            sealed.policy == protection.policy,
+            protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
         else { throw .damaged("protect the records", "the hardware does not give back what it sealed") }
         return PreparedClass(
@@ -161,7 +161,7 @@ final class ClassKeyring: Sendable {
                 reason: "its records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery: "Use the hardware with which the records were made.")
         }
-        guard sealed.policy == protection.policy else {
+        guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
                 "open the class ‘\(protection.name)’",
                 "it was made under the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
@@ -201,5 +201,21 @@ final class ClassKeyring: Sendable {
         }
         if standing == prepared.sealed, let key = prepared.session.opened { return key }
         return ClassKey(try await keystore.unseal(standing, for: prompt, authorizedBy: presence))
+    }
+
+    /// Seals under the class's policy. Hardware that can do nothing without its owner is given the least that it asks
+    /// for where the class asks for nobody; any other policy that it can't enforce is an error.
+    private func seal(
+        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        do throws(KeystoreError) {
+            return try await keystore.seal(secret, policy: protection.policy, for: prompt, authorizedBy: presence)
+        } catch {
+            guard error.code == .unsupported, protection.policy == .none,
+                let least = try await keystore.capabilities().leastSealing, least != .none
+            else { throw error }
+            return try await keystore.seal(secret, policy: least, for: prompt, authorizedBy: presence)
+        }
     }
 }

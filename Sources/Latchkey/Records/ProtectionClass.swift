@@ -14,7 +14,10 @@ public struct ProtectionClass: Hashable, Sendable {
         self.policy = policy
     }
 
-    /// Bound to this device; nobody need be present. Its key also authenticates the metadata of every other class.
+    /// Bound to this device. Its key also authenticates the metadata of every other class.
+    ///
+    /// Nobody need be present, unless the hardware can't seal anything without its owner: then the class is sealed under
+    /// the PIN, or whatever is the least that this hardware always asks for, and opening it asks for that.
     public static let device = ProtectionClass(name: "device", policy: .none)
 
     /// For a record that is nothing but a ``HardwareKey``: the hardware authenticates its own blob, so the row needs

@@ -89,10 +89,12 @@ public final class Credential: Sendable, Identifiable {
     @discardableResult
     public func unlock() async throws(KeystoreError) -> Token {
         let metadata = try metadata
-        try await store.open()
+        let consent = SingleConsent(store.presence)
         try await store.records.open(
             CredentialRows.protection(metadata.security),
-            for: store.prompt("open the credential of \(metadata.context.issuer)"), authorizedBy: store.presence)
+            for: store.prompt("open the credential of \(metadata.context.issuer)"), authorizedBy: consent)
+        consent.confirm()
+        try await store.open(as: consent)
         return try token
     }
 

@@ -60,7 +60,7 @@ extension CredentialStore {
 
     private func checkSupport(for security: AccessPolicy) async throws(KeystoreError) {
         guard security.requirement != .none else { return }
-        guard try await records.keystore.capabilities().requirements.contains(security.requirement) else {
+        guard try await records.keystore.capabilities().sealing.contains(security.requirement) else {
             throw .unsupported(
                 "store the credential", "this hardware can't enforce the policy ‘\(security)’",
                 recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")

@@ -61,8 +61,13 @@ public final class CredentialStore: Sendable {
     }
 
     /// Opens what needs nobody to be present. One hardware operation; at the first start of all, two to make the key.
+    /// Hardware that opens nothing without its owner asks for them.
     public func open() async throws(KeystoreError) {
-        try await records.open(.device, for: prompt("open the credentials"), authorizedBy: NobodyPresent())
+        try await open(as: presence)
+    }
+
+    func open(as presence: any PresenceAuthority) async throws(KeystoreError) {
+        try await records.open(.device, for: prompt("open the credentials"), authorizedBy: presence)
     }
 
     /// Everything that happens to the credentials from now on in this program, each after it is durable.

@@ -19,6 +19,10 @@ extension Container {
         guard let stored = try await rows.verifiedKey(for: prompt) else { throw LoginError.notEnabled(operation) }
         let server = try await server(for: operation)
         let consent = SingleConsent(presence)
+        if configuration.tokenStorage == .persistent {
+            try await rows.open(for: prompt, authorizedBy: consent)
+            consent.confirm()
+        }
         var lastRefusal: (error: LoginError, clock: ClockCheck?)?
         for _ in 1...2 {
             let (challenge, date) = try await server.challenge()

@@ -84,7 +84,7 @@ extension Container {
 
     /// Forgets that the server may know these.
     func forget(_ identities: [KeyID]) async throws {
-        try await records.apply(
+        try await rows.apply(
             identities.map { LoginRows.delete(identity: $0) }, for: prompt("disable biometric login at"))
     }
 
@@ -102,7 +102,7 @@ extension Container {
     }
 
     private func deleteKeyRows() async throws {
-        try await records.apply(
+        try await rows.apply(
             LoginRows.deleteKey(ifGeneration: nil) + [.delete(LoginRows.pendingID, ifGeneration: nil)],
             for: prompt("disable biometric login at"))
     }

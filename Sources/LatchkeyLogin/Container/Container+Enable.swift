@@ -75,7 +75,7 @@ extension Container {
             }
             // Nobody can enable a key without the row that is ours now; this is whether somebody did just before.
             guard try await rows.key()?.generation == enrolment.standing?.generation else {
-                try await records.apply(
+                try await rows.apply(
                     [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
                 throw Self.lostRace(enrolment.server.operation)
             }
@@ -111,7 +111,7 @@ extension Container {
         ]
         guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
             // Another process has taken our place or disabled: the server must not keep a key that is in no row.
-            try await records.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+            try await rows.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
             try? await keystore.delete(enrolment.key)
             try? await sweep(enrolment, access)
             throw Self.lostRace(enrolment.server.operation)
@@ -132,7 +132,7 @@ extension Container {
     /// Gives up a key that the server may have.
     private func leave(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws {
         let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
-        try await records.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+        try await rows.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
         try await release(enrolment, reservation)
         try? await sweep(enrolment, access)
     }

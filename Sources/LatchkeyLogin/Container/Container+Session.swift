@@ -118,7 +118,7 @@ extension Container {
         let prompt = PromptContext(reason: operation, container: name)
         switch configuration.tokenStorage {
         case .memory:
-            if !changes.isEmpty { try await records.apply(changes, for: prompt) }
+            if !changes.isEmpty { try await rows.apply(changes, for: prompt) }
             guard ifGeneration == nil || ifGeneration == self.session?.generation else { return nil }
             memoryGeneration += 1
             session.generation = memoryGeneration

@@ -46,7 +46,7 @@ public actor Container {
         self.configuration = configuration
         self.endpoint = endpoint
         self.records = records
-        rows = LoginRows(records: records)
+        rows = LoginRows(records: records, presence: presence)
         self.presence = presence
         self.browser = browser
         wire = Wire(transport: transport)

@@ -21,7 +21,7 @@ public struct ContainerStatus: Hashable, Sendable {
     ///
     /// - Throws: ``KeystoreError``; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
-        let rows = LoginRows(records: records)
+        let rows = LoginRows(records: records, presence: NobodyPresent())
         container = records.name
         lastUserID = try await rows.lastUser()
         key = try await rows.key()

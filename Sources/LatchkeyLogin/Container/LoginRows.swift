@@ -23,6 +23,8 @@ struct LoginRows: Sendable {
     private static let owner = "sub"
 
     let records: RecordContainer
+    /// Who is asked where the hardware opens nothing without its owner.
+    let presence: any PresenceAuthority
 
     // MARK: Reading
 
@@ -39,7 +41,7 @@ struct LoginRows: Sendable {
 
     /// The key, authentic.
     func verifiedKey(for prompt: PromptContext) async throws(KeystoreError) -> BiometricKey? {
-        guard let found = try await records.read(Self.keyID, for: prompt) else { return nil }
+        guard let found = try await records.read(Self.keyID, for: prompt, authorizedBy: presence) else { return nil }
         return try Self.biometricKey(found.record)
     }
 
@@ -58,7 +60,7 @@ struct LoginRows: Sendable {
     func verifiedIdentities(for prompt: PromptContext) async throws(KeystoreError) -> [RegisteredIdentity] {
         var identities: [RegisteredIdentity] = []
         for listed in try await records.list(Self.identityKind) {
-            guard let found = try await records.read(listed.id, for: prompt) else { continue }
+            guard let found = try await records.read(listed.id, for: prompt, authorizedBy: presence) else { continue }
             if let identity = Self.identity(found.record) { identities.append(identity) }
         }
         return identities
@@ -70,7 +72,9 @@ struct LoginRows: Sendable {
     }
 
     func session(for prompt: PromptContext) async throws(KeystoreError) -> Session? {
-        guard let found = try await records.read(Self.sessionID, for: prompt) else { return nil }
+        guard let found = try await records.read(Self.sessionID, for: prompt, authorizedBy: presence) else {
+            return nil
+        }
         guard
             let payload = found.payload,
             let stored = payload.withUnsafeBytes({ try? JSONDecoder().decode(StoredSession.self, from: Data($0)) })
@@ -80,10 +84,22 @@ struct LoginRows: Sendable {
 
     /// An ID token of the key's owner, which may have expired, or nil.
     func hint(for prompt: PromptContext) async throws(KeystoreError) -> String? {
-        try await records.read(Self.hintID, for: prompt)?.payload?.text
+        try await records.read(Self.hintID, for: prompt, authorizedBy: presence)?.payload?.text
     }
 
     // MARK: Changes
+
+    /// Opens what sessions are encrypted under, before anything is asked of the server that has to be written down.
+    /// Costs nothing when it is open; asks somebody only where the hardware opens nothing without its owner.
+    func open(for prompt: PromptContext, authorizedBy consent: SingleConsent) async throws(KeystoreError) {
+        try await records.open(.device, for: prompt, authorizedBy: consent)
+    }
+
+    /// Makes all changes or none.
+    @discardableResult
+    func apply(_ changes: [RecordChange], for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
+        try await records.apply(changes, for: prompt, authorizedBy: presence)
+    }
 
     /// Makes all changes or none.
     ///
@@ -93,7 +109,7 @@ struct LoginRows: Sendable {
         _ changes: [RecordChange], for prompt: PromptContext
     ) async throws(KeystoreError) -> [Record]? {
         do {
-            return try await records.apply(changes, for: prompt)
+            return try await apply(changes, for: prompt)
         } catch {
             guard error.code == .conflict else { throw error }
             return nil

@@ -30,8 +30,7 @@ extension VaultSlot {
     /// Has the hardware make the key of a new class, which only somebody who is present can open.
     func newClass(_ operation: String) async throws(KeystoreError) -> PreparedClass {
         let (space, row) = try place()
-        let requirements = try await space.records.keystore.capabilities().requirements
-        guard requirements.contains(space.policy.requirement) else {
+        guard try await space.records.keystore.capabilities().sealing.contains(space.policy.requirement) else {
             throw .unsupported(
                 "\(operation) the vault ‘\(key)’", "this hardware can't enforce the policy ‘\(space.policy)’",
                 recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")
@@ -47,6 +46,8 @@ extension VaultSlot {
     /// - Returns: The record as stored, which has been looked at again.
     func make(_ change: Change) async throws(KeystoreError) -> Record {
         let (space, _) = try place()
+        try await space.open()
+        // A class that was locked by now stays so: nobody is asked.
         let stored = try await conflictsExplained { () throws(KeystoreError) in
             try await space.records.apply(
                 change.records, classes: change.classes, for: space.prompt("store ‘\(key)’"),

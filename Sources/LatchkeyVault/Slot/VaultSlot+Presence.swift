@@ -3,8 +3,7 @@ internal import Latchkey
 extension VaultSlot {
     /// Opens what needs nobody to be present.
     func openSpace() async throws(KeystoreError) {
-        let (space, _) = try place()
-        try await space.records.open(.device, for: space.prompt("open ‘\(key)’"), authorizedBy: NobodyPresent())
+        try await place().space.open()
     }
 
     /// What is stored now.
@@ -19,10 +18,12 @@ extension VaultSlot {
     func unlock(_ expected: Record) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let (space, row) = try place()
         guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
+        let consent = SingleConsent(space.presence)
         try await space.records.open(
-            expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: space.presence)
+            expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+        consent.confirm()
         do throws(KeystoreError) {
-            try await openSpace()
+            try await space.open(as: consent)
             guard
                 let session = space.records.session(expected.protection),
                 let (record, payload) = try space.records.readNow(row.id, in: session)
