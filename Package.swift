@@ -35,6 +35,7 @@ let package = Package(
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
+        .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -118,6 +119,8 @@ let package = Package(
             name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, cryptoExtras, httpTypes],
             swiftSettings: strict),
         .target(
+            name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials"], swiftSettings: strict),
+        .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
@@ -136,9 +139,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyLogin",
-                "LatchkeySimulators", "TPM2", arguments, asn1, certificates, configuration, crypto, httpTypes, logging,
-                subprocess,
+                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, asn1,
+                certificates, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -227,15 +229,27 @@ let package = Package(
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
+                grdb,
             ],
             swiftSettings: strict
+        ),
+        // Apps that are ported from iOS: with an app's settings, where code that the seeds print may warn.
+        .testTarget(
+            name: "PortingTests",
+            dependencies: [
+                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6)]
         ),
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                cryptoExtras, httpTypes, subprocess,
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras, grdb, httpTypes,
+                subprocess,
             ],
             swiftSettings: strict
         ),

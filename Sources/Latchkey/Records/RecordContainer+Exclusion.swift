@@ -11,10 +11,16 @@ extension RecordContainer {
     ///
     /// The lock is the kernel's, on a file beside the store, so it ends with its process. No person may be asked inside.
     ///
+    /// - Parameter subject: What the lock is for; those for other subjects don't wait for each other. Empty for the whole
+    ///   container. Each subject leaves a file, so let there be few.
     /// - Throws: ``KeystoreError`` with code `transient` when another program keeps the lock for a minute, `cancelled`,
     ///   and whatever `body` throws.
-    package func exclusively<R>(for operation: String, _ body: () async throws -> R) async throws -> R {
-        let name = SHA256.hash(data: Data(name.utf8)).prefix(8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+    package func exclusively<R>(for operation: String, over subject: String = "", _ body: () async throws -> R)
+        async throws -> R
+    {
+        let name = SHA256.hash(data: Data((subject.isEmpty ? name : "\(name)\0\(subject)").utf8)).prefix(8).map {
+            ($0 < 16 ? "0" : "") + String($0, radix: 16)
+        }
         let path = "\(store.path).\(name.joined()).lock"
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyCredentials
 import LatchkeyLogin
 
 /// An error of whatever kind, as the tool tells it.
@@ -28,6 +29,9 @@ struct Failure {
             status = ExitStatus(error.code.keystoreCode)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             underlying = error.underlying
+        case let error as CredentialError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
         case is CancellationError:
             status = .cancelled
             (code, message) = ("cancelled", "Could not finish: it was cancelled.")

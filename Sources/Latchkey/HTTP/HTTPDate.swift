@@ -1,0 +1,19 @@
+package import FoundationEssentials
+
+/// A date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7, IMF-fixdate).
+package enum HTTPDate {
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// - Returns: nil for anything else, the obsolete forms included.
+    package static func parse(_ text: String) -> Date? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard
+            parts.count == 6, parts[0].last == ",", parts[1].count == 2, parts[3].count == 4, parts[5] == "GMT",
+            let month = months.firstIndex(of: String(parts[2])).map({ $0 + 1 })
+        else { return nil }
+        let time = parts[4].split(separator: ":").compactMap { UInt8($0) }
+        guard time.count == 3, time[0] < 24, time[1] < 60, time[2] <= 60 else { return nil }
+        let padded = month < 10 ? "0\(month)" : "\(month)"
+        return try? Date("\(parts[3])-\(padded)-\(parts[1])T\(parts[4])Z", strategy: .iso8601)
+    }
+}

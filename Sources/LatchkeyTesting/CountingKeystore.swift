@@ -1,0 +1,101 @@
+public import FoundationEssentials
+public import Latchkey
+internal import Synchronization
+
+/// A keystore that counts what it is asked for, and can be made to fail at one of its calls.
+public final class CountingKeystore: Keystore {
+    private struct State {
+        var calls: [String] = []
+        var failure: (call: Int, side: Side)?
+    }
+
+    /// On which side of the hardware's work the program loses it.
+    public enum Side: CaseIterable, Sendable {
+        case before
+        case after
+    }
+
+    private let keystore: any Keystore
+    private let state = Mutex(State())
+
+    public init(_ keystore: any Keystore) { self.keystore = keystore }
+
+    public var backend: String { keystore.backend }
+
+    /// The names of all calls so far.
+    public var calls: [String] { state.withLock { $0.calls } }
+
+    /// Makes the `index`th call from now on fail; the first is 0.
+    public func fail(at index: Int, _ side: Side) {
+        state.withLock { $0.failure = ($0.calls.count + index, side) }
+    }
+
+    public func heal() { state.withLock { $0.failure = nil } }
+
+    public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        try await call("capabilities") { () throws(KeystoreError) in try await keystore.capabilities() }
+    }
+
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus() }
+    }
+
+    public func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await keystore.createKey(request, authorizedBy: presence)
+    }
+
+    public func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature {
+        try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+    }
+
+    public func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await call("seal") { () throws(KeystoreError) in
+            try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    public func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await call("unseal") { () throws(KeystoreError) in
+            try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    public func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
+
+    public func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+    }
+
+    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        try await keystore.attest(key, challenge: challenge)
+    }
+
+    private func call<R>(
+        _ name: String, _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        let failure = state.withLock { state in
+            defer { state.calls.append(name) }
+            return state.failure.flatMap { $0.call == state.calls.count ? $0.side : nil }
+        }
+        if failure == .before { throw Self.lost }
+        let result = try await body()
+        if failure == .after { throw Self.lost }
+        return result
+    }
+
+    private static let lost = KeystoreError(
+        operation: "use the hardware", code: .failed, reason: "the test pulled the plug", recovery: "None.")
+}
