@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// What it takes to remove a user's identities from the server.
 struct IdentityRemoval: Sendable {
     let server: IdentityServer

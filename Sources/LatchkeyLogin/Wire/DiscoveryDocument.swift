@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// The part of `/.well-known/openid-configuration` (OpenID Connect Discovery 1.0 section 3) that a container needs.
 struct DiscoveryDocument: Decodable, Hashable, Sendable {
     /// Where the document is, below the server's address.

@@ -1,3 +1,4 @@
+import Latchkey
 import Testing
 
 @testable import LatchkeyLogin

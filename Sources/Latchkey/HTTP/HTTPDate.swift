@@ -1,11 +1,11 @@
-internal import FoundationEssentials
+package import FoundationEssentials
 
 /// A date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7, IMF-fixdate).
-enum HTTPDate {
+package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
     /// - Returns: nil for anything else, the obsolete forms included.
-    static func parse(_ text: String) -> Date? {
+    package static func parse(_ text: String) -> Date? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard
             parts.count == 6, parts[0].last == ",", parts[1].count == 2, parts[3].count == 4, parts[5] == "GMT",

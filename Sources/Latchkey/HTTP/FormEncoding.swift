@@ -1,16 +1,16 @@
 internal import FoundationEssentials
 
 /// Names and values as `application/x-www-form-urlencoded`, both for a body and for a URL's query.
-enum FormEncoding {
+package enum FormEncoding {
     /// Everything but RFC 3986's unreserved characters is percent-encoded, spaces too, so that every decoder reads the
     /// same.
-    static func encode(_ fields: [(name: String, value: String)]) -> String {
+    package static func encode(_ fields: [(name: String, value: String)]) -> String {
         fields.map { "\(escape($0.name))=\(escape($0.value))" }.joined(separator: "&")
     }
 
     /// - Returns: nil when an escape is broken, the text is not UTF-8, or a name comes twice (RFC 6749 section 3.1
     ///   forbids that).
-    static func decode(_ text: some StringProtocol) -> [String: String]? {
+    package static func decode(_ text: some StringProtocol) -> [String: String]? {
         var fields: [String: String] = [:]
         for pair in text.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

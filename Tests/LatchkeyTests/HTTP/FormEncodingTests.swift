@@ -1,6 +1,5 @@
+import Latchkey
 import Testing
-
-@testable import LatchkeyLogin
 
 struct FormEncodingTests {
     @Test func `everything but unreserved characters is escaped`() {

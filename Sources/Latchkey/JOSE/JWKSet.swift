@@ -1,19 +1,17 @@
-internal import Latchkey
-
 /// The server's keys (RFC 7517 section 5).
-struct JWKSet: Decodable, Sendable {
-    let keys: [JWK]
+package struct JWKSet: Decodable, Sendable {
+    package let keys: [JWK]
 
     private enum CodingKeys: String, CodingKey {
         case keys
     }
 
-    init(keys: [JWK]) {
+    package init(keys: [JWK]) {
         self.keys = keys
     }
 
     /// Keys of kinds that are not understood are left out (RFC 7517 section 5).
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         keys = try decoder.container(keyedBy: CodingKeys.self).decode([Entry].self, forKey: .keys).compactMap(\.key)
     }
 

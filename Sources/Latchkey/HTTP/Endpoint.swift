@@ -1,17 +1,17 @@
 internal import FoundationEssentials
-internal import HTTPTypes
+package import HTTPTypes
 
 /// An absolute URL that a secret may be sent to: `https`, or `http` on this machine's own loopback address.
-struct Endpoint: Hashable, Sendable {
-    let scheme: String
+package struct Endpoint: Hashable, Sendable {
+    package let scheme: String
     /// Host in lower case, and the port where the URL names one.
-    let authority: String
+    package let authority: String
     /// Path and query; at least `/`.
-    let path: String
+    package let path: String
 
     /// - Returns: nil for anything but an absolute `https` URL, or `http` URL of a loopback host, without user name,
     ///   password or fragment.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         guard
             text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let url = URL(string: text, encodingInvalidCharacters: false),
@@ -33,28 +33,28 @@ struct Endpoint: Hashable, Sendable {
     }
 
     /// The whole URL.
-    var text: String { "\(scheme)://\(authority)\(path)" }
+    package var text: String { "\(scheme)://\(authority)\(path)" }
 
     /// Scheme, host and port (RFC 6454 section 4), without a trailing slash.
-    var origin: String { "\(scheme)://\(authority)" }
+    package var origin: String { "\(scheme)://\(authority)" }
 
     /// Another path on the same origin.
-    func onSameOrigin(path: String) -> Endpoint {
+    package func onSameOrigin(path: String) -> Endpoint {
         Endpoint(scheme: scheme, authority: authority, path: path)
     }
 
     /// A path below this one; the query is dropped.
-    func appending(_ suffix: String) -> Endpoint {
+    package func appending(_ suffix: String) -> Endpoint {
         let base = path.prefix { $0 != "?" }
         return onSameOrigin(path: (base.hasSuffix("/") ? String(base.dropLast()) : String(base)) + suffix)
     }
 
-    func request(_ method: HTTPRequest.Method, _ fields: HTTPFields = [:]) -> HTTPRequest {
+    package func request(_ method: HTTPRequest.Method, _ fields: HTTPFields = [:]) -> HTTPRequest {
         HTTPRequest(method: method, scheme: scheme, authority: authority, path: path, headerFields: fields)
     }
 
     /// Whether the host can only be this machine: `localhost`, `127.0.0.0/8`, `::1` (RFC 8252 section 8.3).
-    static func isLoopback(_ host: String) -> Bool {
+    package static func isLoopback(_ host: String) -> Bool {
         if host == "localhost" || host == "::1" || host == "[::1]" { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count == 4 && parts[0] == "127"
@@ -65,7 +65,7 @@ struct Endpoint: Hashable, Sendable {
 }
 
 extension Endpoint: Decodable {
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let endpoint = Endpoint(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a secure absolute URL")

@@ -1,7 +1,6 @@
 import HTTPTypes
+import Latchkey
 import Testing
-
-@testable import LatchkeyLogin
 
 struct EndpointTests {
     @Test(arguments: [
