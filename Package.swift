@@ -202,9 +202,18 @@ let package = Package(
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "Latchkey", "LatchkeyVault", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
             ],
             swiftSettings: strict
+        ),
+        // Apps that are ported from iOS: with an app's settings, where code that the seeds print may warn.
+        .testTarget(
+            name: "PortingTests",
+            dependencies: [
+                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6)]
         ),
         .testTarget(
             name: "LatchkeyCredentialsTests",

@@ -3,6 +3,8 @@ internal import GRDB
 
 /// A sealed class key as it is stored. It needs no MAC: the hardware authenticates its own blob.
 struct ClassRow {
+    static let firstGeneration = 1
+
     let container: String
     let name: String
     let sealed: SealedSecret
@@ -21,9 +23,24 @@ struct ClassRow {
     }
 
     func insertUnlessPresent(_ database: Database) throws {
+        try insert(database, or: "OR IGNORE")
+    }
+
+    /// - Throws: When there is a class of that name.
+    func insert(_ database: Database) throws {
+        try insert(database, or: "")
+    }
+
+    private func insert(_ database: Database, or alternative: String) throws {
         try database.execute(
-            sql: "INSERT OR IGNORE INTO classKey (container, name, sealed, generation) VALUES (?, ?, ?, ?)",
+            sql: "INSERT \(alternative) INTO classKey (container, name, sealed, generation) VALUES (?, ?, ?, ?)",
             arguments: [container, name, JSONEncoder().encode(sealed), generation])
+    }
+
+    static func deleteAll(_ database: Database, container: String, prefix: String) throws {
+        try database.execute(
+            sql: "DELETE FROM classKey WHERE container = ? AND substr(name, 1, ?) = ?",
+            arguments: [container, prefix.unicodeScalars.count, prefix])
     }
 
     /// Swaps the blob, if nobody else has meanwhile.

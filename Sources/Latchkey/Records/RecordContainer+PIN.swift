@@ -79,7 +79,7 @@ extension RecordTransaction {
         var row = try RecordRow(
             record, container: container, generation: nextGeneration(database), createdAt: swap.row.createdAt, now: now)
         try protect(&row, nil)
-        try row.save(database)
+        try row.save(database, replacing: standing)
     }
 }
 

@@ -64,12 +64,12 @@ public final class RecordContainer: Sendable {
     public func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        _ = try await classes.open(protection, for: prompt, authorizedBy: presence)
+        try await classes.open(protection, for: prompt, authorizedBy: presence)
     }
 
     /// Forgets all class keys. What was opened through this container stops opening at once.
     public func lock() async {
-        await classes.lock()
+        classes.lock()
     }
 
     /// A record and its payload, verified. Opens the device class, and the record's own class if it has a payload.
@@ -81,17 +81,13 @@ public final class RecordContainer: Sendable {
         _ id: RecordID, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
         guard let row = try await row(id) else { return nil }
-        let record = try Self.record(of: row)
-        guard !row.isSelfAuthenticated else {
-            guard record.isBareKey, row.payload == nil else { throw Self.edited(id) }
-            return (record, nil)
+        if !row.isSelfAuthenticated {
+            try await classes.open(.device, for: prompt, authorizedBy: presence)
+            if row.payload != nil {
+                try await classes.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
+            }
         }
-        let device = try await classes.open(.device, for: prompt, authorizedBy: presence)
-        guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(id) }
-        guard let sealed = row.payload else { return (record, nil) }
-        let key = try await classes.open(record.protection, for: prompt, authorizedBy: presence)
-        guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(id) }
-        return (record, payload)
+        return try verified(row)
     }
 
     /// Makes all the changes in one durable transaction, or none.
@@ -106,19 +102,7 @@ public final class RecordContainer: Sendable {
         _ changes: [RecordChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(KeystoreError) -> [Record] {
-        var keys: [String: ClassKey] = [:]
-        for case .put(let record, let payload, _) in changes {
-            try Self.check(record, payload)
-            guard record.protection.name != ProtectionClass.selfAuthenticated.name else { continue }
-            let classes = payload == nil ? [.device] : [.device, record.protection]
-            for protection in classes where keys[protection.name] == nil {
-                keys[protection.name] = try await self.classes.open(protection, for: prompt, authorizedBy: presence)
-            }
-        }
-        let transaction = RecordTransaction(container: name, keys: keys, now: store.now())
-        return try await store.write("store the records") { database in
-            try changes.compactMap { change in try transaction.apply(change, to: database) }
-        }
+        try await apply(changes, classes: [], for: prompt, authorizedBy: presence)
     }
 
     // MARK: Helpers
@@ -130,6 +114,40 @@ public final class RecordContainer: Sendable {
         }
     }
 
+    /// The row's record and payload. All the keys that it takes must be in memory.
+    ///
+    /// - Parameter session: What the payload's class must be open in; nil for any session.
+    func verified(
+        _ row: RecordRow, in session: ClassSession? = nil
+    ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
+        let record = try Self.record(of: row)
+        guard !row.isSelfAuthenticated else {
+            guard record.isBareKey, row.payload == nil else { throw Self.edited(record.id) }
+            return (record, nil)
+        }
+        guard let device = classes.session(ProtectionClass.device.name)?.opened else {
+            throw Self.locked(.device, record.id)
+        }
+        guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(record.id) }
+        guard let sealed = row.payload else { return (record, nil) }
+        guard let key = (session ?? classes.session(row.className))?.opened else {
+            throw Self.locked(record.protection, record.id)
+        }
+        guard session?.name ?? row.className == row.className else {
+            throw .conflict(
+                "read the record ‘\(record.id)’", "its protection was changed meanwhile",
+                recovery: "Look at what is there now, then try again.")
+        }
+        guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(record.id) }
+        return (record, payload)
+    }
+
+    private static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
+        KeystoreError(
+            operation: "read the record ‘\(id)’", code: .wrongState,
+            reason: "the class ‘\(protection.name)’ is locked", recovery: "Unlock it and try again.")
+    }
+
     static func record(of row: RecordRow) throws(KeystoreError) -> Record {
         do {
             return try row.record()
@@ -138,7 +156,7 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    private static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
+    static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
         let operation = "store the record ‘\(record.id)’"
         guard
             (1...128).contains(record.id.rawValue.utf8.count),

@@ -87,7 +87,7 @@ extension RecordRow {
 }
 
 extension RecordRow {
-    private init(_ row: Row) {
+    init(_ row: Row) {
         container = row["container"]
         id = row["id"]
         kind = row["kind"]
@@ -110,7 +110,7 @@ extension RecordRow {
 
     static func fetchAll(_ database: Database, container: String, kind: String) throws -> [RecordRow] {
         try Row.fetchAll(
-            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, id",
+            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
             arguments: [container, kind]
         ).map(RecordRow.init)
     }
@@ -118,9 +118,30 @@ extension RecordRow {
     static func fetchAllWithKeys(_ database: Database, container: String) throws -> [RecordRow] {
         try Row.fetchAll(
             database,
-            sql: "SELECT * FROM record WHERE container = ? AND hardwareKey IS NOT NULL ORDER BY createdAt, id",
+            sql: "SELECT * FROM record WHERE container = ? AND hardwareKey IS NOT NULL ORDER BY createdAt, rowid",
             arguments: [container]
         ).map(RecordRow.init)
+    }
+
+    static func fetchCursor(
+        _ database: Database, container: String, kind: String
+    ) throws -> MapCursor<RowCursor, RecordRow> {
+        try Row.fetchCursor(
+            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
+            arguments: [container, kind]
+        ).map(RecordRow.init)
+    }
+
+    static func fetchIDs(_ database: Database, container: String, kind: String) throws -> [String] {
+        try String.fetchAll(
+            database, sql: "SELECT id FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
+            arguments: [container, kind])
+    }
+
+    static func exists(_ database: Database, container: String, kind: String) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM record WHERE container = ? AND kind = ?)",
+            arguments: [container, kind]) ?? false
     }
 
     static func exists(_ database: Database, container: String, class name: String) throws -> Bool {
@@ -129,21 +150,31 @@ extension RecordRow {
             arguments: [container, name]) ?? false
     }
 
-    func save(_ database: Database) throws {
+    /// Writes the row and its place in the index.
+    ///
+    /// - Parameter standing: The row of the same name that it replaces.
+    func save(_ database: Database, replacing standing: RecordRow?) throws {
         try database.execute(
             sql: """
-                INSERT OR REPLACE INTO record (container, id, kind, class, policy, attributes, hardwareKey, payload,
+                INSERT INTO record (container, id, kind, class, policy, attributes, hardwareKey, payload,
                     generation, createdAt, updatedAt, mac) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (container, id) DO UPDATE SET kind = excluded.kind, class = excluded.class,
+                    policy = excluded.policy, attributes = excluded.attributes, hardwareKey = excluded.hardwareKey,
+                    payload = excluded.payload, generation = excluded.generation, createdAt = excluded.createdAt,
+                    updatedAt = excluded.updatedAt, mac = excluded.mac
                 """,
             arguments: [
                 container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt,
                 updatedAt, mac,
             ])
+        guard standing?.attributes != attributes else { return }
+        try AttributeIndex(container: container, id: id).replace(database, standing?.attributes, with: attributes)
     }
 
-    static func delete(_ database: Database, container: String, id: String) throws {
+    func delete(_ database: Database) throws {
         try database.execute(
             sql: "DELETE FROM record WHERE container = ? AND id = ?", arguments: [container, id])
+        try AttributeIndex(container: container, id: id).replace(database, attributes, with: nil)
     }
 }
 

@@ -69,6 +69,24 @@ public final class RecordStore: Sendable {
         }
     }
 
+    /// Reads on the caller's own thread: some microseconds, or as long as a write of this process takes.
+    func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
+        do {
+            return try database.read(body)
+        } catch {
+            throw KeystoreError(storing: operation, error)
+        }
+    }
+
+    /// Writes on the caller's own thread: as long as the disk takes, and up to 5 seconds when another process writes.
+    func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
+        do {
+            return try database.write(body)
+        } catch {
+            throw KeystoreError(storing: operation, error)
+        }
+    }
+
     /// Opening blocks on the disk, so it gets a thread of its own, as GRDB gives to everything later.
     private static func onDatabaseThread<T: Sendable>(
         _ operation: String, _ body: @escaping @Sendable () throws -> T

@@ -8,6 +8,12 @@ struct RecordTransaction: Sendable {
     let keys: [String: ClassKey]
     let now: Date
 
+    /// - Returns: The records that were put, as stored.
+    func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+        for change in classes { try apply(change, to: database) }
+        return try changes.compactMap { change in try apply(change, to: database) }
+    }
+
     /// - Returns: The record as stored, for a put.
     func apply(_ change: RecordChange, to database: Database) throws -> Record? {
         switch change {
@@ -18,13 +24,26 @@ struct RecordTransaction: Sendable {
                 record, container: container, generation: nextGeneration(database), createdAt: standing?.createdAt,
                 now: now)
             try protect(&row, payload)
-            try row.save(database)
+            try row.save(database, replacing: standing)
             return try row.record()
         case .delete(let id, let expected):
-            try check(RecordRow.fetch(database, container: container, id: id.rawValue), expected, id)
-            try RecordRow.delete(database, container: container, id: id.rawValue)
+            let standing = try RecordRow.fetch(database, container: container, id: id.rawValue)
+            try check(standing, expected, id)
+            try standing?.delete(database)
             _ = try nextGeneration(database)
             return nil
+        }
+    }
+
+    func apply(_ change: ClassChange, to database: Database) throws {
+        switch change {
+        case .add(let prepared):
+            try ClassRow(
+                container: container, name: prepared.protection.name, sealed: prepared.sealed,
+                generation: ClassRow.firstGeneration
+            ).insert(database)
+        case .drop(let prefix):
+            try ClassRow.deleteAll(database, container: container, prefix: prefix)
         }
     }
 

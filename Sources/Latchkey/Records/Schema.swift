@@ -82,6 +82,22 @@ enum Schema {
                     CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL;
                     """)
         }
+        migrator.registerMigration("2") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE recordAttribute (
+                        container TEXT NOT NULL,
+                        name TEXT NOT NULL,
+                        value TEXT NOT NULL,
+                        id TEXT NOT NULL,
+                        PRIMARY KEY (container, name, value, id)
+                    ) STRICT, WITHOUT ROWID;
+                    INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
+                        SELECT record.container, attribute.key, attribute.value, record.id
+                        FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
+                        WHERE attribute.type = 'text';
+                    """)
+        }
         return migrator
     }
 }

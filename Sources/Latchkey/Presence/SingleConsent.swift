@@ -1,12 +1,11 @@
-internal import Latchkey
 internal import Synchronization
 
-/// The presence of one person for one operation that needs two signatures.
+/// The presence of one person for one operation that uses the hardware twice.
 ///
 /// It asks whoever it stands for. Only when the operation says that the PIN has just worked, or was just set, may the
 /// next question be answered with the same PIN, once: so a person types it once, and a wrong one is never repeated.
 /// The hardware checks it each time. The PIN is forgotten with this object, at the end of the operation.
-final class SingleConsent: PresenceAuthority {
+package final class SingleConsent: PresenceAuthority {
     private struct State {
         var pin: PIN?
         var mayRepeat = false
@@ -15,16 +14,16 @@ final class SingleConsent: PresenceAuthority {
     private let authority: any PresenceAuthority
     private let state = Mutex(State())
 
-    init(_ authority: any PresenceAuthority) {
+    package init(_ authority: any PresenceAuthority) {
         self.authority = authority
     }
 
     /// Says that the PIN was right.
-    func confirm() {
+    package func confirm() {
         state.withLock { $0.mayRepeat = $0.pin != nil }
     }
 
-    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+    package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let repeated = state.withLock { state -> PIN? in
             guard request.purpose == .current, state.mayRepeat else { return nil }
             state.mayRepeat = false

@@ -2,8 +2,6 @@ import Latchkey
 import LatchkeyTesting
 import Testing
 
-@testable import LatchkeyLogin
-
 struct SingleConsentTests {
     private let current = PINRequest(purpose: .current, context: PromptContext(reason: "log in"))
     private let new = PINRequest(purpose: .new, context: PromptContext(reason: "log in"))

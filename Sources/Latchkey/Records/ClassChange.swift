@@ -1,0 +1,8 @@
+/// A change of a container's protection classes, made in the transaction that changes the records.
+package enum ClassChange: Sendable {
+    /// Stores a new class.
+    case add(PreparedClass)
+    /// Locks all classes whose names begin so, and destroys their keys: what was encrypted under them can't be read any
+    /// more.
+    case drop(prefix: String)
+}

@@ -1,0 +1,90 @@
+extension RecordContainer {
+    /// Makes all the changes of records and classes in one durable transaction, or none.
+    @discardableResult
+    package func apply(
+        _ changes: [RecordChange], classes changedClasses: [ClassChange], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> [Record] {
+        for case .put(let record, let payload, _) in changes {
+            try Self.check(record, payload)
+            for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
+                try await classes.open(protection, for: prompt, authorizedBy: presence)
+            }
+        }
+        let transaction = try transaction(changes, changedClasses)
+        let records = try await store.write("store the records") { database in
+            try transaction.apply(changes, changedClasses, to: database)
+        }
+        finish(changedClasses)
+        return records
+    }
+
+    /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
+    /// has a PIN, `presence` is asked for a new one.
+    package func prepare(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PreparedClass {
+        try await classes.prepare(protection, for: prompt, authorizedBy: presence)
+    }
+
+    /// Has somebody prove that they can open the class, which stays locked. The next opening within a minute asks for no
+    /// second proof.
+    package func prove(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await classes.prove(protection, for: prompt, authorizedBy: presence)
+    }
+
+    /// The session of the class, if it is open.
+    package func session(_ protection: ProtectionClass) -> ClassSession? {
+        classes.session(protection.name)
+    }
+
+    /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once.
+    package func lock(prefix: String) {
+        classes.lock(prefix: prefix)
+    }
+
+    // MARK: For all ways to write
+
+    /// The transaction that the changes need, with keys that are in memory.
+    func transaction(
+        _ changes: [RecordChange], _ changedClasses: [ClassChange]
+    ) throws(KeystoreError) -> RecordTransaction {
+        var keys: [String: ClassKey] = [:]
+        for case .put(let record, let payload, _) in changes {
+            try Self.check(record, payload)
+            for protection in Self.classes(for: record, payload) {
+                keys[protection.name] =
+                    changedClasses.added(protection.name)?.opened ?? classes.session(protection.name)?.opened
+            }
+        }
+        return RecordTransaction(container: name, keys: keys, now: store.now())
+    }
+
+    /// Does in memory what the transaction did on disk.
+    func finish(_ changedClasses: [ClassChange]) {
+        for change in changedClasses {
+            switch change {
+            case .add(let prepared): classes.adopt(prepared.session)
+            case .drop(let prefix): classes.lock(prefix: prefix)
+            }
+        }
+    }
+
+    /// The classes whose keys it takes to write the record.
+    private static func classes(for record: Record, _ payload: SecretBytes?) -> [ProtectionClass] {
+        guard record.protection.name != ProtectionClass.selfAuthenticated.name else { return [] }
+        return payload == nil ? [.device] : [.device, record.protection]
+    }
+}
+
+extension [ClassChange] {
+    /// The session of the class of that name, if one is added.
+    fileprivate func added(_ name: String) -> ClassSession? {
+        for case .add(let prepared) in self where prepared.protection.name == name { return prepared.session }
+        return nil
+    }
+
+    fileprivate func adds(_ name: String) -> Bool { added(name) != nil }
+}

@@ -1,0 +1,35 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import Latchkey
+
+/// How a vault is stored: one record, which has the name of the vault, and for a vault with biometrics a protection
+/// class of its own, with a new key at each change of protection.
+struct VaultRow: Sendable {
+    static let kind: RecordKind = "vault"
+    private static let longestKey = 64
+
+    let id: RecordID
+    /// What the names of this vault's classes begin with, and no other's.
+    let classPrefix: String
+
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an impossible name.
+    init(key: String) throws(KeystoreError) {
+        guard
+            (1...Self.longestKey).contains(key.utf8.count),
+            !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { throw .invalidInput("open the vault", "‘\(key)’ is no name for one") }
+        id = RecordID(rawValue: "vault.\(key)")
+        classPrefix = "vault.\(Base64URL.encode(Data(SHA256.hash(data: Data(key.utf8)).prefix(12))))."
+    }
+
+    /// A class that was never there before.
+    func newClass(_ policy: AccessPolicy) -> ProtectionClass {
+        let suffix = SecretBytes.random(count: 12).withUnsafeBytes { Base64URL.encode(Data($0)) }
+        return ProtectionClass(name: classPrefix + suffix, policy: policy)
+    }
+
+    /// The change that stores the credentials.
+    func put(_ payload: SecretBytes, in protection: ProtectionClass, ifGeneration generation: Int) -> RecordChange {
+        .put(Record(id: id, kind: Self.kind, protection: protection), payload: payload, ifGeneration: generation)
+    }
+}

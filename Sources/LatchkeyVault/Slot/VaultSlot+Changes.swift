@@ -1,0 +1,118 @@
+internal import Latchkey
+
+extension VaultSlot {
+    /// A change that is worked out and not made yet.
+    struct Change: Sendable {
+        let records: [RecordChange]
+        let classes: [ClassChange]
+    }
+
+    // MARK: Working out
+
+    /// Stores without biometrics. The key of a class that the credentials were in is destroyed.
+    func storingPlain(_ credentials: Credentials, ifGeneration generation: Int) throws(KeystoreError) -> Change {
+        let row = try place().row
+        return Change(
+            records: [row.put(try encode(credentials), in: .device, ifGeneration: generation)],
+            classes: generation == 0 ? [] : [.drop(prefix: row.classPrefix)])
+    }
+
+    /// Stores with biometrics, under a new class key.
+    func storingGated(
+        _ credentials: Credentials, in prepared: PreparedClass, ifGeneration generation: Int
+    ) throws(KeystoreError) -> Change {
+        let row = try place().row
+        return Change(
+            records: [row.put(try encode(credentials), in: prepared.protection, ifGeneration: generation)],
+            classes: [.drop(prefix: row.classPrefix), .add(prepared)])
+    }
+
+    /// Has the hardware make the key of a new class, which only somebody who is present can open.
+    func newClass(_ operation: String) async throws(KeystoreError) -> PreparedClass {
+        let (space, row) = try place()
+        await space.refreshAvailability()
+        let requirements = try await space.records.keystore.capabilities().requirements
+        guard requirements.contains(space.policy.requirement) else {
+            throw .unsupported(
+                "\(operation) the vault ‘\(key)’", "this hardware can't enforce the policy ‘\(space.policy)’",
+                recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")
+        }
+        return try await space.records.prepare(
+            row.newClass(space.policy), for: space.prompt("protect ‘\(key)’"), authorizedBy: space.presence)
+    }
+
+    // MARK: Making
+
+    /// Makes the change, opening what needs nobody to be present.
+    ///
+    /// - Returns: The record as stored, which has been looked at again.
+    func make(_ change: Change) async throws(KeystoreError) -> Record {
+        let (space, _) = try place()
+        let stored = try await conflictsExplained { () throws(KeystoreError) in
+            try await space.records.apply(
+                change.records, classes: change.classes, for: space.prompt("store ‘\(key)’"),
+                authorizedBy: NobodyPresent())
+        }
+        return try checked(stored)
+    }
+
+    /// Makes the change with what is open.
+    func makeNow(_ change: Change) throws(KeystoreError) -> Record {
+        let (space, _) = try place()
+        do throws(KeystoreError) {
+            return try checked(try space.records.applyNow(change.records, classes: change.classes))
+        } catch {
+            throw error.code == .conflict ? changed() : error
+        }
+    }
+
+    private func conflictsExplained<R>(
+        _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        do throws(KeystoreError) {
+            return try await body()
+        } catch {
+            throw error.code == .conflict ? changed() : error
+        }
+    }
+
+    /// Success is what the store says afterwards, the protection above all.
+    private func checked(_ stored: [Record]) throws(KeystoreError) -> Record {
+        let (space, row) = try place()
+        guard let stored = stored.first, let found = try space.records.metadataNow(row.id) else { throw changed() }
+        guard found.generation > stored.generation || found == stored else {
+            throw .damaged("store the vault ‘\(key)’", "the store has not kept what was written")
+        }
+        return stored
+    }
+
+    // MARK: Resetting
+
+    private func resetting(_ row: VaultRow) -> Change {
+        Change(records: [.delete(row.id, ifGeneration: nil)], classes: [.drop(prefix: row.classPrefix)])
+    }
+
+    /// Deletes whatever is stored, readable or not. Needs no hardware and nobody.
+    func reset() async throws(KeystoreError) -> Vault<Credentials> {
+        let (space, row) = try place()
+        let change = resetting(row)
+        try await space.records.apply(
+            change.records, classes: change.classes, for: space.prompt("reset ‘\(key)’"), authorizedBy: NobodyPresent())
+        return try emptied()
+    }
+
+    /// ``reset()`` on the caller's own thread.
+    func resetNow() throws(KeystoreError) -> Vault<Credentials> {
+        let (space, row) = try place()
+        let change = resetting(row)
+        try space.records.applyNow(change.records, classes: change.classes)
+        return try emptied()
+    }
+
+    private func emptied() throws(KeystoreError) -> Vault<Credentials> {
+        switch vault {
+        case .empty, .emptyWithBiometrics: return vault
+        case .keychain, .keychainUpgradable, .biometrics, .locked: throw changed()
+        }
+    }
+}

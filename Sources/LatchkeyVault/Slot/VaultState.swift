@@ -1,0 +1,30 @@
+internal import Latchkey
+
+/// What a slot is in: a function of its row and of what this program has open.
+enum VaultState: Sendable {
+    case empty
+    case plain(Record)
+    case open(Record, ClassSession)
+    case locked(Record)
+    case unusable(KeystoreError)
+
+    /// - Parameters:
+    ///   - record: The slot's row, if there is one; it was not verified.
+    ///   - session: What this program has open of a class.
+    init(_ record: Record?, of row: VaultRow, session: (ProtectionClass) -> ClassSession?) {
+        switch record {
+        case nil: self = .empty
+        case let record? where record.kind != VaultRow.kind:
+            self = .unusable(.damaged("open the vault", "the row of its name is something else"))
+        case let record? where record.protection == .device: self = .plain(record)
+        case let record? where !record.protection.name.hasPrefix(row.classPrefix):
+            self = .unusable(.damaged("open the vault", "it is not under the protection of a vault"))
+        case let record?:
+            if let session = session(record.protection), session.isOpen {
+                self = .open(record, session)
+            } else {
+                self = .locked(record)
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+public import Latchkey
+
+/// The calls of all states. Each does what the typed vault does, or throws ``KeystoreError`` with code `wrongState`.
+extension Vault {
+    /// The vault's name.
+    public var key: String { slot.key }
+
+    /// Whether the vault is stored with biometrics, locked or not.
+    public var biometricsEnabled: Bool {
+        switch self {
+        case .biometrics, .locked: true
+        case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable: false
+        }
+    }
+
+    /// The credentials as they are stored now, from memory and disk.
+    public var credentials: Credentials {
+        get throws(KeystoreError) {
+            switch self {
+            case .keychain(let vault), .keychainUpgradable(let vault): try vault.slot.read(in: nil)
+            case .biometrics(let vault): try vault.read()
+            case .empty, .emptyWithBiometrics, .locked: throw wrongState("read")
+            }
+        }
+    }
+
+    /// See ``EmptyVault/storeToKeychain(credentials:)``.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> Vault {
+        try empty("store").storeToKeychain(credentials: credentials).wrap()
+    }
+
+    /// See ``EmptyVault/storeToKeychain(credentials:)``.
+    public func storeToKeychain(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        try await empty("store").storeToKeychain(credentials: credentials).wrap()
+    }
+
+    /// See ``EmptyVault/storeToBiometrics(credentials:)``.
+    public func storeToBiometrics(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        try await empty("store").storeToBiometrics(credentials: credentials).wrap()
+    }
+
+    /// See ``KeychainSecureVault/update(credentials:)`` and ``BiometricsSecureVault/update(credentials:)``.
+    public func update(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        switch self {
+        case .keychain(let vault), .keychainUpgradable(let vault):
+            try await vault.update(credentials: credentials).wrap()
+        case .biometrics(let vault): try await vault.update(credentials: credentials).wrap()
+        case .empty, .emptyWithBiometrics, .locked: throw wrongState("update")
+        }
+    }
+
+    /// See ``KeychainSecureVault/upgrade()``.
+    public func upgrade() async throws(KeystoreError) -> Vault {
+        switch self {
+        case .keychain(let vault), .keychainUpgradable(let vault): try await vault.upgrade().wrap()
+        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState("upgrade")
+        }
+    }
+
+    /// See ``BiometricsSecureVault/downgrade()``.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func downgrade() throws(KeystoreError) -> Vault {
+        try open("downgrade").downgrade().wrap()
+    }
+
+    /// See ``BiometricsSecureVault/downgrade()``.
+    public func downgrade() async throws(KeystoreError) -> Vault {
+        try await open("downgrade").downgrade().wrap()
+    }
+
+    /// See ``BiometricsSecureVault/lock()``.
+    public func lock() throws(KeystoreError) -> Vault {
+        try open("lock").lock().wrap()
+    }
+
+    /// See ``LockedBiometricsSecureVault/unlock()``.
+    public func unlock() async throws(KeystoreError) -> Vault {
+        guard case .locked(let vault) = self else { throw wrongState("unlock") }
+        return try await vault.unlock().wrap()
+    }
+
+    /// See ``LockedBiometricsSecureVault/reauthenticateOwner()``.
+    public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
+        switch self {
+        case .biometrics(let vault): try await vault.reauthenticateOwner()
+        case .locked(let vault): try await vault.reauthenticateOwner()
+        case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable:
+            throw wrongState("authenticate the owner of")
+        }
+    }
+
+    /// Deletes whatever is stored, and returns an empty vault.
+    ///
+    /// - Throws: ``KeystoreError`` when anything is left.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func reset() throws(KeystoreError) -> Vault { try slot.resetNow() }
+
+    /// Deletes whatever is stored, and returns an empty vault.
+    public func reset() async throws(KeystoreError) -> Vault { try await slot.reset() }
+
+    // MARK: Helpers
+
+    private var slot: VaultSlot<Credentials> {
+        switch self {
+        case .empty(let vault), .emptyWithBiometrics(let vault): vault.slot
+        case .keychain(let vault), .keychainUpgradable(let vault): vault.slot
+        case .biometrics(let vault): vault.slot
+        case .locked(let vault): vault.slot
+        }
+    }
+
+    private func empty(_ operation: String) throws(KeystoreError) -> EmptyVault<Credentials> {
+        switch self {
+        case .empty(let vault), .emptyWithBiometrics(let vault): return vault
+        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState(operation)
+        }
+    }
+
+    private func open(_ operation: String) throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        guard case .biometrics(let vault) = self else { throw wrongState(operation) }
+        return vault
+    }
+
+    private func wrongState(_ operation: String) -> KeystoreError {
+        let state =
+            switch self {
+            case .empty, .emptyWithBiometrics: "empty"
+            case .keychain, .keychainUpgradable: "stored without biometrics"
+            case .biometrics: "unlocked"
+            case .locked: "locked"
+            }
+        return slot.wrongState(operation, state)
+    }
+}

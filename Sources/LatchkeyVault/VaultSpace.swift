@@ -1,0 +1,73 @@
+public import Latchkey
+internal import Synchronization
+
+/// Where vaults are, what protects them, and who asks the person: what the operating system is on iOS.
+///
+/// Make one when the program starts and name it once:
+///
+/// ```swift
+/// try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence))
+/// ```
+///
+/// From then on ``VaultFactory/retrieveVault(key:)`` needs nothing but the key. What is synchronous in the vaults touches
+/// memory and disk only; the hardware and people are always awaited.
+public final class VaultSpace: Sendable {
+    /// The rows, and the keystore that protects them.
+    public let records: RecordContainer
+    /// What opens a vault that is stored with biometrics.
+    public let policy: AccessPolicy
+    let presence: any PresenceAuthority
+    private let available = Mutex(false)
+    private static let bootstrapped = Mutex<VaultSpace?>(nil)
+
+    /// Makes a space. Nothing is touched yet.
+    ///
+    /// - Parameters:
+    ///   - policy: What vaults with biometrics demand; a vault keeps the policy under which it was stored. Where the
+    ///     hardware can't enforce it, storing throws `unsupported`.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a policy under which nobody need be present.
+    public init(
+        records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy = .userPresence
+    ) throws(KeystoreError) {
+        guard policy.requirement != .none else {
+            throw .invalidInput("open the vaults", "a vault with biometrics needs a policy that asks for somebody")
+        }
+        self.records = records
+        self.presence = presence
+        self.policy = policy
+    }
+
+    /// The space of ``VaultFactory/retrieveVault(key:)``, once there is one.
+    public static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
+
+    /// Opens a space and makes it the ``shared`` one.
+    ///
+    /// - Throws: What ``open()`` throws; there is then no new shared space.
+    public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
+        try await space.open()
+        bootstrapped.withLock { $0 = space }
+    }
+
+    /// Opens what needs nobody to be present, so that vaults without biometrics can be read and written, and looks what
+    /// the hardware can do. One hardware operation for the key; at the first start of all, two to make it.
+    public func open() async throws(KeystoreError) {
+        try await records.open(.device, for: prompt("open the vaults"), authorizedBy: NobodyPresent())
+        await refreshAvailability()
+    }
+
+    /// Whether a vault can be stored with biometrics, or unlocked: as it was when the hardware was looked at last, by
+    /// ``open()`` or ``refreshAvailability()``. It says nothing about what is stored.
+    public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
+
+    /// Looks at the hardware again: a reader may have been unplugged, a lockout be over. Asks nobody.
+    public func refreshAvailability() async {
+        let capabilities = try? await records.keystore.capabilities()
+        let canEnforce = capabilities?.requirements.contains(policy.requirement) ?? false
+        let isLockedOut = canEnforce ? (try? await records.keystore.pinStatus())?.isLockedOut ?? false : false
+        available.withLock { $0 = canEnforce && !isLockedOut }
+    }
+
+    func prompt(_ reason: String) -> PromptContext {
+        PromptContext(reason: reason, container: records.name)
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// Stores of older and newer versions.
+@Suite(.softwareTPM)
+struct MigrationTests {
+    private let prompt = PromptContext(reason: "test the store")
+
+    @Test func `a store of version 1 opens, with everything in it`() async throws {
+        let directory = try TemporaryDirectory()
+        let before = try await container(directory)
+        let record = Record(id: "a", kind: "note", attributes: ["colour": "red"])
+        try await before.apply([.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt)
+        try await before.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+        // What version 1 had not.
+        try await queue(directory).write {
+            try $0.execute(
+                sql: """
+                    DROP TABLE recordAttribute;
+                    DELETE FROM grdb_migrations WHERE identifier <> '1';
+                    UPDATE record SET attributes = '{' WHERE id = 'b';
+                    """)
+        }
+        let after = try await container(directory)
+        #expect(try await after.read("a", for: prompt)?.payload == SecretBytes([7]))
+        let red = RecordQuery.attribute("colour", is: "red")
+        #expect(try await after.find("note", where: red).records.map(\.id) == ["a"])
+        await #expect(throws: damaged) { try await after.metadata("b") }
+    }
+
+    @Test func `a store of a newer version is refused and left as it is`() async throws {
+        let directory = try TemporaryDirectory()
+        try await container(directory).open(.device, for: prompt, authorizedBy: NobodyPresent())
+        try await queue(directory).write {
+            try $0.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES ('99'); CREATE TABLE future (x)")
+        }
+        try await queue(directory).writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+        let path = directory.path(of: "default/latchkey.sqlite")
+        let before = try Data(contentsOf: URL(filePath: path))
+        let error = await #expect(throws: KeystoreError.self) { try await container(directory) }
+        #expect(error?.code == .unsupported)
+        #expect(error?.recovery == "Install that version of Latchkey.")
+        #expect(try Data(contentsOf: URL(filePath: path)) == before)
+    }
+
+    private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
+        try DatabaseQueue(path: directory.path(of: "default/latchkey.sqlite"))
+    }
+
+    private func container(_ directory: TemporaryDirectory) async throws -> RecordContainer {
+        let store = try await RecordStore(directory: directory.path)
+        return try RecordContainer(
+            store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))
+    }
+}

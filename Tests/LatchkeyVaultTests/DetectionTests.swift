@@ -1,0 +1,118 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import LatchkeyVault
+import Testing
+
+/// Finding out what a vault is.
+@Suite(.softwareTPM)
+struct DetectionTests {
+    @Test func `looking asks nobody, uses no hardware and writes nothing`() async throws {
+        let scene = try Scene()
+        for gated in [false, true] {
+            let space = try await scene.start()
+            let empty = vault(in: space)
+            _ =
+                gated
+                ? try await empty.storeToBiometrics(credentials: .jane)
+                : try await empty.storeToKeychain(credentials: .jane)
+            let offline = try await scene.closed(NobodyPresent(), tcti: "swtpm:path=/nonexistent")
+            let before = try scene.bytes()
+            #expect(name(of: vault(in: offline)) == (gated ? .locked : .keychain))
+            #expect(name(of: VaultFactory<Login>.retrieveVault(key: "other", in: offline)) == .empty)
+            #expect(try scene.bytes() == before)
+            _ = try await vault(in: space).reset()
+        }
+    }
+
+    @Test func `whether biometrics can be used is the machine's matter and no vault's`() async throws {
+        let scene = try Scene()
+        let fingers = try await scene.start(policy: .biometryAny)
+        #expect(!fingers.isUserVerificationAvailable)
+        let empty = vault(in: fingers)
+        #expect(name(of: empty) == .empty)
+        await #expect(throws: unsupported) { try await empty.storeToBiometrics(credentials: .jane) }
+        let plain = try await empty.storeToKeychain(credentials: .jane)
+        #expect(name(of: plain) == .keychain)
+        await #expect(throws: unsupported) { try await plain.upgrade() }
+        #expect(name(of: vault(in: try await scene.start())) == .keychainUpgradable)
+    }
+
+    /// What somebody can do to the row without the hardware.
+    @Test(arguments: [
+        "attributes = '{'", "kind = 'note'", "policy = '{}'", "class = 'device'", "payload = zeroblob(40)",
+        "payload = NULL", "generation = 99", "mac = zeroblob(32)", "class = 'vault.x'",
+    ])
+    func `damage is never taken for emptiness, and stays as it is`(edit: String) async throws {
+        let scene = try Scene()
+        _ = try await vault(in: scene.start()).storeToBiometrics(credentials: .jane)
+        try await change(scene, "UPDATE record SET \(edit) WHERE kind = 'vault'")
+        let before = try rows(scene)
+        let space = try await scene.start()
+        let found = vault(in: space)
+        switch found {
+        case .locked: await #expect(throws: damaged) { try await found.unlock() }
+        case .keychainUpgradable(let vault):
+            #expect(vault.credentials == nil)
+            #expect(throws: damaged) { try found.credentials }
+        default: Issue.record("\(name(of: found))")
+        }
+        #expect(try rows(scene) == before)
+        #expect(name(of: try await found.reset()) == .emptyWithBiometrics)
+        #expect(try rows(scene).isEmpty)
+    }
+
+    @Test func `a copied store says wrong device`() async throws {
+        let scene = try Scene()
+        _ = try await vault(in: scene.start()).storeToBiometrics(credentials: .jane)
+        try await SoftwareTPM.withRunning { other in
+            let space = try await scene.closed(tcti: other.tcti)
+            await #expect(throws: wrongDevice) { try await vault(in: space).unlock() }
+            #expect(name(of: vault(in: space)) == .locked)
+        }
+    }
+
+    @Test func `what can't be looked at is locked, with the reason`() async throws {
+        guard case .locked(let nameless) = VaultFactory<Login>.retrieveVault(key: "", in: try await Scene().start())
+        else {
+            Issue.record("not locked")
+            return
+        }
+        #expect(nameless.failure == invalidInput)
+        await #expect(throws: invalidInput) { try await nameless.unlock() }
+        await #expect(throws: invalidInput) { try await nameless.reset() }
+    }
+
+    @Test func `credentials of another type are damage, and are kept`() async throws {
+        let scene = try Scene()
+        let space = try await scene.start()
+        _ = try await VaultFactory<Int>.retrieveVault(key: "login", in: space).storeToKeychain(credentials: 7)
+        #expect(throws: damaged) { try vault(in: space).credentials }
+        #expect(try VaultFactory<Int>.retrieveVault(key: "login", in: space).credentials == 7)
+    }
+
+    @Test func `vaults, containers and names don't see each other`() async throws {
+        let scene = try Scene()
+        let space = try await scene.start()
+        _ = try await vault(in: space).storeToBiometrics(credentials: .jane)
+        let other = VaultFactory<Login>.retrieveVault(key: "login2", in: space)
+        #expect(name(of: other) == .emptyWithBiometrics)
+        let opened = try await other.storeToBiometrics(credentials: .june)
+        _ = try opened.lock()
+        #expect(try vault(in: space).credentials == .jane)
+        _ = try await vault(in: space).reset()
+        #expect(try await VaultFactory<Login>.retrieveVault(key: "login2", in: space).unlock().credentials == .june)
+    }
+
+    private func change(_ scene: Scene, _ sql: String) async throws {
+        try await DatabaseQueue(path: scene.databasePath).write { try $0.execute(sql: sql) }
+    }
+
+    private func rows(_ scene: Scene) throws -> [Row] {
+        try DatabaseQueue(path: scene.databasePath).read {
+            try Row.fetchAll($0, sql: "SELECT * FROM record WHERE id LIKE 'vault.%'")
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import LatchkeyVault
+import Testing
+
+/// Locking, unlocking, and who is asked when.
+@Suite(.softwareTPM)
+struct LockTests {
+    @Test func `a lock ends every copy, and unlocking again brings none back`() async throws {
+        let space = try await Scene().start()
+        guard
+            case .biometrics(let made) = try await vault(in: space).storeToBiometrics(credentials: .jane),
+            case .biometrics(let found) = vault(in: space)
+        else {
+            Issue.record("not open")
+            return
+        }
+        let copy = made
+        #expect(copy.credentials == .jane && found.credentials == .jane)
+        let locked = made.lock()
+        for vault in [made, copy, found] {
+            #expect(vault.credentials == nil)
+            #expect(throws: wrongState) { try vault.read() }
+            await #expect(throws: wrongState) { try await vault.update(credentials: .june) }
+            await #expect(throws: wrongState) { try await vault.downgrade() }
+            #expect(name(of: vault.wrap()) == .locked)
+        }
+        let unlocked = try await locked.unlock()
+        #expect(unlocked.credentials == .jane)
+        #expect(copy.credentials == nil)
+        #expect(throws: wrongState) { try copy.read() }
+    }
+
+    @Test func `a person is asked once for each opening, and for nothing else`() async throws {
+        let presence = ScriptedPresence(pins: "2468", "2468")
+        let space = try await Scene().start(presence)
+        let opened = try await vault(in: space).storeToBiometrics(credentials: .jane)
+        #expect(presence.requests.map(\.purpose) == [.new])
+        let updated = try await opened.update(credentials: .june)
+        #expect(try updated.credentials == .june)
+        let unlocked = try await updated.lock().unlock()
+        #expect(presence.requests.map(\.purpose) == [.new, .current])
+        _ = try await unlocked.downgrade()
+        _ = try await vault(in: space).reset()
+        #expect(presence.requests.count == 2)
+        #expect(presence.requests.map(\.context.container) == ["default", "default"])
+    }
+
+    @Test func `who declines changes nothing`() async throws {
+        let scene = try Scene()
+        let presence = ScriptedPresence([.decline, .decline, .pin("2468"), .decline])
+        let space = try await scene.start(presence)
+        var before = try rows(scene)
+        await #expect(throws: cancelled) { try await vault(in: space).storeToBiometrics(credentials: .jane) }
+        #expect(try rows(scene) == before)
+        let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
+        before = try rows(scene)
+        await #expect(throws: cancelled) { try await plain.upgrade() }
+        #expect(try rows(scene) == before)
+        #expect(try vault(in: space).credentials == .jane)
+        let locked = try await plain.upgrade().lock()
+        before = try rows(scene)
+        await #expect(throws: cancelled) { try await locked.unlock() }
+        #expect(try rows(scene) == before)
+    }
+
+    @Test func `a wrong PIN is counted by the hardware and opens nothing`() async throws {
+        let presence = ScriptedPresence(pins: "2468", "1111", "2468")
+        let space = try await Scene().start(presence)
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        let before = try await space.records.keystore.pinStatus().attemptsLeft
+        await #expect(throws: wrongProof) { try await locked.unlock() }
+        #expect(name(of: vault(in: space)) == .locked)
+        let after = try await space.records.keystore.pinStatus().attemptsLeft
+        #expect(try #require(after) == #require(before) - 1)
+        #expect(try await locked.unlock().credentials == .jane)
+    }
+
+    @Test func `a lockout is told, writes nothing, and no owner gets around it`() async throws {
+        let scene = try Scene()
+        let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("1111"), count: 64))
+        let space = try await scene.start(presence)
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        let before = try rows(scene)
+        var outcome: KeystoreError?
+        for _ in 0..<40 where outcome?.code != .lockedOut {
+            outcome = await #expect(throws: KeystoreError.self) { try await locked.unlock() }
+        }
+        #expect(outcome?.code == .lockedOut)
+        await #expect(throws: lockedOut) { try await locked.reauthenticateOwner() }
+        await space.refreshAvailability()
+        #expect(!space.isUserVerificationAvailable)
+        #expect(name(of: vault(in: space)) == .locked)
+        #expect(try rows(scene) == before)
+        #expect(name(of: try await locked.reset()) == .empty)
+    }
+
+    @Test func `an owner's proof unlocks nothing, and the next unlocking takes it`() async throws {
+        let presence = ScriptedPresence([.pin("2468"), .pin("1111"), .decline, .pin("2468"), .pin("2468")])
+        let space = try await Scene().start(presence)
+        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
+        #expect(try await locked.reauthenticateOwner() == false)
+        #expect(try await locked.reauthenticateOwner() == false)
+        #expect(try await locked.reauthenticateOwner())
+        #expect(name(of: vault(in: space)) == .locked)
+        #expect(presence.requests.count == 4)
+        let unlocked = try await locked.unlock()
+        #expect(try unlocked.credentials == .jane)
+        #expect(presence.requests.count == 4)
+        _ = try await unlocked.lock().unlock()
+        #expect(presence.requests.count == 5)
+    }
+
+    @Test func `a proof is gone once the vault was locked`() async throws {
+        let presence = ScriptedPresence(pins: "2468", "2468", "2468")
+        let space = try await Scene().start(presence)
+        guard case .biometrics(let opened) = try await vault(in: space).storeToBiometrics(credentials: .jane) else {
+            Issue.record("not open")
+            return
+        }
+        #expect(try await opened.reauthenticateOwner())
+        _ = try await opened.lock().unlock()
+        #expect(presence.requests.count == 3)
+    }
+
+    @Test func `secrets are in no file`() async throws {
+        let scene = try Scene()
+        let space = try await scene.start()
+        let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
+        _ = try await plain.upgrade().update(credentials: .june)
+        for (file, bytes) in try scene.bytes() {
+            #expect(bytes.range(of: Data("canary".utf8)) == nil, "\(file)")
+        }
+    }
+
+    private func rows(_ scene: Scene) throws -> [[Row]] {
+        try DatabaseQueue(path: scene.databasePath).read { database in
+            try ["record", "classKey"].map { try Row.fetchAll(database, sql: "SELECT * FROM \($0)") }
+        }
+    }
+}

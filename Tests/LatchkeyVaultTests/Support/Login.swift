@@ -1,0 +1,8 @@
+/// What the tests keep in vaults.
+struct Login: Codable, Sendable, Equatable {
+    var username: String
+    var accessToken: String
+
+    static let jane = Login(username: "jane", accessToken: "canary-1")
+    static let june = Login(username: "june", accessToken: "canary-2")
+}

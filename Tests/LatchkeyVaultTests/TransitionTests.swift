@@ -1,0 +1,96 @@
+import Latchkey
+import LatchkeyTesting
+import LatchkeyVault
+import Testing
+
+/// Every call in every state: what it leads to, or that it is refused and changes nothing.
+@Suite(.softwareTPM)
+struct TransitionTests {
+    enum Operation: String, CaseIterable {
+        case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reauthenticateOwner
+        case credentials, reset
+
+        /// The state that it leads to; nil where it is refused.
+        func target(from state: StateName) -> StateName? {
+            switch (state, self) {
+            case (_, .reset): .emptyWithBiometrics
+            case (.emptyWithBiometrics, .storeToKeychain): .keychainUpgradable
+            case (.emptyWithBiometrics, .storeToBiometrics): .biometrics
+            case (.keychainUpgradable, .update), (.keychainUpgradable, .credentials): .keychainUpgradable
+            case (.keychainUpgradable, .upgrade): .biometrics
+            case (.biometrics, .update), (.biometrics, .credentials), (.biometrics, .reauthenticateOwner): .biometrics
+            case (.biometrics, .downgrade): .keychainUpgradable
+            case (.biometrics, .lock): .locked
+            case (.locked, .unlock): .biometrics
+            case (.locked, .reauthenticateOwner): .locked
+            default: nil
+            }
+        }
+
+        func perform(on vault: Vault<Login>) async throws -> Vault<Login> {
+            switch self {
+            case .storeToKeychain: return try await vault.storeToKeychain(credentials: .june)
+            case .storeToBiometrics: return try await vault.storeToBiometrics(credentials: .june)
+            case .update: return try await vault.update(credentials: .june)
+            case .upgrade: return try await vault.upgrade()
+            case .downgrade: return try await vault.downgrade()
+            case .lock: return try vault.lock()
+            case .unlock: return try await vault.unlock()
+            case .reauthenticateOwner:
+                #expect(try await vault.reauthenticateOwner())
+                return vault
+            case .credentials:
+                #expect(try vault.credentials == .jane)
+                return vault
+            case .reset: return try await vault.reset()
+            }
+        }
+    }
+
+    static let states: [StateName] = [.emptyWithBiometrics, .keychainUpgradable, .biometrics, .locked]
+
+    @Test(arguments: states, Operation.allCases)
+    func `a call leads where the diagram says, or nowhere`(state: StateName, operation: Operation) async throws {
+        let scene = try Scene()
+        let space = try await scene.start()
+        let start = try await Self.reach(state, space)
+        guard let target = operation.target(from: state) else {
+            let before = try scene.bytes()
+            await #expect(throws: wrongState) { try await operation.perform(on: start) }
+            #expect(try scene.bytes() == before)
+            #expect(name(of: vault(in: space)) == state)
+            return
+        }
+        let after = try await operation.perform(on: start)
+        #expect(name(of: after) == target)
+        let found = vault(in: space)
+        #expect(name(of: found) == target)
+        switch found {
+        case .keychainUpgradable, .biometrics:
+            let isNew = [.update, .storeToKeychain, .storeToBiometrics].contains(operation)
+            #expect(try found.credentials == (isNew ? .june : .jane))
+        default: #expect(throws: wrongState) { try found.credentials }
+        }
+        #expect(found.biometricsEnabled == [.biometrics, .locked].contains(target))
+    }
+
+    @Test(arguments: states)
+    func `a state survives a restart, locked where somebody must be present`(state: StateName) async throws {
+        let scene = try Scene()
+        _ = try await Self.reach(state, scene.start())
+        let again = vault(in: try await scene.start())
+        #expect(name(of: again) == (state == .biometrics ? .locked : state))
+        if state == .keychainUpgradable { #expect(try again.credentials == .jane) }
+        if state == .locked { #expect(try await again.unlock().credentials == .jane) }
+    }
+
+    private static func reach(_ state: StateName, _ space: VaultSpace) async throws -> Vault<Login> {
+        let empty = vault(in: space)
+        return switch state {
+        case .keychainUpgradable: try await empty.storeToKeychain(credentials: .jane)
+        case .biometrics: try await empty.storeToBiometrics(credentials: .jane)
+        case .locked: try await empty.storeToBiometrics(credentials: .jane).lock()
+        default: empty
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Foundation
+import LatchkeyVault
+
+// The code of the seed's README, word for word but for the import, in the place that an app has for it. The rest of this
+// file is the app's own.
+
+struct MyCredentials: Codable, Sendable {
+    let username: String
+    let accessToken: String
+}
+
+/// An app of the seed's reader.
+final class VaultApp {
+    /// What it has shown.
+    private(set) var shown = ""
+
+    // swift-format-ignore
+    func start() {
+        let key = "my_app_credentials" // This key will be used to identify your credentials in the keychain
+        let vault = VaultFactory<MyCredentials>.retrieveVault(key: key)
+
+    switch vault {
+    case .emptyWithBiometrics(let emptyVault):
+        // Go to login screen. Biometrics can be enabled upon login
+        displayLoginScreen(biometrics: true)
+    case .empty(let vault):
+        // Go to login screen. Biometrics cannot be used
+        displayLoginScreen(biometrics: false)
+    case .keychain(let vault):
+        // Log in the user right away and use the credentials from the vault to do so
+        displayMainScreen(credentials: vault.credentials)
+    case .keychainUpgradable(let vault):
+        // Log in the user right away and use the credentials from the vault to do so.
+        // The user can enabled the biometrics from the settings screen
+        displayMainScreen(credentials: vault.credentials)
+    case .biometrics(let vault):
+        // Log in the user right away and use the credentials from the vault to do so.
+        // The user can disable the biometrics from the settings screen
+        displayMainScreen(credentials: vault.credentials)
+    case .locked(let vault):
+        // Display a 'biometrics locked' screen and prompt the user to unlock using biometrics.
+        // Use 'vault.unlock' to unlock the vault
+        displayLockScreen(withVault: vault)
+        break
+    }
+    }
+
+    private func displayLoginScreen(biometrics: Bool) { shown = "login, biometrics: \(biometrics)" }
+
+    private func displayMainScreen(credentials: MyCredentials) { shown = "main, \(credentials.username)" }
+
+    private func displayLockScreen(withVault vault: LockedBiometricsSecureVault<MyCredentials>) { shown = "locked" }
+}
