@@ -34,6 +34,7 @@ let package = Package(
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
+        .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -109,7 +110,9 @@ let package = Package(
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey", crypto], swiftSettings: strict),
         .target(
-            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, cryptoExtras, httpTypes],
+            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, httpTypes], swiftSettings: strict),
+        .target(
+            name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
             swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
@@ -174,7 +177,7 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyTests",
-            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb],
+            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes],
             swiftSettings: strict
         ),
         .testTarget(
@@ -218,8 +221,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                cryptoExtras, httpTypes, subprocess,
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyTPM",
+                "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
+                subprocess,
             ],
             swiftSettings: strict
         ),

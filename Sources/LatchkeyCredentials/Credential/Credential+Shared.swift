@@ -1,0 +1,84 @@
+public import Latchkey
+internal import Synchronization
+
+/// The credentials of the whole app, without a store in hand. Set ``Credential/storage`` when the app starts:
+///
+/// ```swift
+/// let store = CredentialStore(records: records, transport: transport, presence: presence)
+/// try await store.open()
+/// Credential.storage = store
+/// ```
+extension Credential {
+    private static let shared = Mutex<CredentialStore?>(nil)
+
+    /// The store behind the static functions. Set it before anything else, and once.
+    public static var storage: CredentialStore? {
+        get { shared.withLock { $0 } }
+        set { shared.withLock { $0 = newValue } }
+    }
+
+    private static var requiredStorage: CredentialStore {
+        get throws {
+            guard let storage else { throw CredentialError.notConfigured() }
+            return storage
+        }
+    }
+
+    /// ``CredentialStore/store(_:tags:)``.
+    @discardableResult
+    public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
+        try requiredStorage.store(token, tags: tags)
+    }
+
+    /// ``CredentialStore/store(_:tags:security:)``.
+    @discardableResult
+    public static func store(
+        token: Token, tags: [String: String] = [:], security: AccessPolicy
+    ) async throws -> Credential {
+        try await requiredStorage.store(token, tags: tags, security: security)
+    }
+
+    /// ``CredentialStore/credential(for:)``.
+    public static func with(token: Token) throws -> Credential {
+        try requiredStorage.credential(for: token)
+    }
+
+    /// ``CredentialStore/credential(id:)``.
+    public static func with(id: String) throws -> Credential? {
+        try requiredStorage.credential(id: id)
+    }
+
+    /// Which credentials match, answered from an index.
+    public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
+        try requiredStorage.find(where: query)
+    }
+
+    /// The credentials whose metadata satisfies `isIncluded`. It looks at the metadata of all of them.
+    @_disfavoredOverload
+    public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
+        try requiredStorage.find(where: isIncluded)
+    }
+
+    /// ``CredentialStore/allCredentials``.
+    public static var allCredentials: [Credential] {
+        get throws { try requiredStorage.allCredentials }
+    }
+
+    /// The credential that the app uses unless it says otherwise. It outlives the app.
+    ///
+    /// This property can't throw. Where it fails, it reads as nil or stays as it was, and ``CredentialEvent/failed(_:)``
+    /// tells why; ``CredentialStore/defaultCredential`` and ``CredentialStore/setDefault(_:)`` throw.
+    public static var `default`: Credential? {
+        get { reporting { try $0.defaultCredential } ?? nil }
+        set { reporting { try $0.setDefault(newValue) } }
+    }
+
+    @discardableResult
+    private static func reporting<R>(_ body: (CredentialStore) throws -> R) -> R? {
+        guard let storage else {
+            CredentialNotification.post(.failed(CredentialError.notConfigured()))
+            return nil
+        }
+        return storage.reporting { try body(storage) }
+    }
+}

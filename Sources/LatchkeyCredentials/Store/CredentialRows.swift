@@ -1,0 +1,127 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The rows of the credentials.
+///
+/// | id | holds |
+/// |---|---|
+/// | `credential.metadata.ID` | what can be searched: tags, claims, server, client, end; in the clear, authenticated |
+/// | `credential.token.ID` | the token, encrypted under the class of its policy |
+/// | `credential.default` | the id of the default credential |
+///
+/// The two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
+/// without opening the token, and a search reads no token.
+struct CredentialRows: Sendable {
+    static let kind: RecordKind = "credential"
+    static let tokenKind: RecordKind = "credential.token"
+    static let defaultID: RecordID = "credential.default"
+
+    let records: RecordContainer
+
+    // MARK: Reading, on the caller's thread
+
+    /// The metadata, without a look at whether it is authentic. Needs no hardware.
+    func metadata(_ id: String) throws -> Token.Metadata? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.metadataID(id)).map(Self.metadata)
+    }
+
+    func exists(_ id: String) throws -> Bool {
+        try Token.isID(id) && records.exists(Self.metadataID(id))
+    }
+
+    var ids: [String] {
+        get throws { try records.idsNow(Self.kind).map { Self.id(of: $0) } }
+    }
+
+    /// The class that opens the token, without a look at whether the row is authentic: the hardware enforces it.
+    func protection(_ id: String) throws -> ProtectionClass? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.tokenID(id))?.protection
+    }
+
+    /// The generation of the token's row. It rises with each change of the token, by whatever program.
+    func tokenGeneration(_ id: String) throws -> Int? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.tokenID(id))?.generation
+    }
+
+    /// Both rows, authentic. The classes must be open.
+    func stored(_ id: String) throws -> StoredCredential? {
+        guard Token.isID(id) else { return nil }
+        guard let (metadata, _) = try records.readNow(Self.metadataID(id)) else { return nil }
+        guard
+            let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
+            let token = payload.withUnsafeBytes({ try? JSONDecoder().decode(Token.self, from: Data($0)) }),
+            token.id == id
+        else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
+        return StoredCredential(
+            token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
+    }
+
+    /// The id of the default credential and the generation of its row; authentic if the device class is open.
+    var standingDefault: (id: String, generation: Int)? {
+        get throws {
+            let row =
+                records.session(.device) == nil
+                ? try records.metadataNow(Self.defaultID) : try records.readNow(Self.defaultID)?.record
+            guard let row else { return nil }
+            guard let id = row.attributes[Self.defaultAttribute] else {
+                throw KeystoreError.damaged("find the default credential", "its row names none")
+            }
+            return (id, row.generation)
+        }
+    }
+
+    // MARK: Changes
+
+    /// Both rows of a credential that is not stored yet.
+    static func insertion(
+        _ token: Token, metadata: Record, security: AccessPolicy
+    ) throws -> [RecordChange] {
+        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: .credentials(security))
+        return [
+            .put(metadata, payload: nil, ifGeneration: 0),
+            .put(row, payload: try payload(token), ifGeneration: 0),
+        ]
+    }
+
+    /// The token in place of the one that was read.
+    static func replacement(_ stored: StoredCredential, with token: Token) throws -> RecordChange {
+        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: stored.protection)
+        return .put(row, payload: try payload(token), ifGeneration: stored.tokenGeneration)
+    }
+
+    static func deletion(_ id: String) -> [RecordChange] {
+        [.delete(metadataID(id), ifGeneration: nil), .delete(tokenID(id), ifGeneration: nil)]
+    }
+
+    static func put(defaultID id: String, ifGeneration: Int? = nil) -> RecordChange {
+        let row = Record(id: defaultID, kind: "credential.default", attributes: [defaultAttribute: id])
+        return .put(row, payload: nil, ifGeneration: ifGeneration)
+    }
+
+    private static let defaultAttribute = "id"
+
+    private static func payload(_ token: Token) throws -> SecretBytes {
+        SecretBytes(try JSONEncoder().encode(token))
+    }
+
+    // MARK: Names
+
+    private static let metadataPrefix = "credential.metadata."
+
+    static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
+    static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
+    static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }
+}
+
+extension ProtectionClass {
+    /// The class of the tokens with this policy.
+    static func credentials(_ policy: AccessPolicy) -> ProtectionClass {
+        guard policy != .none else { return .device }
+        let limit = policy.attemptLimit.map(String.init) ?? "any"
+        // The parenthesis ends the name, so that none is the beginning of another.
+        return ProtectionClass(name: "\(Gates.prefix)\(policy)(\(policy.reuseSeconds),\(limit))", policy: policy)
+    }
+}

@@ -1,0 +1,95 @@
+public import Latchkey
+
+/// The credentials of one container: what an app keeps of its users' tokens.
+///
+/// Tokens are encrypted under keys that the hardware holds; tags and claims can be searched without it. Calls without
+/// `async` touch memory and disk only, on the caller's thread: they need ``open()`` once, and no hardware after that.
+/// All calls may be made from any task and thread, and several processes may use one store.
+///
+/// A call throws ``CredentialError``, or `KeystoreError` when it is the hardware or the store that says no.
+public final class CredentialStore: Sendable {
+    public let configuration: CredentialConfiguration
+    let records: RecordContainer
+    let rows: CredentialRows
+    let presence: any PresenceAuthority
+    let transport: any HTTPTransport
+    let observers = EventObservers()
+    let gates: Gates
+    let disk = DiskThread()
+    let refreshes = RefreshDesk()
+    let servers: ServerDirectory
+    private let registry = CredentialRegistry()
+
+    /// - Parameters:
+    ///   - records: Where the rows are, and the keystore that protects them. Its name is the container's.
+    ///   - transport: How servers are reached.
+    ///   - presence: Who asks the person, for credentials whose policy wants one.
+    public init(
+        records: RecordContainer, transport: any HTTPTransport, presence: any PresenceAuthority = NobodyPresent(),
+        configuration: CredentialConfiguration = CredentialConfiguration()
+    ) {
+        self.records = records
+        rows = CredentialRows(records: records)
+        self.presence = presence
+        self.transport = transport
+        self.configuration = configuration
+        gates = Gates(records: records)
+        servers = ServerDirectory(transport: transport, clock: configuration.clock)
+    }
+
+    /// Has the hardware open what is bound to the device only: one hardware operation, once, and nobody is asked.
+    public func open() async throws {
+        try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
+    }
+
+    /// Forgets the keys of everything for which somebody had to be present.
+    public func lock() {
+        records.lock(prefix: Gates.prefix)
+    }
+
+    /// What happens from now on, in this process.
+    public var events: AsyncStream<CredentialEvent> { observers.stream() }
+
+    // MARK: Credentials
+
+    /// The credential of this id; the same object as long as somebody holds it.
+    ///
+    /// - Returns: nil when there is none.
+    public func credential(id: String) throws -> Credential? {
+        try rows.exists(id) ? credential(stored: id) : nil
+    }
+
+    /// Every credential, in the order in which they were stored. No token is opened.
+    public var allCredentials: [Credential] {
+        get throws { try rows.ids.map(credential(stored:)) }
+    }
+
+    /// Removes a credential, with all that is stored of it. Needs no hardware, and asks nobody. The default is then
+    /// none if it was the default.
+    ///
+    /// - Throws: ``CredentialError`` with code `notFound` when it is gone already.
+    public func remove(_ credential: Credential) throws {
+        guard try rows.exists(credential.id) else {
+            throw CredentialError.notFound("remove the credential", credential.id)
+        }
+        var changes = CredentialRows.deletion(credential.id)
+        let standing = try rows.standingDefault
+        let wasDefault = standing?.id == credential.id
+        if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
+        try records.applyNow(changes)
+        registry.forget(credential.id)
+        observers.tell(.removed(credential))
+        if wasDefault { observers.tell(.defaultChanged(nil)) }
+    }
+
+    // MARK: For the other parts
+
+    /// The one object for a stored credential.
+    func credential(stored id: String) -> Credential {
+        registry.credential(id) { Credential(id: id, store: self) }
+    }
+
+    func prompt(_ reason: String) -> PromptContext {
+        PromptContext(reason: reason, container: records.name)
+    }
+}
