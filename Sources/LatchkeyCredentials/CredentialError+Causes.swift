@@ -32,7 +32,8 @@ extension CredentialError {
     }
 
     static func invalidInput(_ operation: String, _ reason: String) -> CredentialError {
-        CredentialError(operation: operation, code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
+        CredentialError(
+            operation: operation, code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
     }
 
     static func invalidResponse(_ operation: String, _ reason: String) -> CredentialError {

@@ -66,16 +66,15 @@ extension Credential {
     private func adopt(_ token: Token, after stored: StoredCredential) async throws -> Token {
         do {
             try await replace(stored, with: token)
-        } catch let error as KeystoreError where error.code == .conflict {
-            store.refreshes.setUnsaved(nil, id)
+        } catch {
             guard try store.rows.exists(id) else {
                 // It was removed meanwhile: what the server gave must not outlive it.
+                store.refreshes.setUnsaved(nil, id)
                 try? await store.client(token.context).revoke(.refreshToken, of: token)
                 throw CredentialError.notFound(Self.refreshing, id)
             }
-            throw error
-        } catch {
-            store.refreshes.setUnsaved(UnsavedToken(token: token, stored: stored), id)
+            let isOvertaken = (error as? KeystoreError)?.code == .conflict
+            store.refreshes.setUnsaved(isOvertaken ? nil : UnsavedToken(token: token, stored: stored), id)
             throw error
         }
         store.refreshes.setUnsaved(nil, id)

@@ -59,7 +59,9 @@ extension Credential {
             schedule.succeeded(at: clock.now)
         } catch {
             guard Self.isWorthRepeating(error) else {
-                if (error as? CredentialError)?.code == .unsupported { store.observers.tell(.refreshFailed(self, error)) }
+                if (error as? CredentialError)?.code == .unsupported {
+                    store.observers.tell(.refreshFailed(self, error))
+                }
                 return ended()
             }
             schedule.failed(at: clock.now)

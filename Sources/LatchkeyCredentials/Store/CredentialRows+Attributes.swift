@@ -91,9 +91,12 @@ extension CredentialRows {
 
     /// - Throws: ``CredentialError`` with code `invalidInput` for tags that can't be stored.
     static func check(tags: [String: String]) throws {
-        guard tags.count <= 64 else { throw CredentialError.invalidInput("tag the credential", "it has more than 64 tags") }
+        guard tags.count <= 64 else {
+            throw CredentialError.invalidInput("tag the credential", "it has more than 64 tags")
+        }
         for (name, value) in tags {
-            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter else {
+            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter
+            else {
                 throw CredentialError.invalidInput(
                     "tag the credential", "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")
             }

@@ -32,7 +32,10 @@ extension Token {
 
     /// The token after a refresh: what the server's answer leaves out stays, and the id stays.
     func refreshed(by answer: Data, at now: Date, _ operation: String) throws(CredentialError) -> Token {
-        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
+        guard
+            let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer),
+            members[Member.accessToken]?.string != nil
+        else {
             throw .invalidResponse(operation, "the server's answer is not what its protocol says")
         }
         var merged = response

@@ -30,7 +30,10 @@ extension Token {
         guard Self.isID(id) else { throw .unreadable(operation, "its id is empty, too long, or not visible ASCII") }
         // A JSON null is what a member that is left out is.
         var members = members.filter { $0.value != .null }
-        if let text = members[Member.expiresIn]?.string { members[Member.expiresIn] = Double(text).map(JSONValue.number) }
+        // Some servers write the number as a text.
+        if let text = members[Member.expiresIn]?.string, let number = Double(text) {
+            members[Member.expiresIn] = .number(number)
+        }
         try Self.check(members, operation)
         let idToken = members[Member.idToken]?.string.flatMap(JWT.init)
         guard members[Member.idToken] == nil || idToken != nil else {
@@ -42,7 +45,8 @@ extension Token {
                 recovery: "Name the server's address and the client id.")
         }
         guard Endpoint(context.issuer) != nil, !context.clientID.isEmpty else {
-            throw .unreadable(operation, "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
+            throw .unreadable(
+                operation, "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
         }
         self.init(id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken, checked: members)
     }

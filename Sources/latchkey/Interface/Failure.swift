@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyCredentials
 import LatchkeyLogin
 
 /// An error of whatever kind, as the tool tells it.
@@ -25,6 +26,10 @@ struct Failure {
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
         case let error as LoginError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            underlying = error.underlying
+        case let error as CredentialError:
             status = ExitStatus(error.code.keystoreCode)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             underlying = error.underlying

@@ -1,0 +1,42 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyCredentials
+
+/// `latchkey credential`.
+struct CredentialCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "credential",
+        abstract: "Keep users' tokens, find, refresh and revoke them.",
+        subcommands: [
+            CredentialAddCommand.self, CredentialListCommand.self, CredentialShowCommand.self,
+            CredentialDefaultCommand.self, CredentialTagCommand.self, CredentialRefreshCommand.self,
+            CredentialRevokeCommand.self, CredentialRemoveCommand.self,
+        ])
+}
+
+extension CommandContext {
+    /// The container's credentials. Nothing is opened yet.
+    func credentials() async throws -> CredentialStore {
+        CredentialStore(
+            records: try await records(), transport: LoggingTransport(log: log), presence: presence)
+    }
+}
+
+extension CredentialStore {
+    /// The credential of this id.
+    ///
+    /// - Throws: ``KeystoreError`` with code `notFound` when there is none.
+    func stored(_ id: String) throws -> Credential {
+        guard let credential = try credential(id: id) else {
+            throw KeystoreError.notFound(
+                "find the credential", "there is no credential ‘\(id)’",
+                recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
+        }
+        return credential
+    }
+
+    /// The credential as it is now, as it is shown.
+    func report(_ credential: Credential) throws -> CredentialReport {
+        CredentialReport(try credential.metadata, isDefault: try defaultCredential == credential)
+    }
+}

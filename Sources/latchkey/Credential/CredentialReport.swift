@@ -1,0 +1,55 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyCredentials
+
+/// A credential as it is shown. It has no secret.
+struct CredentialReport: Report {
+    let id: String
+    let isDefault: Bool
+    let tags: [String: String]
+    let claims: [String: JSONValue]
+    let issuer: String
+    let clientID: String
+    let policy: String
+    let refreshable: Bool
+    let issuedAt: Date
+    let expiresAt: Nullable<Date>
+    let createdAt: Date
+
+    private enum CodingKeys: String, CodingKey {
+        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt
+        case isDefault = "default"
+    }
+
+    init(_ metadata: Token.Metadata, isDefault: Bool) {
+        id = metadata.id
+        self.isDefault = isDefault
+        tags = metadata.tags
+        claims = metadata.claims
+        issuer = metadata.server
+        clientID = metadata.clientID
+        policy = metadata.security.rawValue
+        refreshable = metadata.isRefreshable
+        issuedAt = metadata.issuedAt
+        expiresAt = Nullable(metadata.expiresAt)
+        createdAt = metadata.createdAt
+    }
+
+    var text: String {
+        """
+        Credential:  \(id)\(isDefault ? " (the default)" : "")
+        User:        \(printable(claims["sub"]?.string ?? "unknown"))
+        Tags:        \(tags.isEmpty ? "none" : tagText)
+        Server:      \(printable(issuer))
+        Client:      \(printable(clientID))
+        Policy:      \(policy)
+        Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "not said")
+        Refreshes:   \(refreshable ? "yes" : "no")
+        """
+    }
+
+    /// The tags in one line, sorted.
+    var tagText: String {
+        printable(tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
+    }
+}

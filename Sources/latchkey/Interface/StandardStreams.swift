@@ -1,0 +1,50 @@
+import Glibc
+import Latchkey
+
+/// Secrets on standard input and output: unbuffered, so that no copy is left behind.
+enum StandardStreams {
+    /// The most bytes that are read.
+    static let limit = RecordContainer.maximumPayloadBytes / 2
+
+    /// Everything on standard input.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, or more than ``limit`` bytes.
+    static func readSecret(_ operation: String) throws(KeystoreError) -> SecretBytes {
+        var bytes = [UInt8](repeating: 0, count: limit + 1)
+        defer {
+            bytes.withUnsafeMutableBytes { all in
+                if let base = all.baseAddress { explicit_bzero(base, all.count) }
+            }
+        }
+        var length = 0
+        while length < bytes.count {
+            let count = bytes[length...].withUnsafeMutableBytes { rest in
+                rest.baseAddress.map { read(STDIN_FILENO, $0, rest.count) } ?? 0
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .invalidInput(operation, "standard input can't be read") }
+            guard count > 0 else { break }
+            length += count
+        }
+        guard length > 0 else { throw .invalidInput(operation, "nothing came on standard input") }
+        guard length <= limit else { throw .invalidInput(operation, "more than \(limit) bytes came on standard input") }
+        return SecretBytes(bytes[..<length])
+    }
+
+    /// Writes to standard output, byte for byte.
+    static func write(_ bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = UnsafeRawBufferPointer(rebasing: rest).withMemoryRebound(to: UInt8.self) {
+                Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else {
+                throw KeystoreError(
+                    operation: "show the secret", code: .failed, reason: "standard output can't be written",
+                    recovery: "Check where the output goes.")
+            }
+            rest = rest.dropFirst(count)
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Foundation
+import Latchkey
+import LatchkeyCredentials
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// The seed's own code, running. One test, since a program has one shared storage.
+@Suite(.softwareTPM)
+struct CredentialPortingTests {
+    @Test func `an app of the seed's reader finds its credentials`() async throws {
+        #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
+        let directory = try TemporaryDirectory()
+        let rows = try await RecordStore(directory: directory.path)
+        let records = try RecordContainer(
+            store: rows, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: rows))
+        let store = CredentialStore(records: records, transport: RecordingTransport())
+        try await store.open()
+        Credential.storage = store
+        defer { Credential.storage = nil }
+        #expect(Credential.default == nil)
+
+        let payload = Data(#"{"iss":"https://id.test","sub":"jane.doe@example.com","aud":"app"}"#.utf8)
+        let idToken = "\(Base64URL.encode(Data("{}".utf8))).\(Base64URL.encode(payload)).AA"
+        let answer = Data(#"{"access_token":"a","token_type":"Bearer","id_token":"\#(idToken)"}"#.utf8)
+        let observer = CredentialApp.observe()
+        defer { NotificationCenter.default.removeObserver(observer) }
+        try CredentialApp.store(newToken: Token(response: answer, id: "one"))
+        try CredentialApp.use(serviceTokenId: "one")
+        try CredentialApp.use(serviceTokenId: "two")
+        try CredentialApp.findUser()
+        #expect(CredentialApp.done.filter { !$0.hasPrefix("default") } == ["tag one", "id one", #"claim ["one"]"#])
+
+        #expect(Credential.default?.id == "one")
+        let two = try Credential.with(token: Token(response: answer, id: "two"))
+        #expect(try Credential.with(id: "two") === two)
+        Credential.default = two
+        #expect(
+            try await CredentialStore(records: records, transport: RecordingTransport()).defaultCredential?.id == "two")
+        two.tags = ["service": "other"]
+        #expect(try Credential.find { $0.tags["service"] == "other" } == [two])
+        #expect(try Credential.allCredentials.map(\.id) == ["one", "two"])
+        try two.remove()
+        #expect(try Credential.allCredentials.map(\.id) == ["one"])
+        #expect(Credential.default == nil)
+    }
+}
