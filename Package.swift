@@ -127,8 +127,9 @@ let package = Package(
         .executableTarget(
             name: "latchkey",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeyCredentials",
-                "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes, logging, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeyVault",
+                "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes,
+                logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict

@@ -59,6 +59,11 @@ public final class VaultSpace: Sendable {
     /// ``open()`` or ``refreshAvailability()``. It says nothing about what is stored.
     public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
 
+    /// The names of the vaults in which something is stored, readable or not, oldest first. Needs no hardware.
+    public func keys() throws(KeystoreError) -> [String] {
+        try records.idsNow(VaultRow.kind).map(VaultRow.key)
+    }
+
     /// Looks at the hardware again: a reader may have been unplugged, a lockout be over. Asks nobody.
     public func refreshAvailability() async {
         let capabilities = try? await records.keystore.capabilities()

@@ -20,8 +20,8 @@ struct LatchkeyTool: AsyncParsableCommand {
                     LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
                     StatusCommand.self, LogoutCommand.self,
                 ]),
-            CommandGroup(name: "Secrets", subcommands: [CredentialCommand.self]),
             CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self]),
+            CommandGroup(name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self]),
         ])
 
     @OptionGroup var options: GlobalOptions

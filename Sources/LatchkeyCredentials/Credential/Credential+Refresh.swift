@@ -18,10 +18,10 @@ extension Credential {
         try await store.refreshes.join(id) {
             do {
                 let token = try await self.refreshInTurn()
-                self.store.observers.tell(.refreshed(self))
+                self.store.tell(.refreshed(self))
                 return token
             } catch {
-                self.store.observers.tell(.refreshFailed(self, error))
+                self.store.tell(.refreshFailed(self, error))
                 throw error
             }
         }
@@ -73,7 +73,7 @@ extension Credential {
                 try? await store.client(token.context).revoke(.refreshToken, of: token)
                 throw CredentialError.notFound(Self.refreshing, id)
             }
-            let isOvertaken = (error as? KeystoreError)?.code == .conflict
+            let isOvertaken = try store.rows.tokenGeneration(id) != stored.tokenGeneration
             store.refreshes.setUnsaved(isOvertaken ? nil : UnsavedToken(token: token, stored: stored), id)
             throw error
         }

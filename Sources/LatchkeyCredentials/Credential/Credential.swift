@@ -67,7 +67,7 @@ public final class Credential: Sendable, Identifiable {
         try store.records.applyNow([
             .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
         ])
-        store.observers.tell(.tagsChanged(self))
+        store.tell(.tagsChanged(self))
     }
 
     /// Removes the token from the store, and this credential with it. Needs no hardware, and asks nobody. The server is
@@ -109,7 +109,7 @@ extension CredentialStore {
         do {
             return try body()
         } catch {
-            observers.tell(.failed(error))
+            tell(.failed(error))
             return nil
         }
     }

@@ -52,7 +52,10 @@ public struct IDTokenValidator: Sendable {
         _ token: JWT, keys: [JWK], with companions: Companions = Companions(), at now: Date = Date()
     ) throws(CredentialError) {
         try checkClaims(token, with: companions, at: now)
-        guard let parts = JWS.parse(token.rawValue), JWKSet(keys: keys).haveSigned(parts) else {
+        guard let parts = JWS.parse(token.rawValue) else { throw refusal("can't be read") }
+        do throws(SignatureFlaw) {
+            try parts.verify(with: JWKSet(keys: keys))
+        } catch {
             throw refusal("is not signed by the server")
         }
     }

@@ -133,7 +133,7 @@ public struct OAuth2Client: Sendable {
         let validator = IDTokenValidator(issuer: provider.issuer, clientID: context.clientID)
         let companions = IDTokenValidator.Companions(accessToken: fresh.accessToken)
         var known = keys
-        if let parts = JWS.parse(idToken.rawValue), known?.haveKey(for: parts) != true {
+        if let parts = JWS.parse(idToken.rawValue), known?.has(parts.keyID) != true {
             // The refresh token is used up by now. Where the keys can't be read just now, the connection to the token
             // endpoint vouches for the server (OpenID Connect Core section 3.1.3.7 item 6).
             known = try? await servers.keys(provider, for: parts, operation)

@@ -49,7 +49,7 @@ actor ServerDirectory {
         _ provider: ProviderMetadata, for parts: JWS.Parts? = nil, _ operation: String
     ) async throws(CredentialError) -> JWKSet {
         if let known = keySets[provider.issuer] {
-            let isLacking = parts.map { !known.value.haveKey(for: $0) } ?? false
+            let isLacking = parts.map { !known.value.has($0.keyID) } ?? false
             if isYounger(known.since, than: isLacking ? Self.patience : Self.life) { return known.value }
         }
         let keys = try await ServerWire(transport: transport, operation: operation)
@@ -66,5 +66,12 @@ actor ServerDirectory {
     private static func isSame(_ left: String, _ right: String) -> Bool {
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         return bare(left) == bare(right)
+    }
+}
+
+extension JWKSet {
+    /// Whether there is a key of this id; any will do where no id is named.
+    func has(_ id: String?) -> Bool {
+        id == nil || keys.contains { $0.kid == id }
     }
 }

@@ -60,7 +60,7 @@ extension Credential {
         } catch {
             guard Self.isWorthRepeating(error) else {
                 if (error as? CredentialError)?.code == .unsupported {
-                    store.observers.tell(.refreshFailed(self, error))
+                    store.tell(.refreshFailed(self, error))
                 }
                 return ended()
             }

@@ -26,6 +26,6 @@ extension CredentialStore {
         } else {
             try records.applyNow([.delete(CredentialRows.defaultID, ifGeneration: nil)])
         }
-        observers.tell(.defaultChanged(credential))
+        tell(.defaultChanged(credential))
     }
 }

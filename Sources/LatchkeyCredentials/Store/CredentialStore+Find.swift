@@ -43,6 +43,6 @@ extension CredentialStore {
     }
 
     private func tell(of unreadable: [KeystoreError]) {
-        for error in unreadable { observers.tell(.unreadable(error)) }
+        for error in unreadable { tell(.unreadable(error)) }
     }
 }

@@ -58,8 +58,8 @@ extension CredentialStore {
             return try insert(token, tags, security)
         }
         let credential = credential(stored: token.id)
-        observers.tell(.created(credential))
-        if becomesDefault { observers.tell(.defaultChanged(credential)) }
+        tell(.created(credential))
+        if becomesDefault { tell(.defaultChanged(credential)) }
         return credential
     }
 }

@@ -13,7 +13,7 @@ public final class CredentialStore: Sendable {
     let rows: CredentialRows
     let presence: any PresenceAuthority
     let transport: any HTTPTransport
-    let observers = EventObservers()
+    let broadcast = Broadcast<CredentialEvent>()
     let gates: Gates
     let disk = DiskThread()
     let refreshes = RefreshDesk()
@@ -48,7 +48,7 @@ public final class CredentialStore: Sendable {
     }
 
     /// What happens from now on, in this process.
-    public var events: AsyncStream<CredentialEvent> { observers.stream() }
+    public var events: AsyncStream<CredentialEvent> { broadcast.stream() }
 
     // MARK: Credentials
 
@@ -78,8 +78,8 @@ public final class CredentialStore: Sendable {
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
         try records.applyNow(changes)
         registry.forget(credential.id)
-        observers.tell(.removed(credential))
-        if wasDefault { observers.tell(.defaultChanged(nil)) }
+        tell(.removed(credential))
+        if wasDefault { tell(.defaultChanged(nil)) }
     }
 
     // MARK: For the other parts
@@ -87,6 +87,12 @@ public final class CredentialStore: Sendable {
     /// The one object for a stored credential.
     func credential(stored id: String) -> Credential {
         registry.credential(id) { Credential(id: id, store: self) }
+    }
+
+    /// Tells of what is durable now.
+    func tell(_ event: CredentialEvent) {
+        broadcast.tell(event)
+        CredentialNotification.post(event)
     }
 
     func prompt(_ reason: String) -> PromptContext {

@@ -55,7 +55,15 @@ struct IDTokenVerifier: Sendable {
 
     private func checkSignature(_ compact: String, _ keys: JWKSet) throws(LoginError) {
         guard let parts = JWS.parse(compact) else { throw refusal("can't be read") }
-        guard keys.haveSigned(parts) else { throw refusal("is not signed by the server") }
+        do throws(SignatureFlaw) {
+            try parts.verify(with: keys)
+        } catch {
+            switch error {
+            case .unreadable: throw refusal("can't be read")
+            case .criticalExtension: throw refusal("wants an extension that isn't known")
+            case .algorithm, .signature: throw refusal("is not signed by the server")
+            }
+        }
     }
 
     private func refusal(_ reason: String) -> LoginError {

@@ -7,6 +7,7 @@ internal import Latchkey
 struct VaultRow: Sendable {
     static let kind: RecordKind = "vault"
     private static let longestKey = 64
+    private static let idPrefix = "vault."
 
     let id: RecordID
     /// What the names of this vault's classes begin with, and no other's.
@@ -18,9 +19,12 @@ struct VaultRow: Sendable {
             (1...Self.longestKey).contains(key.utf8.count),
             !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { throw .invalidInput("open the vault", "‘\(key)’ is no name for one") }
-        id = RecordID(rawValue: "vault.\(key)")
+        id = RecordID(rawValue: Self.idPrefix + key)
         classPrefix = "vault.\(Base64URL.encode(Data(SHA256.hash(data: Data(key.utf8)).prefix(12))))."
     }
+
+    /// The name of the vault whose record has this name.
+    static func key(_ id: RecordID) -> String { String(id.rawValue.dropFirst(idPrefix.count)) }
 
     /// A class that was never there before.
     func newClass(_ policy: AccessPolicy) -> ProtectionClass {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Glibc
+import Latchkey
 
 /// How the tool speaks. The rules:
 ///
@@ -22,6 +23,7 @@ struct Console: Sendable {
     /// Prints a command's result.
     func show(_ report: some Report) throws {
         switch format {
+        case .text where report.secretOutput != nil: try report.secretOutput?.withUnsafeBytes(StandardStreams.write)
         case .text where report.text.isEmpty: break
         case .text: result(report.text)
         case .json:

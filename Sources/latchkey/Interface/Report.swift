@@ -1,13 +1,18 @@
+import Latchkey
+
 /// What a command brings to stdout.
 protocol Report: Encodable, Sendable {
     /// For people and pipes; empty for nothing.
     var text: String { get }
     /// What stands on stdout instead of a JSON object even with `--json`: a key in a format of its own.
     var bareOutput: String? { get }
+    /// What stands on stdout, byte for byte, instead of the text: a secret that somebody asked for. Never in JSON.
+    var secretOutput: SecretBytes? { get }
 }
 
 extension Report {
     var bareOutput: String? { nil }
+    var secretOutput: SecretBytes? { nil }
 }
 
 /// A JSON member that is there also when it has no value: as `null`.

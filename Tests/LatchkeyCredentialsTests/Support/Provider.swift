@@ -57,6 +57,8 @@ final class Provider: HTTPTransport {
         state.withLock { $0.failures.append((path, step)) }
     }
 
+    func healAll() { state.withLock { $0.failures = [] } }
+
     /// Lets the next request for the token wait until the test lets it go.
     func hold() -> Hold {
         let hold = Hold()

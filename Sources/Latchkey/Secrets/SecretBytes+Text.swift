@@ -1,8 +1,6 @@
-internal import Latchkey
-
 extension SecretBytes {
     /// The bytes as text, for the moment in which they go into a request. The copy is not cleared.
-    var text: String {
+    package var text: String {
         withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 }

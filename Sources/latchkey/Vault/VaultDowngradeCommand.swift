@@ -1,0 +1,18 @@
+import ArgumentParser
+import LatchkeyVault
+
+/// `latchkey vault downgrade`.
+struct VaultDowngradeCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "downgrade",
+        abstract: "Let this machine open the vault without you. Takes you to open it once more.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @Argument(help: "The vault's name.")
+    var name: String?
+
+    func perform(in context: CommandContext) async throws -> VaultReport {
+        VaultReport(try await VaultSession(name, in: context).opened("downgrade").downgrade())
+    }
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyVault
+
+/// `latchkey vault store`.
+struct VaultStoreCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "store",
+        abstract: "Store the secret that comes on standard input in a new vault.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @Argument(help: "The vault's name.")
+    var name: String
+
+    @Flag(help: "Demand somebody's presence for reading it.")
+    var biometrics = false
+
+    @Option(help: "What the hardware asks for, with --biometrics.")
+    var policy = LoginPolicyArgument(.pin)
+
+    func perform(in context: CommandContext) async throws -> VaultReport {
+        let session = try await VaultSession(name, in: context, policy: policy.policy)
+        let vault = try await session.empty()
+        let secret = try StandardStreams.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
+        return VaultReport(
+            biometrics
+                ? try await vault.storeToBiometrics(credentials: secret).wrap()
+                : try await vault.storeToKeychain(credentials: secret).wrap())
+    }
+}

@@ -1,0 +1,23 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyVault
+
+/// `latchkey vault upgrade`.
+struct VaultUpgradeCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "upgrade",
+        abstract: "Demand somebody's presence for reading the secret from now on.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @Argument(help: "The vault's name.")
+    var name: String?
+
+    @Option(help: "What the hardware asks for.")
+    var policy = LoginPolicyArgument(.pin)
+
+    func perform(in context: CommandContext) async throws -> VaultReport {
+        let session = try await VaultSession(name, in: context, policy: policy.policy)
+        return VaultReport(try await session.standing("upgrade").upgrade())
+    }
+}
