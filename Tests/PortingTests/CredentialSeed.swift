@@ -18,7 +18,7 @@ NotificationCenter.default.addObserver(forName: .defaultCredentialChanged,
         // User signed out
         return
     }
-    
+
     // Do something with the user
     done.append("default \(credential.id)")
 }
