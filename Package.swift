@@ -43,6 +43,8 @@ let package = Package(
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
+        // Loaded by tests as a module is, from a file.
+        .library(name: "HostileModule", type: .dynamic, targets: ["HostileModule"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -121,7 +123,9 @@ let package = Package(
         .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
-            dependencies: ["Latchkey", "LatchkeySimulators", crypto, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -135,7 +139,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .executableTarget(
-            name: "latchkey-card", dependencies: ["VirtualSmartCard", arguments], swiftSettings: strict),
+            name: "latchkey-card",
+            dependencies: [
+                "VirtualSmartCard", "LatchkeySimulators", arguments,
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
@@ -190,6 +199,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "HostileModule", dependencies: ["CPKCS11"], path: "Tests/HostileModule"),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
@@ -201,14 +211,16 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "LatchkeyTesting", "LatchkeySimulators", asn1, certificates, crypto, subprocess,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
+                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
+                grdb,
             ],
             swiftSettings: strict
         ),
@@ -224,9 +236,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyTPM",
-                "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
-                subprocess,
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb,
+                httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),

@@ -47,9 +47,16 @@ public protocol Keystore: Sendable {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes
 
-    /// Removes whatever the hardware itself holds of the key. Deleting needs no presence; a key that is gone already
-    /// is no error.
+    /// Removes whatever the hardware itself holds of the key and gives up without its owner. Nobody is asked; a key that
+    /// is gone already is no error. The key is of no use to a keystore afterwards.
     func delete(_ key: HardwareKey) async throws(KeystoreError)
+
+    /// Removes all that the hardware itself holds of the key: a token's private keys go only when their owner is there.
+    ///
+    /// Hardware that holds nothing asks nobody: by default this is ``delete(_:)``.
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError)
 
     /// Changes the PIN of all the given keys and secrets: asks once for the old PIN and once for the new one.
     ///
@@ -63,4 +70,12 @@ public protocol Keystore: Sendable {
     ///
     /// - Throws: ``KeystoreError``; `unsupported` where the hardware can't.
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
+}
+
+extension Keystore {
+    public func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await delete(key)
+    }
 }

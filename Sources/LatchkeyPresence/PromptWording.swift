@@ -7,14 +7,22 @@ struct PromptWording: Sendable {
     static let mismatch = "The two PINs differ."
 
     let isNew: Bool
+    let label: String
     /// Why, for which container, and how many attempts are left.
     let description: String
 
     init(_ request: PINRequest) {
         isNew = request.purpose == .new
         let reason = Self.printable(request.context.reason)
-        let wanted = isNew ? "asks for a new PIN" : "asks for your PIN"
-        var text = "Latchkey \(wanted) to \(reason) (container ‘\(Self.printable(request.context.container))’)."
+        let wanted: String
+        switch request.purpose {
+        case .current: (wanted, label) = ("your PIN", "PIN:")
+        case .new: (wanted, label) = ("a new PIN", "New PIN:")
+        case .securityOfficer:
+            (wanted, label) = ("the token's security officer PIN (YubiKey: its management key)", "Officer PIN:")
+        }
+        var text =
+            "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.printable(request.context.container))’)."
         switch request.attemptsLeft {
         case 1?: text += " One attempt is left before the TPM or token locks."
         case let left?: text += " \(left) attempts are left."
@@ -23,12 +31,20 @@ struct PromptWording: Sendable {
         description = text
     }
 
-    var label: String { isNew ? "New PIN:" : "PIN:" }
     let repeatLabel = "New PIN again:"
 
     /// What to say about a line that can't be a PIN, before asking once more.
     static func complaint(_ error: KeystoreError) -> String {
         "That can't be a PIN: \(error.reason)."
+    }
+
+    /// What to do at the hardware itself, in a line.
+    static func text(of notice: PresenceNotice) -> String {
+        let reason = printable(notice.context.reason)
+        return switch notice.action {
+        case .useReader: "Use the pad or the finger sensor of the reader or token to \(reason)."
+        case .touch: "The token waits for a touch: touch it to \(reason)."
+        }
     }
 
     /// Text from elsewhere must not move the cursor or end a protocol line.

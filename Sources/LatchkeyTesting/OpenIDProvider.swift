@@ -18,7 +18,10 @@ package struct OpenIDProvider: Decodable, Sendable {
 
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
-    private static let interpreter = folder.appending(path: ".build/openid-provider/bin/python3")
+    private static let interpreter: URL = {
+        let cache = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? "\(NSHomeDirectory())/.cache"
+        return URL(filePath: "\(cache)/latchkey/canaille/bin/python")
+    }()
 
     package static let isInstalled = FileManager.default.isExecutableFile(atPath: interpreter.path)
 

@@ -14,23 +14,53 @@ public final class ScriptedPresence: PresenceAuthority {
     private struct State {
         var steps: ArraySlice<Step>
         var requests: [PINRequest] = []
+        var notices: [PresenceNotice] = []
     }
 
     private let state: Mutex<State>
+    private let officerPIN: String?
+    private let reader: (@Sendable (Step) async -> Void)?
 
-    public init(_ steps: [Step]) {
+    /// - Parameters:
+    ///   - officerPIN: The answer to every request for the security officer's PIN, which then takes no step and is not
+    ///     among ``requests``.
+    ///   - reader: Shows the next step to the reader's own pad or sensor, each time that the person is told to use it.
+    public init(
+        _ steps: [Step], officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
+    ) {
         state = Mutex(State(steps: steps[...]))
+        self.officerPIN = officerPIN
+        self.reader = reader
     }
 
     /// An authority that types these PINs, one per request.
-    public convenience init(pins: String...) {
-        self.init(pins.map(Step.pin))
+    public convenience init(pins: String..., officerPIN: String? = nil) {
+        self.init(pins.map(Step.pin), officerPIN: officerPIN)
     }
 
     /// Everything that was asked so far.
     public var requests: [PINRequest] { state.withLock { $0.requests } }
 
+    /// For what a proof was wanted so far, typed or shown to the reader.
+    public var asked: [PromptContext] {
+        state.withLock { state in
+            state.requests.map(\.context) + state.notices.filter { $0.action == .useReader }.map(\.context)
+        }
+    }
+
+    /// Everything that was told so far.
+    public var notices: [PresenceNotice] { state.withLock { $0.notices } }
+
+    public func notice(_ notice: PresenceNotice) async {
+        let step = state.withLock { state -> Step? in
+            state.notices.append(notice)
+            return notice.action == .useReader ? state.steps.popFirst() : nil
+        }
+        if let step { await reader?(step) }
+    }
+
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        if request.purpose == .securityOfficer, let officerPIN { return .pin(try PIN(officerPIN)) }
         let step = state.withLock { state in
             state.requests.append(request)
             return state.steps.popFirst()

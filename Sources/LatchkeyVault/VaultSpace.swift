@@ -40,23 +40,23 @@ public final class VaultSpace: Sendable {
     /// The space of ``VaultFactory/retrieveVault(key:)``, once there is one.
     public static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
 
-    /// Opens a space and makes it the ``shared`` one.
+    /// Opens a space, looks what the hardware can do, and makes the space the ``shared`` one.
     ///
     /// - Throws: What ``open()`` throws; there is then no new shared space.
     public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
         try await space.open()
+        await space.refreshAvailability()
         bootstrapped.withLock { $0 = space }
     }
 
-    /// Opens what needs nobody to be present, so that vaults without biometrics can be read and written, and looks what
-    /// the hardware can do. One hardware operation for the key; at the first start of all, two to make it.
+    /// Opens what needs nobody to be present, so that vaults without biometrics can be read and written. One hardware
+    /// operation; at the first start of all, two to make the key.
     public func open() async throws(KeystoreError) {
         try await records.open(.device, for: prompt("open the vaults"), authorizedBy: NobodyPresent())
-        await refreshAvailability()
     }
 
     /// Whether a vault can be stored with biometrics, or unlocked: as it was when the hardware was looked at last, by
-    /// ``open()`` or ``refreshAvailability()``. It says nothing about what is stored.
+    /// ``bootstrap(_:)`` or ``refreshAvailability()``. It says nothing about what is stored.
     public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
 
     /// The names of the vaults in which something is stored, readable or not, oldest first. Needs no hardware.

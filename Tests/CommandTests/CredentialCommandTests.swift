@@ -40,7 +40,10 @@ struct CredentialCommandTests {
         #expect(try await ids(machine, "--where", "service=purchase", "--where", "n=2").isEmpty)
 
         #expect(try await machine.run("credential", "tag", second, "service=other", "--json").status == 0)
-        #expect(try await ids(machine, "--where", "service=other") == [second])
+        #expect(try await machine.run("credential", "tag", second, "more=1", "--json").status == 0)
+        #expect(try await ids(machine, "--where", "service=other", "--where", "more=1") == [second])
+        let untagged = try await machine.run("credential", "tag", second, "service=", "--json")
+        #expect(try untagged.json()["tags"] == .object(["more": "1"]))
         #expect(try await machine.run("credential", "default", "--json").json() == ["id": .string(first)])
         #expect(try await machine.run("credential", "default", second, "--json").json() == ["id": .string(second)])
         #expect(try await machine.run("credential", "default").output == "\(second)\n")

@@ -37,12 +37,29 @@ struct TrafficTests {
         #expect(!signing.contains(Array(Self.pin.utf8)))
     }
 
+    @Test func `opening a vault takes 4 commands, and 5 more with a PIN`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "store", "plain", input: "x").status == 0)
+        #expect(
+            try await machine.run("vault", "store", "gated", "--biometrics", pins: [Self.pin], input: "y").status == 0)
+        let (shown, plain) = try await TPMTraffic.recording(machine, ["vault", "show", "plain"])
+        #expect(shown.output == "x")
+        #expect(plain.commands.count <= 4, "\(plain.commands.map { String($0, radix: 16) })")
+        #expect(try await machine.run("vault", "unlock", "gated", pins: [Self.pin]).status == 0)
+        let (opened, gated) = try await TPMTraffic.recording(machine, ["vault", "show", "gated"], pins: [Self.pin])
+        #expect(opened.output == "y")
+        #expect(gated.commands.count <= 9, "\(gated.commands.map { String($0, radix: 16) })")
+        #expect(!gated.contains(Array(Self.pin.utf8)))
+    }
+
     @Test func `what reads rows sends nothing`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         for arguments in [
             ["status"], ["key", "list"], ["key", "show", id], ["key", "export", id, "--format", "tss2"],
-            ["key", "export", id, "--format", "pem"], ["key", "delete", id],
+            ["key", "export", id, "--format", "pem"], ["key", "delete", id], ["credential", "list"],
+            ["credential", "list", "--where", "a=1"], ["credential", "default"], ["vault", "status", "x"],
+            ["vault", "reset", "x"],
         ] {
             let (outcome, traffic) = try await TPMTraffic.recording(machine, arguments)
             #expect(outcome.status == 0)

@@ -19,6 +19,23 @@ struct TerminalPresenceTests {
         #expect(terminal.isAsUsual)
     }
 
+    @Test func `the security officer's PIN is asked for by its name, once`() async throws {
+        let terminal = try #require(terminal)
+        async let answer = TerminalPresence(path: terminal.path).pin(request(.securityOfficer))
+        let screen = try await terminal.wait(for: "Officer PIN: ")
+        #expect(screen.contains("the token's security officer PIN (YubiKey: its management key) to open the test"))
+        terminal.type("12345678\n")
+        #expect(try await answer.text == "12345678")
+    }
+
+    @Test func `what is to be done at the token is said in a line`() async throws {
+        let terminal = try #require(terminal)
+        let context = PromptContext(reason: "log in\u{1B}[2J", container: "work")
+        await TerminalPresence(path: terminal.path).notice(PresenceNotice(.touch, context: context))
+        let screen = try await terminal.wait(for: "\r\n")
+        #expect(screen == "The token waits for a touch: touch it to log in  [2J.\r\n")
+    }
+
     @Test func `a new PIN is asked for twice`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.new))

@@ -8,7 +8,7 @@ import Testing
 
 /// Random lives of one vault, with a fault at a random step of the hardware or the disk, and a restart after it: nothing
 /// is ever lost, less protected than the last success said, or shown after a lock.
-@Suite(.softwareTPM)
+@Suite(.softwareTPM, .softwareToken)
 struct FaultTests {
     /// What a vault is, in so many words.
     private enum Model: Equatable {
@@ -39,10 +39,10 @@ struct FaultTests {
         "INSERT ON container", "UPDATE ON container",
     ]
 
-    @Test(arguments: 0..<24)
-    func `nothing is lost and nothing is weakened`(seed: UInt64) async throws {
+    @Test(arguments: SimulatedDevice.allCases, 0..<16)
+    func `nothing is lost and nothing is weakened`(device: SimulatedDevice, seed: UInt64) async throws {
         var random = SplitMix(seed: seed)
-        let scene = try Scene()
+        let scene = try Scene(on: device)
         var program = try await start(scene)
         var model = Model.empty
         var serial = 0

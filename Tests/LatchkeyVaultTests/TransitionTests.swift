@@ -4,7 +4,7 @@ import LatchkeyVault
 import Testing
 
 /// Every call in every state: what it leads to, or that it is refused and changes nothing.
-@Suite(.softwareTPM)
+@Suite(.softwareTPM, .softwareToken)
 struct TransitionTests {
     enum Operation: String, CaseIterable {
         case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reauthenticateOwner
@@ -49,9 +49,14 @@ struct TransitionTests {
 
     static let states: [StateName] = [.emptyWithBiometrics, .keychainUpgradable, .biometrics, .locked]
 
-    @Test(arguments: states, Operation.allCases)
-    func `a call leads where the diagram says, or nowhere`(state: StateName, operation: Operation) async throws {
-        let scene = try Scene()
+    static let calls = states.flatMap { state in Operation.allCases.map { (state, $0) } }
+
+    @Test(arguments: SimulatedDevice.allCases, calls)
+    func `a call leads where the diagram says, or nowhere`(
+        device: SimulatedDevice, call: (state: StateName, operation: Operation)
+    ) async throws {
+        let (state, operation) = call
+        let scene = try Scene(on: device)
         let space = try await scene.start()
         let start = try await Self.reach(state, space)
         guard let target = operation.target(from: state) else {
@@ -74,9 +79,11 @@ struct TransitionTests {
         #expect(found.biometricsEnabled == [.biometrics, .locked].contains(target))
     }
 
-    @Test(arguments: states)
-    func `a state survives a restart, locked where somebody must be present`(state: StateName) async throws {
-        let scene = try Scene()
+    @Test(arguments: SimulatedDevice.allCases, states)
+    func `a state survives a restart, locked where somebody must be present`(
+        device: SimulatedDevice, state: StateName
+    ) async throws {
+        let scene = try Scene(on: device)
         _ = try await Self.reach(state, scene.start())
         let again = vault(in: try await scene.start())
         #expect(name(of: again) == (state == .biometrics ? .locked : state))

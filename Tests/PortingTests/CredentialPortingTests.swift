@@ -15,9 +15,7 @@ struct CredentialPortingTests {
         let rows = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
             store: rows, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: rows))
-        let store = CredentialStore(records: records, transport: RecordingTransport())
-        try await store.open()
-        Credential.storage = store
+        try await CredentialStore.bootstrap(CredentialStore(records: records, transport: RecordingTransport()))
         defer { Credential.storage = nil }
         #expect(Credential.default == nil)
 

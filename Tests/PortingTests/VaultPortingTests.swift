@@ -43,6 +43,7 @@ struct VaultPortingTests {
         let space = try VaultSpace(records: records, presence: ScriptedPresence(pins: "2468"), policy: .pin)
         #expect(throws: KeystoreError.self) { try Self.handlers(space) }
         try await space.open()
+        await space.refreshAvailability()
         try Self.handlers(space)
         let vault = VaultFactory<MyCredentials>.retrieveVault(key: "sync", in: space)
         let credentials = MyCredentials(username: "j", accessToken: "t")

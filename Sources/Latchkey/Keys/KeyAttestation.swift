@@ -1,17 +1,28 @@
 public import FoundationEssentials
 
 /// What the hardware says about the birth of a key, signed by the hardware.
+///
+/// Two formats are there:
+///
+/// - `tpm`: ``statement`` is a `TPMS_ATTEST` of type `TPM_ST_ATTEST_CREATION` that holds the challenge, signed with
+///   ECDSA-SHA256 (TPM 2.0 Part 2 section 10.12.8).
+/// - `piv`: ``statement`` is an X.509 certificate in DER, which a YubiKey made for the key (Yubico's PIV attestation). It
+///   carries its own signature and knows no challenge: freshness is shown by a signature of the attested key.
 public struct KeyAttestation: Hashable, Sendable, Codable {
-    /// How ``statement`` and ``signature`` are to be read: `tpm` is a `TPMS_ATTEST` of type
-    /// `TPM_ST_ATTEST_CREATION` signed with ECDSA-SHA256 (TPM 2.0 Part 2 section 10.12.8).
+    /// The format of a TPM.
+    public static let tpm = "tpm"
+    /// The format of a YubiKey.
+    public static let piv = "piv"
+
+    /// How the other fields are to be read: ``tpm`` or ``piv``.
     public let format: String
-    /// The bytes that are signed.
+    /// `tpm`: the bytes that are signed. `piv`: the certificate of the attested key.
     public let statement: Data
-    /// `r ‖ s`, 64 bytes, over SHA-256 of ``statement``.
+    /// `tpm`: `r ‖ s`, 64 bytes, over SHA-256 of ``statement``. `piv`: empty.
     public let signature: Data
-    /// The public area of the attested key (`TPMT_PUBLIC`).
+    /// The attested key. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its uncompressed point, 65 bytes.
     public let publicArea: Data
-    /// The public area of the key that signed (`TPMT_PUBLIC`).
+    /// The key that signed. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its SubjectPublicKeyInfo, DER.
     public let attestationKey: Data
     /// Certificates that lead from the hardware to its maker, DER, the hardware's own first. Empty where the
     /// hardware has none.

@@ -6,6 +6,9 @@ public struct PINRequest: Hashable, Sendable {
         case current
         /// A new one. An interactive authority asks for it twice and compares.
         case new
+        /// That of the token's security officer, who may make keys where its user may not: the SO PIN of PKCS#11, on a
+        /// YubiKey the management key as 48 hexadecimal digits.
+        case securityOfficer
     }
 
     public var purpose: Purpose

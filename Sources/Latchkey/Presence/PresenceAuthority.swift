@@ -7,4 +7,13 @@ public protocol PresenceAuthority: Sendable {
     /// - Throws: ``KeystoreError`` when nobody can be asked at all: `unavailable` without a terminal or pinentry,
     ///   `invalidInput` when what was typed can't be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
+
+    /// Tells the person what to do at the hardware, while that waits. Returns soon; nothing depends on it.
+    ///
+    /// An authority without a place for messages need not have this method.
+    func notice(_ notice: PresenceNotice) async
+}
+
+extension PresenceAuthority {
+    public func notice(_ notice: PresenceNotice) async {}
 }

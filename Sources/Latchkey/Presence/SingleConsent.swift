@@ -23,6 +23,10 @@ package final class SingleConsent: PresenceAuthority {
         state.withLock { $0.mayRepeat = $0.pin != nil }
     }
 
+    package func notice(_ notice: PresenceNotice) async {
+        await authority.notice(notice)
+    }
+
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let repeated = state.withLock { state -> PIN? in
             guard request.purpose == .current, state.mayRepeat else { return nil }

@@ -1,12 +1,10 @@
 public import Latchkey
 internal import Synchronization
 
-/// The credentials of the whole app, without a store in hand. Set ``Credential/storage`` when the app starts:
+/// The credentials of the whole app, without a store in hand, once the app has named one when it started:
 ///
 /// ```swift
-/// let store = CredentialStore(records: records, transport: transport, presence: presence)
-/// try await store.open()
-/// Credential.storage = store
+/// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
 /// ```
 extension Credential {
     private static let shared = Mutex<CredentialStore?>(nil)

@@ -22,10 +22,10 @@ public final class CredentialStore: Sendable {
 
     /// - Parameters:
     ///   - records: Where the rows are, and the keystore that protects them. Its name is the container's.
-    ///   - transport: How servers are reached.
     ///   - presence: Who asks the person, for credentials whose policy wants one.
+    ///   - transport: How servers are reached.
     public init(
-        records: RecordContainer, transport: any HTTPTransport, presence: any PresenceAuthority = NobodyPresent(),
+        records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(), transport: any HTTPTransport,
         configuration: CredentialConfiguration = CredentialConfiguration()
     ) {
         self.records = records
@@ -35,6 +35,12 @@ public final class CredentialStore: Sendable {
         self.configuration = configuration
         gates = Gates(records: records)
         servers = ServerDirectory(transport: transport, clock: configuration.clock)
+    }
+
+    /// Opens a store and makes it ``Credential/storage``: what an app does when it starts.
+    public static func bootstrap(_ store: CredentialStore) async throws {
+        try await store.open()
+        Credential.storage = store
     }
 
     /// Has the hardware open what is bound to the device only: one hardware operation, once, and nobody is asked.

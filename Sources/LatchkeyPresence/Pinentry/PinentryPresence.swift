@@ -29,4 +29,9 @@ public struct PinentryPresence: PresenceAuthority {
         let result = await onOwnThread { wakeUp in conversation.hold(wakeUp) }
         return try result.get()
     }
+
+    /// Writes a line to the process's standard error.
+    public func notice(_ notice: PresenceNotice) async {
+        NoticeLine(notice).write(to: STDERR_FILENO)
+    }
 }

@@ -28,6 +28,11 @@ public final class DescriptorPresence: PresenceAuthority {
         return try result.get()
     }
 
+    /// Writes a line to the process's standard error.
+    public func notice(_ notice: PresenceNotice) async {
+        NoticeLine(notice).write(to: STDERR_FILENO)
+    }
+
     private func readLine(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
         let reader = PatientReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = SecretBuffer()

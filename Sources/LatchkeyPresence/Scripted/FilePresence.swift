@@ -27,6 +27,11 @@ public final class FilePresence: PresenceAuthority {
         try await lines.pin(request)
     }
 
+    /// Writes a line to the process's standard error.
+    public func notice(_ notice: PresenceNotice) async {
+        await lines.notice(notice)
+    }
+
     private static func objection(to descriptor: Int32) -> String? {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { return systemReason(errno) }

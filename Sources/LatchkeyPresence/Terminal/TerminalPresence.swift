@@ -40,4 +40,9 @@ public struct TerminalPresence: PresenceAuthority {
         }
         return try result.get()
     }
+
+    /// Writes a line on the terminal.
+    public func notice(_ notice: PresenceNotice) async {
+        NoticeLine(notice).write(toDeviceAt: path)
+    }
 }

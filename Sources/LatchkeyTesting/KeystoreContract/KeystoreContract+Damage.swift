@@ -4,77 +4,74 @@ internal import Testing
 
 extension KeystoreContract {
     func damagedKey(_ keystore: any Keystore) async throws {
-        let key = try await Self.makeKey(keystore, .none)
+        let key = try await makeKey(keystore, .none)
         for (damage, blob) in Self.damages(of: key.blob) {
             await Self.expect(.damaged, .wrongDevice, of: "sign, \(damage)") {
-                _ = try await Self.sign(keystore, key.replacing(blob: blob))
+                _ = try await sign(keystore, key.replacing(blob: blob))
             }
         }
-        let signature = try await Self.sign(keystore, key)
+        let signature = try await sign(keystore, key)
         #expect(key.publicKey.isValid(signature, for: Self.digest), "the undamaged key still signs")
     }
 
     func damagedSecret(_ keystore: any Keystore) async throws {
         let bytes = SecretBytes.random(count: 32)
-        let secret = try await keystore.seal(
-            bytes, policy: .none, for: Self.prompt, authorizedBy: ScriptedPresence([]))
+        let secret = try await seal(keystore, bytes, .none)
         for (damage, blob) in Self.damages(of: secret.blob) {
             await Self.expect(.damaged, .wrongDevice, of: "unseal, \(damage)") {
-                _ = try await Self.unseal(keystore, secret.replacing(blob: blob))
+                _ = try await unseal(keystore, secret.replacing(blob: blob))
             }
         }
-        #expect(try await Self.unseal(keystore, secret) == bytes, "the undamaged secret still opens")
+        #expect(try await unseal(keystore, secret) == bytes, "the undamaged secret still opens")
     }
 
     /// A row whose policy was made laxer must not free its owner from the PIN.
     func editedPolicy(_ keystore: any Keystore) async throws {
-        let key = try await Self.makeKey(keystore, .pin, pin: "correct")
+        let key = try await makeKey(keystore, guarded)
         let edited = HardwareKey(
             id: key.id, backend: key.backend, policy: .none, assurance: key.assurance, publicKey: key.publicKey,
             label: key.label, createdAt: key.createdAt, blob: key.blob)
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "sign with the policy edited to none") {
-            _ = try await Self.sign(keystore, edited)
+            _ = try await sign(keystore, edited)
         }
-        let secret = try await keystore.seal(
-            .random(count: 32), policy: .pin, for: Self.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        let secret = try await seal(keystore, .random(count: 32), guarded)
         let lax = SealedSecret(
             backend: secret.backend, policy: .none, assurance: secret.assurance, blob: secret.blob)
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "unseal with the policy edited to none") {
-            _ = try await Self.unseal(keystore, lax)
+            _ = try await unseal(keystore, lax)
         }
     }
 
     func editedPublicKey(_ keystore: any Keystore) async throws {
-        let key = try await Self.makeKey(keystore, .none)
-        let stranger = try await Self.makeKey(keystore, .none)
+        let key = try await makeKey(keystore, .none)
+        let stranger = try await makeKey(keystore, secondFree)
         let edited = HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
             publicKey: stranger.publicKey, label: key.label, createdAt: key.createdAt, blob: key.blob)
         await Self.expect(.damaged, of: "sign with another key's public half") {
-            _ = try await Self.sign(keystore, edited)
+            _ = try await sign(keystore, edited)
         }
     }
 
     func otherDevice(_ keystore: any Keystore) async throws {
-        let free = try await Self.makeKey(keystore, .none)
-        let guarded = try await Self.makeKey(keystore, .pin, pin: "correct")
-        let secret = try await keystore.seal(
-            .random(count: 32), policy: .none, for: Self.prompt, authorizedBy: ScriptedPresence([]))
+        let free = try await makeKey(keystore, .none)
+        let guarded = try await makeKey(keystore, guarded)
+        let secret = try await seal(keystore, .random(count: 32), .none)
         try await openOther { other in
-            await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await Self.sign(other, free) }
+            await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await sign(other, free) }
             await Self.expect(.wrongDevice, of: "sign with a PIN on another device") {
-                _ = try await Self.sign(other, guarded, pin: "correct")
+                _ = try await sign(other, guarded)
             }
             await Self.expect(.wrongDevice, of: "unseal on another device") {
-                _ = try await Self.unseal(other, secret)
+                _ = try await unseal(other, secret)
             }
             await Self.expect(.wrongDevice, of: "change the PIN on another device") {
                 _ = try await other.changePIN(
                     of: [guarded], secrets: [], for: Self.prompt,
-                    authorizedBy: ScriptedPresence(pins: "correct", "the new one"))
+                    authorizedBy: person(.right, .new))
             }
         }
-        let signature = try await Self.sign(keystore, guarded, pin: "correct")
+        let signature = try await sign(keystore, guarded)
         #expect(guarded.publicKey.isValid(signature, for: Self.digest), "the key still works where it was made")
     }
 

@@ -3,7 +3,7 @@ internal import Testing
 
 extension KeystoreContract {
     func sealsWithoutPresence(_ keystore: any Keystore) async throws {
-        let nobody = ScriptedPresence([])
+        let nobody = person()
         let bytes = SecretBytes.random(count: 32)
         let secret = try await keystore.seal(bytes, policy: .none, for: Self.prompt, authorizedBy: nobody)
         #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: nobody) == bytes)
@@ -15,27 +15,27 @@ extension KeystoreContract {
     }
 
     func sealsWithPIN(_ keystore: any Keystore) async throws {
-        let presence = ScriptedPresence(pins: "correct", "correct", "incorrect")
+        let presence = person(.right, .right, .wrong)
         let bytes = SecretBytes.random(count: 32)
-        let secret = try await keystore.seal(bytes, policy: .pin, for: Self.prompt, authorizedBy: presence)
+        let secret = try await keystore.seal(bytes, policy: guarded, for: Self.prompt, authorizedBy: presence)
         #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence) == bytes)
         await Self.expect(.wrongProof, of: "unseal with a wrong PIN") {
             _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence)
         }
-        #expect(presence.requests.map(\.purpose) == [.new, .current, .current])
-        #expect(presence.requests.allSatisfy { $0.context == Self.prompt })
-        #expect(secret.assurance.presence == .pin)
+        #expect(presence.requests.map(\.purpose) == device.purposes(birth: 1, uses: 2))
+        #expect(presence.asked == [Self.prompt, Self.prompt, Self.prompt])
+        #expect(secret.assurance.presence == device.enforcedPresence)
     }
 
     func seals32BytesOnly(_ keystore: any Keystore) async throws {
-        for policy in [AccessPolicy.none, .pin] {
+        for policy in [AccessPolicy.none, guarded] {
             for count in [0, 31, 33, 128] {
-                let presence = ScriptedPresence(pins: "correct")
+                let presence = person(.right)
                 await Self.expect(.invalidInput, of: "seal \(count) bytes under \(policy)") {
                     _ = try await keystore.seal(
                         .random(count: count), policy: policy, for: Self.prompt, authorizedBy: presence)
                 }
-                #expect(presence.requests.isEmpty)
+                #expect(presence.asked.isEmpty)
             }
         }
     }
@@ -44,7 +44,7 @@ extension KeystoreContract {
         let supported = try await keystore.capabilities().requirements
         for requirement in AccessPolicy.Requirement.allCases where !supported.contains(requirement) {
             let policy = try #require(AccessPolicy(requirement))
-            let presence = ScriptedPresence(pins: "correct")
+            let presence = person(.right)
             await Self.expect(.unsupported, of: "create a key under \(policy)") {
                 _ = try await keystore.createKey(
                     KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
@@ -53,7 +53,7 @@ extension KeystoreContract {
                 _ = try await keystore.seal(
                     .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence)
             }
-            #expect(presence.requests.isEmpty)
+            #expect(presence.asked.isEmpty)
         }
     }
 }

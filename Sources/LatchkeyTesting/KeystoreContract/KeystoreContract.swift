@@ -3,7 +3,8 @@ internal import Testing
 
 /// What every ``Keystore`` must do, as a suite that runs over any of them.
 ///
-/// Each ``Requirement`` is one test, on a device of its own whose guard against guessing is fresh:
+/// Each ``Requirement`` is one test, on a device of its own whose guard against guessing is fresh. Where devices rightly
+/// differ, a ``Device`` says what this one is like:
 ///
 /// ```swift
 /// @Test(.softwareTPM, arguments: KeystoreContract.Requirement.allCases)
@@ -21,11 +22,24 @@ public struct KeystoreContract: Sendable {
     /// Lends a keystore on another device.
     public typealias OpenOther = @Sendable (_ body: (any Keystore) async throws -> Void) async throws -> Void
 
+    /// Opens the keystore that makes keys under a policy.
+    public typealias OpenToMake = @Sendable (_ policy: AccessPolicy) async throws -> any Keystore
+
+    let device: Device
     let open: Open
+    let openToMake: OpenToMake?
     let openOther: OpenOther
 
-    public init(open: @escaping Open, openOther: @escaping OpenOther) {
+    /// - Parameters:
+    ///   - device: What the device is like; by default as a TPM, with a counted PIN for each key.
+    ///   - openToMake: For a device whose keys are named one by one (adopted): the keystore on the same device that
+    ///     names one of this policy. By default the keystore under contract makes its keys itself.
+    public init(
+        device: Device = Device(), open: @escaping Open, openToMake: OpenToMake? = nil, openOther: @escaping OpenOther
+    ) {
+        self.device = device
         self.open = open
+        self.openToMake = openToMake
         self.openOther = openOther
     }
 
@@ -69,24 +83,46 @@ extension KeystoreContract {
     static let prompt = PromptContext(reason: "check the contract", container: "contract")
     static let digest = MessageDigest(sha256: Array("a message".utf8))
 
-    /// Makes a key; `pin` answers the prompt where the policy has one.
-    static func makeKey(_ keystore: any Keystore, _ policy: AccessPolicy, pin: String? = nil) async throws
-        -> HardwareKey
-    {
-        try await keystore.createKey(
-            KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pin.map { [.pin($0)] } ?? []))
+    /// The policy of the device's guarded keys.
+    var guarded: AccessPolicy { device.guardedPolicy }
+
+    /// A second policy for a second key: another one where the device has one key for each.
+    var secondFree: AccessPolicy { device.hasOneKeyPerPolicy ? guarded : .none }
+
+    /// A person who gives these proofs, in order.
+    func person(_ proofs: Device.Proof...) -> ScriptedPresence { device.person(proofs) }
+
+    /// Makes a key of the policy where this device makes them.
+    func create(
+        _ keystore: any Keystore, _ request: KeyRequest, _ person: any PresenceAuthority
+    ) async throws -> HardwareKey {
+        let maker = try await openToMake?(request.policy) ?? keystore
+        return try await maker.createKey(request, authorizedBy: person)
     }
 
-    static func sign(_ keystore: any Keystore, _ key: HardwareKey, pin: String? = nil) async throws -> ECDSASignature {
-        try await keystore.sign(
-            digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pin.map { [.pin($0)] } ?? []))
+    /// Makes a key; the proofs answer the prompts.
+    func makeKey(
+        _ keystore: any Keystore, _ policy: AccessPolicy, _ proof: Device.Proof = .right
+    ) async throws -> HardwareKey {
+        try await create(keystore, KeyRequest(policy: policy, prompt: Self.prompt), person(proof))
     }
 
-    static func unseal(_ keystore: any Keystore, _ secret: SealedSecret, pin: String? = nil) async throws
-        -> SecretBytes
-    {
-        try await keystore.unseal(
-            secret, for: prompt, authorizedBy: ScriptedPresence(pin.map { [.pin($0)] } ?? []))
+    func sign(
+        _ keystore: any Keystore, _ key: HardwareKey, _ proof: Device.Proof = .right
+    ) async throws -> ECDSASignature {
+        try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: person(proof))
+    }
+
+    func seal(
+        _ keystore: any Keystore, _ secret: SecretBytes, _ policy: AccessPolicy
+    ) async throws -> SealedSecret {
+        try await keystore.seal(secret, policy: policy, for: Self.prompt, authorizedBy: person(.right))
+    }
+
+    func unseal(
+        _ keystore: any Keystore, _ secret: SealedSecret, _ proof: Device.Proof = .right
+    ) async throws -> SecretBytes {
+        try await keystore.unseal(secret, for: Self.prompt, authorizedBy: person(proof))
     }
 
     /// Runs `body` and expects a ``KeystoreError`` with one of the codes.

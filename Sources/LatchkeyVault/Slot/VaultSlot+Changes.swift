@@ -30,7 +30,6 @@ extension VaultSlot {
     /// Has the hardware make the key of a new class, which only somebody who is present can open.
     func newClass(_ operation: String) async throws(KeystoreError) -> PreparedClass {
         let (space, row) = try place()
-        await space.refreshAvailability()
         let requirements = try await space.records.keystore.capabilities().requirements
         guard requirements.contains(space.policy.requirement) else {
             throw .unsupported(

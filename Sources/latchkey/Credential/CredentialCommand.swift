@@ -6,7 +6,7 @@ import LatchkeyCredentials
 struct CredentialCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "credential",
-        abstract: "Keep users' tokens, find, refresh and revoke them.",
+        abstract: "Keep OAuth tokens, find them, and have them refreshed and revoked.",
         subcommands: [
             CredentialAddCommand.self, CredentialListCommand.self, CredentialShowCommand.self,
             CredentialDefaultCommand.self, CredentialTagCommand.self, CredentialRefreshCommand.self,
@@ -18,7 +18,7 @@ extension CommandContext {
     /// The container's credentials. Nothing is opened yet.
     func credentials() async throws -> CredentialStore {
         CredentialStore(
-            records: try await records(), transport: LoggingTransport(log: log), presence: presence)
+            records: try await records(), presence: presence, transport: LoggingTransport(log: log))
     }
 }
 

@@ -6,21 +6,22 @@ import LatchkeyCredentials
 struct CredentialTagCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "tag",
-        abstract: "Replace a credential's tags. The token stays closed.")
+        abstract: "Set a credential's tags. The token stays closed.")
 
     @OptionGroup var options: GlobalOptions
 
     @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
-    @Argument(help: ArgumentHelp("All tags that it is to have; none takes them away.", valueName: "k=v"))
-    var tags: [TagArgument] = []
+    @Argument(help: ArgumentHelp("A tag to set; an empty value takes it away.", valueName: "k=v"))
+    var tags: [TagArgument]
 
     func perform(in context: CommandContext) async throws -> CredentialReport {
         let store = try await context.credentials()
         let credential = try store.stored(id)
         try await store.open()
-        try credential.setTags(tags.tags)
+        let changed = try credential.metadata.tags.merging(tags.tags) { $1 }
+        try credential.setTags(changed.filter { !$0.value.isEmpty })
         return try store.report(credential)
     }
 }

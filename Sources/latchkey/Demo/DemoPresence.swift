@@ -7,7 +7,12 @@ struct DemoPresence: PresenceAuthority {
     let narrator: Narrator
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let wanted = request.purpose == .new ? "a new PIN" : "your PIN"
+        let wanted =
+            switch request.purpose {
+            case .current: "your PIN"
+            case .new: "a new PIN"
+            case .securityOfficer: "the token's security officer PIN"
+            }
         let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
         narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
         narrator.detail("The demo types \(Self.pin), as you would at a terminal.")

@@ -56,16 +56,24 @@ struct Machine: Sendable {
 
     var databasePath: String { directory.path(of: "data/latchkey/default/latchkey.sqlite") }
 
-    /// Runs `latchkey` as a process of its own. It is killed after a minute.
+    /// Runs `latchkey` as a process of its own.
     ///
     /// - Parameters:
     ///   - pins: What a person types, one PIN per prompt; nil for nobody there.
+    ///   - input: What comes on its standard input.
+    ///   - life: After how long it is killed.
     ///   - extra: More variables for its environment.
-    func run(_ arguments: String..., pins: [String]? = nil, extra: [String: String] = [:]) async throws -> Outcome {
-        try await run(arguments, pins: pins, extra: extra)
+    func run(
+        _ arguments: String..., pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
+        extra: [String: String] = [:]
+    ) async throws -> Outcome {
+        try await run(arguments, pins: pins, input: input, life: life, extra: extra)
     }
 
-    func run(_ arguments: [String], pins: [String]? = nil, extra: [String: String] = [:]) async throws -> Outcome {
+    func run(
+        _ arguments: [String], pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
+        extra: [String: String] = [:]
+    ) async throws -> Outcome {
         var variables = environment.merging(extra) { $1 }
         if let pins {
             let path = directory.path(of: "pins-\(UInt64.random(in: 0 ... .max))")
@@ -75,11 +83,11 @@ struct Machine: Sendable {
         }
         let result = try await Subprocess.run(
             .path(Products.latchkey), arguments: Arguments(arguments), environment: .custom(Self.keys(variables)),
-            input: .none, output: .sequence, error: .sequence
+            input: .string(input), output: .sequence, error: .sequence
         ) { execution in
             let process = execution.processIdentifier.value
             let watchdog = Task {
-                try await Task.sleep(for: .seconds(60))
+                try await Task.sleep(for: life)
                 kill(process, SIGKILL)
             }
             defer { watchdog.cancel() }

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
@@ -23,13 +24,15 @@ struct Bench: Sendable {
 
     /// What a program has after its start: an open store over the same rows.
     func start(
-        presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
+        presence: (any PresenceAuthority)? = nil,
         transport: (any HTTPTransport)? = nil, keystore wrapping: (any Keystore)? = nil,
         configuration: CredentialConfiguration? = nil, isOpen: Bool = true
     ) async throws -> CredentialStore {
         let (records, _) = try await records(keystore: wrapping)
         let store = CredentialStore(
-            records: records, transport: transport ?? provider, presence: presence,
+            records: records,
+            presence: try presence ?? ScriptedPresence(Array(repeating: .pin(hardware.pin), count: 8)),
+            transport: transport ?? provider,
             configuration: configuration ?? CredentialConfiguration(clock: clock))
         if isOpen { try await store.open() }
         return store
@@ -48,16 +51,30 @@ struct Bench: Sendable {
 /// What protects the records in a test.
 enum Hardware: CaseIterable, Sendable, CustomStringConvertible {
     case softwareTPM
+    /// The test needs the trait `.softwareToken` too.
+    case softwareToken
+
+    /// The PIN that is right.
+    var pin: String {
+        get throws {
+            switch self {
+            case .softwareTPM: "2468"
+            case .softwareToken: try SoftwareToken.current.userPIN
+            }
+        }
+    }
 
     func keystore(_ anchors: any TrustAnchors) throws -> any Keystore {
         switch self {
         case .softwareTPM: TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
+        case .softwareToken: try PKCS11Keystore(uri: SoftwareToken.current.uri)
         }
     }
 
     var description: String {
         switch self {
         case .softwareTPM: "swtpm"
+        case .softwareToken: "SoftHSM2"
         }
     }
 }

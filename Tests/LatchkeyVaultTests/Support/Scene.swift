@@ -1,20 +1,29 @@
 import Foundation
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
 import LatchkeyVault
 
-/// One machine: a store and a TPM of its own, in which programs start and end. The test needs the trait `.softwareTPM`.
+/// One machine: a store and hardware of its own, in which programs start and end. The test needs the trait
+/// `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene {
-    static let pin = "2468"
-
     let directory: TemporaryDirectory
-    let tcti: String
+    /// The PIN that is right.
+    let pin: String
+    /// The TPM; empty where a token is used.
+    private let tcti: String
+    private let tokenURI: String?
 
-    init() throws {
+    init(on device: SimulatedDevice = .tpm) throws {
         directory = try TemporaryDirectory()
-        tcti = try SoftwareTPM.current.tcti
+        switch device {
+        case .tpm: (tcti, tokenURI, pin) = (try SoftwareTPM.current.tcti, nil, "2468")
+        case .token:
+            let token = try SoftwareToken.current
+            (tcti, tokenURI, pin) = ("", token.uri, token.userPIN)
+        }
     }
 
     /// A program's space after its start, with everything opened that needs nobody.
@@ -28,6 +37,7 @@ struct Scene {
     ) async throws -> VaultSpace {
         let space = try await closed(presence, policy: policy, wrap: wrap)
         try await space.open()
+        await space.refreshAvailability()
         return space
     }
 
@@ -37,10 +47,13 @@ struct Scene {
         wrap: (any Keystore) -> any Keystore = { $0 }
     ) async throws -> VaultSpace {
         let store = try await RecordStore(directory: directory.path)
-        let keystore = wrap(TPMKeystore(tcti: tcti ?? self.tcti, anchors: store))
+        let keystore: any Keystore =
+            if let tokenURI, tcti == nil { try PKCS11Keystore(uri: tokenURI) } else {
+                TPMKeystore(tcti: tcti ?? self.tcti, anchors: store)
+            }
         return try VaultSpace(
-            records: RecordContainer(store: store, keystore: keystore),
-            presence: presence ?? ScriptedPresence(Array(repeating: .pin(Self.pin), count: 64)), policy: policy)
+            records: RecordContainer(store: store, keystore: wrap(keystore)),
+            presence: presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64)), policy: policy)
     }
 
     var databasePath: String { directory.path(of: "default/latchkey.sqlite") }

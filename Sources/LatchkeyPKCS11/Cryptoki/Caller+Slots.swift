@@ -1,0 +1,36 @@
+internal import CPKCS11
+
+extension Caller {
+    /// More slots than any machine has.
+    private static let mostSlots = 1024
+
+    /// The slots that have a token in them, or all. Also what makes a module look again: some notice a token that came
+    /// or went only here.
+    func slots(withToken: Bool) throws(CryptokiError) -> [UInt] {
+        let function = "C_GetSlotList"
+        // The number may change between the two calls.
+        for _ in 0..<4 {
+            var count: CK_ULONG = 0
+            try callAsFunction(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count) }
+            guard count <= CK_ULONG(Self.mostSlots) else { throw .malformed(function, "it has \(count) slots") }
+            guard count > 0 else { return [] }
+            var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
+            var filled = count
+            let value = try answer(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled) }
+            switch value {
+            case .ok:
+                guard filled <= count else { throw .malformed(function, "it has more slots than it said") }
+                return slots.prefix(Int(filled)).map { UInt($0) }
+            case .bufferTooSmall: continue
+            default: throw CryptokiError(value, from: function)
+            }
+        }
+        throw .malformed(function, "the number of slots never settles")
+    }
+
+    func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
+        var info = CK_TOKEN_INFO()
+        try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
+        return TokenInformation(info)
+    }
+}

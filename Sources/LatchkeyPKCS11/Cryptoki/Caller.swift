@@ -1,0 +1,57 @@
+internal import CPKCS11
+
+/// Makes Cryptoki calls on one thread: the only way to a module's functions.
+///
+/// Each call is told the function's name, has a deadline, and is checked. Nothing is called in a module that hangs.
+struct Caller {
+    /// How long a call may take.
+    enum Patience {
+        /// It moves data.
+        case data
+        /// The token may ask a person in it.
+        case person
+        /// It starts or ends the module.
+        case load
+    }
+
+    let module: Module
+    let functions: FunctionList
+    let watch: CallWatch
+    let deadlines: TokenOptions.Deadlines
+
+    /// Calls a function and returns its answer.
+    ///
+    /// - Parameter body: makes the call; nil where the module has no such function.
+    /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a function that is not there.
+    func answer(
+        _ function: String, _ patience: Patience = .data,
+        _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+    ) throws(CryptokiError) -> ReturnValue {
+        watch.begin(function, within: limit(patience))
+        defer { watch.end() }
+        try module.beginCall()
+        defer { module.endCall() }
+        guard let value = body(functions.pointer) else {
+            throw CryptokiError(
+                .returned(.functionNotSupported), function: function, reason: "the module has no such function")
+        }
+        return ReturnValue(rawValue: value)
+    }
+
+    /// Calls a function that has to answer `CKR_OK`.
+    func callAsFunction(
+        _ function: String, _ patience: Patience = .data,
+        _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+    ) throws(CryptokiError) {
+        let value = try answer(function, patience, body)
+        guard value == .ok else { throw CryptokiError(value, from: function) }
+    }
+
+    func limit(_ patience: Patience) -> Duration {
+        switch patience {
+        case .data: deadlines.data
+        case .person: deadlines.person
+        case .load: deadlines.load
+        }
+    }
+}

@@ -1,0 +1,108 @@
+internal import Glibc
+
+/// A token's session and how it is got back. Belongs to the token's thread.
+///
+/// Safe to share only because of that: nothing in it is touched but in work that runs on the thread.
+final class Connection: @unchecked Sendable {
+    private let call: Caller
+    private let thread: TokenThread
+    private let identity: TokenIdentity
+    private let settlingTime: Duration
+    private var session: Session?
+    private var epoch = 0
+
+    init(call: Caller, thread: TokenThread, identity: TokenIdentity, settlingTime: Duration) {
+        self.call = call
+        self.thread = thread
+        self.identity = identity
+        self.settlingTime = settlingTime
+    }
+
+    /// Does `work` with a session, climbing the ladder as long as that helps and somebody waits.
+    func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        var ladder = RecoveryLadder()
+        while true {
+            do throws(CryptokiError) {
+                return try work(open())
+            } catch {
+                guard !thread.isWorkAbandoned, let rung = ladder.next(after: error) else {
+                    throw giveUp(error)
+                }
+                try climb(rung)
+            }
+        }
+    }
+
+    func close() {
+        session?.close()
+        session = nil
+    }
+
+    private func open() throws(CryptokiError) -> Session {
+        if call.module.needsInitialization {
+            try call.module.reinitialize(after: call.module.epoch, by: call)
+        }
+        let present = call.module.epoch
+        if let session, epoch == present { return session }
+        session = nil
+        let new = try Session(slot: findSlot(), call: call, thread: thread)
+        session = new
+        epoch = present
+        return new
+    }
+
+    private func climb(_ rung: RecoveryLadder.Rung) throws(CryptokiError) {
+        switch rung {
+        case .reopenSession:
+            close()
+        case .findTokenAgain:
+            session = nil
+            settle()
+        case .reinitializeModule:
+            session = nil
+            try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
+        }
+    }
+
+    private func settle() {
+        let (seconds, attoseconds) = settlingTime.components
+        usleep(UInt32(clamping: seconds * 1_000_000 + attoseconds / 1_000_000_000_000))
+    }
+
+    /// The slot that the token is in now.
+    private func findSlot() throws(CryptokiError) -> UInt {
+        var found: [UInt] = []
+        for slot in try call.slots(withToken: true) {
+            do throws(CryptokiError) {
+                let information = try call.tokenInformation(slot: slot)
+                if TokenIdentity(information, in: call.module.profile) == identity { found.append(slot) }
+            } catch {
+                // Another slot's token may be broken or on its way out; what concerns the module concerns us.
+                guard let value = error.returnValue, value != .deviceError, value != .cryptokiNotInitialized else {
+                    throw error
+                }
+            }
+        }
+        guard let slot = found.first else {
+            throw CryptokiError(.tokenAbsent, reason: "the token \(identity) is not in any reader")
+        }
+        guard found.count == 1 else {
+            throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(identity)")
+        }
+        return slot
+    }
+
+    /// The error that ends the ladder. What was lost is opened anew by the next work.
+    private func giveUp(_ error: CryptokiError) -> CryptokiError {
+        switch error.returnValue {
+        case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
+            session = nil
+            return CryptokiError(
+                .tokenAbsent, function: error.function, reason: "the token \(identity) was removed: \(error.reason)")
+        case .deviceError, .sessionHandleInvalid, .sessionClosed, .cryptokiNotInitialized:
+            session = nil
+        default: break
+        }
+        return error
+    }
+}

@@ -1,0 +1,29 @@
+internal import CPKCS11
+
+extension ModuleInformation {
+    init(_ info: CK_INFO) {
+        manufacturer = withUnsafeBytes(of: info.manufacturerID) { String(blankPadded: $0) }
+        description = withUnsafeBytes(of: info.libraryDescription) { String(blankPadded: $0) }
+        version = Version(info.libraryVersion)
+        cryptokiVersion = Version(info.cryptokiVersion)
+    }
+}
+
+extension ModuleInformation.Version {
+    init(_ version: CK_VERSION) {
+        self.init(major: version.major, minor: version.minor)
+    }
+}
+
+extension String {
+    /// Text as Cryptoki's structures have it: a fixed number of bytes of UTF-8, blank at the end and not terminated.
+    /// Control characters, which such text must not have and a terminal would obey, become U+FFFD.
+    init(blankPadded bytes: UnsafeRawBufferPointer) {
+        let text = bytes.prefix { $0 != 0 }
+        let end = text.lastIndex { $0 != 0x20 }.map { $0 + 1 } ?? text.startIndex
+        let decoded = String(decoding: text[text.startIndex..<end], as: UTF8.self)
+        self = String(
+            String.UnicodeScalarView(
+                decoded.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+    }
+}

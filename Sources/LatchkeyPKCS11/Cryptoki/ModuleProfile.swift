@@ -1,0 +1,128 @@
+/// What is known of a family of modules beyond the standard: found out by experiment on Debian 12
+/// (`reference/pkcs11.md`), chosen by what a module says of itself.
+public struct ModuleProfile: Hashable, Sendable {
+    /// The family.
+    public enum Family: String, Hashable, Sendable {
+        case softhsm, ykcs11, opensc, tpm2, generic
+    }
+
+    /// Who may generate keys.
+    public enum Generator: Hashable, Sendable {
+        case user, securityOfficer
+        /// Nobody, through this module: adopt a key that another program made.
+        case nobody
+    }
+
+    /// What a `CKA_ID` may be.
+    public enum IdentifierRule: Hashable, Sendable {
+        /// Any bytes: 16 random ones are taken.
+        case random
+        /// One byte that names a slot of the card: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
+        case slot
+    }
+
+    /// What `C_DestroyObject` does to a key.
+    public enum Deletion: Hashable, Sendable {
+        /// The key is gone.
+        case deletes
+        /// It says yes, and the key is back in the next session.
+        case pretends
+        /// It says no.
+        case refuses
+    }
+
+    /// How a blocked PIN is unblocked.
+    public enum Unblocking: Hashable, Sendable {
+        /// `C_Login(CKU_SO)` and `C_InitPIN`.
+        case securityOfficer
+        /// `C_SetPIN("puk:…", "pin:…")`.
+        case prefixedSetPIN
+        /// Another program must: for a person, named.
+        case program(String)
+    }
+
+    public let family: Family
+    /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
+    public let takesExtractable: Bool
+    /// Whether a private key's template may hold `CKA_ALWAYS_AUTHENTICATE`.
+    public let takesAlwaysAuthenticate: Bool
+    /// Whether `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key are true where they should be.
+    public let reportsProtection: Bool
+    public let generator: Generator
+    public let identifiers: IdentifierRule
+    public let deletion: Deletion
+    public let unblocking: Unblocking
+    /// How many sessions there are in all; nil where there is no known limit.
+    public let sessionLimit: Int?
+    /// Whether `C_WaitForSlotEvent` works.
+    public let hasSlotEvents: Bool
+    /// The PIN that starts a finger check where the token doesn't say `CKF_PROTECTED_AUTHENTICATION_PATH`.
+    public let fingerprintPIN: String?
+    /// Whether a module of this family and version runs in a process of its own unless told otherwise.
+    public let isolatesByDefault: Bool
+    /// What the family's keys live in, where it is software: `softhsm`.
+    public let simulator: String?
+
+    /// The profile of a module that says this of itself. What a file is called doesn't count.
+    public init(for information: ModuleInformation) {
+        let text = "\(information.manufacturer) \(information.description)".lowercased()
+        self =
+            if text.contains("softhsm") {
+                .softhsm
+            } else if text.contains("opensc") {
+                .opensc(information.version)
+            } else if text.contains("yubico") {
+                .ykcs11(information.version)
+            } else if text.contains("tpm2") {
+                .tpm2
+            } else {
+                .generic
+            }
+    }
+
+    private init(
+        family: Family, takesExtractable: Bool = true, takesAlwaysAuthenticate: Bool = true,
+        reportsProtection: Bool = true, generator: Generator = .user, identifiers: IdentifierRule = .random,
+        deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, sessionLimit: Int? = nil,
+        hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false,
+        simulator: String? = nil
+    ) {
+        self.family = family
+        self.takesExtractable = takesExtractable
+        self.takesAlwaysAuthenticate = takesAlwaysAuthenticate
+        self.reportsProtection = reportsProtection
+        self.generator = generator
+        self.identifiers = identifiers
+        self.deletion = deletion
+        self.unblocking = unblocking
+        self.sessionLimit = sessionLimit
+        self.hasSlotEvents = hasSlotEvents
+        self.fingerprintPIN = fingerprintPIN
+        self.isolatesByDefault = isolatesByDefault
+        self.simulator = simulator
+    }
+
+    /// Anything else: what the standard says is believed, and each refusal is shown.
+    static let generic = ModuleProfile(family: .generic)
+
+    static let softhsm = ModuleProfile(family: .softhsm, simulator: "softhsm")
+
+    static let tpm2 = ModuleProfile(family: .tpm2)
+
+    /// Yubico's. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
+    static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
+        ModuleProfile(
+            family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
+            generator: .securityOfficer, identifiers: .slot, deletion: .pretends, unblocking: .prefixedSetPIN,
+            sessionLimit: 16,
+            fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
+    }
+
+    /// OpenSC's. Before 0.24 a card that is pulled during a call can stop the process for ever (change d449feeda).
+    static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {
+        ModuleProfile(
+            family: .opensc, reportsProtection: version >= ModuleInformation.Version(major: 0, minor: 25),
+            deletion: .refuses, unblocking: .program("pkcs15-tool --unblock-pin"), hasSlotEvents: true,
+            isolatesByDefault: version < ModuleInformation.Version(major: 0, minor: 24))
+    }
+}

@@ -1,0 +1,202 @@
+/// The values of PKCS#11 2.40 section 5.1, as p11-kit's header lists them.
+extension ReturnValue {
+    public static let ok = ReturnValue(rawValue: 0x000)
+    public static let cancel = ReturnValue(rawValue: 0x001)
+    public static let hostMemory = ReturnValue(rawValue: 0x002)
+    public static let slotIDInvalid = ReturnValue(rawValue: 0x003)
+    public static let generalError = ReturnValue(rawValue: 0x005)
+    public static let functionFailed = ReturnValue(rawValue: 0x006)
+    public static let argumentsBad = ReturnValue(rawValue: 0x007)
+    public static let noEvent = ReturnValue(rawValue: 0x008)
+    public static let needToCreateThreads = ReturnValue(rawValue: 0x009)
+    public static let cantLock = ReturnValue(rawValue: 0x00a)
+    public static let attributeReadOnly = ReturnValue(rawValue: 0x010)
+    public static let attributeSensitive = ReturnValue(rawValue: 0x011)
+    public static let attributeTypeInvalid = ReturnValue(rawValue: 0x012)
+    public static let attributeValueInvalid = ReturnValue(rawValue: 0x013)
+    public static let actionProhibited = ReturnValue(rawValue: 0x01b)
+    public static let dataInvalid = ReturnValue(rawValue: 0x020)
+    public static let dataLenRange = ReturnValue(rawValue: 0x021)
+    public static let deviceError = ReturnValue(rawValue: 0x030)
+    public static let deviceMemory = ReturnValue(rawValue: 0x031)
+    public static let deviceRemoved = ReturnValue(rawValue: 0x032)
+    public static let encryptedDataInvalid = ReturnValue(rawValue: 0x040)
+    public static let encryptedDataLenRange = ReturnValue(rawValue: 0x041)
+    public static let functionCanceled = ReturnValue(rawValue: 0x050)
+    public static let functionNotParallel = ReturnValue(rawValue: 0x051)
+    public static let functionNotSupported = ReturnValue(rawValue: 0x054)
+    public static let keyHandleInvalid = ReturnValue(rawValue: 0x060)
+    public static let keySizeRange = ReturnValue(rawValue: 0x062)
+    public static let keyTypeInconsistent = ReturnValue(rawValue: 0x063)
+    public static let keyNotNeeded = ReturnValue(rawValue: 0x064)
+    public static let keyChanged = ReturnValue(rawValue: 0x065)
+    public static let keyNeeded = ReturnValue(rawValue: 0x066)
+    public static let keyIndigestible = ReturnValue(rawValue: 0x067)
+    public static let keyFunctionNotPermitted = ReturnValue(rawValue: 0x068)
+    public static let keyNotWrappable = ReturnValue(rawValue: 0x069)
+    public static let keyUnextractable = ReturnValue(rawValue: 0x06a)
+    public static let mechanismInvalid = ReturnValue(rawValue: 0x070)
+    public static let mechanismParamInvalid = ReturnValue(rawValue: 0x071)
+    public static let objectHandleInvalid = ReturnValue(rawValue: 0x082)
+    public static let operationActive = ReturnValue(rawValue: 0x090)
+    public static let operationNotInitialized = ReturnValue(rawValue: 0x091)
+    public static let pinIncorrect = ReturnValue(rawValue: 0x0a0)
+    public static let pinInvalid = ReturnValue(rawValue: 0x0a1)
+    public static let pinLenRange = ReturnValue(rawValue: 0x0a2)
+    public static let pinExpired = ReturnValue(rawValue: 0x0a3)
+    public static let pinLocked = ReturnValue(rawValue: 0x0a4)
+    public static let sessionClosed = ReturnValue(rawValue: 0x0b0)
+    public static let sessionCount = ReturnValue(rawValue: 0x0b1)
+    public static let sessionHandleInvalid = ReturnValue(rawValue: 0x0b3)
+    public static let sessionParallelNotSupported = ReturnValue(rawValue: 0x0b4)
+    public static let sessionReadOnly = ReturnValue(rawValue: 0x0b5)
+    public static let sessionExists = ReturnValue(rawValue: 0x0b6)
+    public static let sessionReadOnlyExists = ReturnValue(rawValue: 0x0b7)
+    public static let sessionReadWriteSoExists = ReturnValue(rawValue: 0x0b8)
+    public static let signatureInvalid = ReturnValue(rawValue: 0x0c0)
+    public static let signatureLenRange = ReturnValue(rawValue: 0x0c1)
+    public static let templateIncomplete = ReturnValue(rawValue: 0x0d0)
+    public static let templateInconsistent = ReturnValue(rawValue: 0x0d1)
+    public static let tokenNotPresent = ReturnValue(rawValue: 0x0e0)
+    public static let tokenNotRecognized = ReturnValue(rawValue: 0x0e1)
+    public static let tokenWriteProtected = ReturnValue(rawValue: 0x0e2)
+    public static let unwrappingKeyHandleInvalid = ReturnValue(rawValue: 0x0f0)
+    public static let unwrappingKeySizeRange = ReturnValue(rawValue: 0x0f1)
+    public static let unwrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x0f2)
+    public static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
+    public static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
+    public static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
+    public static let userTypeInvalid = ReturnValue(rawValue: 0x103)
+    public static let userAnotherAlreadyLoggedIn = ReturnValue(rawValue: 0x104)
+    public static let userTooManyTypes = ReturnValue(rawValue: 0x105)
+    public static let wrappedKeyInvalid = ReturnValue(rawValue: 0x110)
+    public static let wrappedKeyLenRange = ReturnValue(rawValue: 0x112)
+    public static let wrappingKeyHandleInvalid = ReturnValue(rawValue: 0x113)
+    public static let wrappingKeySizeRange = ReturnValue(rawValue: 0x114)
+    public static let wrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x115)
+    public static let randomSeedNotSupported = ReturnValue(rawValue: 0x120)
+    public static let randomNoRNG = ReturnValue(rawValue: 0x121)
+    public static let domainParamsInvalid = ReturnValue(rawValue: 0x130)
+    public static let curveNotSupported = ReturnValue(rawValue: 0x140)
+    public static let bufferTooSmall = ReturnValue(rawValue: 0x150)
+    public static let savedStateInvalid = ReturnValue(rawValue: 0x160)
+    public static let informationSensitive = ReturnValue(rawValue: 0x170)
+    public static let stateUnsaveable = ReturnValue(rawValue: 0x180)
+    public static let cryptokiNotInitialized = ReturnValue(rawValue: 0x190)
+    public static let cryptokiAlreadyInitialized = ReturnValue(rawValue: 0x191)
+    public static let mutexBad = ReturnValue(rawValue: 0x1a0)
+    public static let mutexNotLocked = ReturnValue(rawValue: 0x1a1)
+    public static let newPINMode = ReturnValue(rawValue: 0x1b0)
+    public static let nextOTP = ReturnValue(rawValue: 0x1b1)
+    public static let exceededMaxIterations = ReturnValue(rawValue: 0x1c0)
+    public static let fipsSelfTestFailed = ReturnValue(rawValue: 0x1c1)
+    public static let libraryLoadFailed = ReturnValue(rawValue: 0x1c2)
+    public static let pinTooWeak = ReturnValue(rawValue: 0x1c3)
+    public static let publicKeyInvalid = ReturnValue(rawValue: 0x1c4)
+    public static let functionRejected = ReturnValue(rawValue: 0x200)
+}
+
+extension ReturnValue: CustomStringConvertible {
+    /// The standard's name and the number: `CKR_PIN_INCORRECT (0xa0)`.
+    public var description: String {
+        let number = "0x\(String(rawValue, radix: 16))"
+        return Self.names[rawValue].map { "\($0) (\(number))" } ?? "an unknown value (\(number))"
+    }
+
+    private static let names: [UInt: String] = [
+        0x000: "CKR_OK",
+        0x001: "CKR_CANCEL",
+        0x002: "CKR_HOST_MEMORY",
+        0x003: "CKR_SLOT_ID_INVALID",
+        0x005: "CKR_GENERAL_ERROR",
+        0x006: "CKR_FUNCTION_FAILED",
+        0x007: "CKR_ARGUMENTS_BAD",
+        0x008: "CKR_NO_EVENT",
+        0x009: "CKR_NEED_TO_CREATE_THREADS",
+        0x00a: "CKR_CANT_LOCK",
+        0x010: "CKR_ATTRIBUTE_READ_ONLY",
+        0x011: "CKR_ATTRIBUTE_SENSITIVE",
+        0x012: "CKR_ATTRIBUTE_TYPE_INVALID",
+        0x013: "CKR_ATTRIBUTE_VALUE_INVALID",
+        0x01b: "CKR_ACTION_PROHIBITED",
+        0x020: "CKR_DATA_INVALID",
+        0x021: "CKR_DATA_LEN_RANGE",
+        0x030: "CKR_DEVICE_ERROR",
+        0x031: "CKR_DEVICE_MEMORY",
+        0x032: "CKR_DEVICE_REMOVED",
+        0x040: "CKR_ENCRYPTED_DATA_INVALID",
+        0x041: "CKR_ENCRYPTED_DATA_LEN_RANGE",
+        0x050: "CKR_FUNCTION_CANCELED",
+        0x051: "CKR_FUNCTION_NOT_PARALLEL",
+        0x054: "CKR_FUNCTION_NOT_SUPPORTED",
+        0x060: "CKR_KEY_HANDLE_INVALID",
+        0x062: "CKR_KEY_SIZE_RANGE",
+        0x063: "CKR_KEY_TYPE_INCONSISTENT",
+        0x064: "CKR_KEY_NOT_NEEDED",
+        0x065: "CKR_KEY_CHANGED",
+        0x066: "CKR_KEY_NEEDED",
+        0x067: "CKR_KEY_INDIGESTIBLE",
+        0x068: "CKR_KEY_FUNCTION_NOT_PERMITTED",
+        0x069: "CKR_KEY_NOT_WRAPPABLE",
+        0x06a: "CKR_KEY_UNEXTRACTABLE",
+        0x070: "CKR_MECHANISM_INVALID",
+        0x071: "CKR_MECHANISM_PARAM_INVALID",
+        0x082: "CKR_OBJECT_HANDLE_INVALID",
+        0x090: "CKR_OPERATION_ACTIVE",
+        0x091: "CKR_OPERATION_NOT_INITIALIZED",
+        0x0a0: "CKR_PIN_INCORRECT",
+        0x0a1: "CKR_PIN_INVALID",
+        0x0a2: "CKR_PIN_LEN_RANGE",
+        0x0a3: "CKR_PIN_EXPIRED",
+        0x0a4: "CKR_PIN_LOCKED",
+        0x0b0: "CKR_SESSION_CLOSED",
+        0x0b1: "CKR_SESSION_COUNT",
+        0x0b3: "CKR_SESSION_HANDLE_INVALID",
+        0x0b4: "CKR_SESSION_PARALLEL_NOT_SUPPORTED",
+        0x0b5: "CKR_SESSION_READ_ONLY",
+        0x0b6: "CKR_SESSION_EXISTS",
+        0x0b7: "CKR_SESSION_READ_ONLY_EXISTS",
+        0x0b8: "CKR_SESSION_READ_WRITE_SO_EXISTS",
+        0x0c0: "CKR_SIGNATURE_INVALID",
+        0x0c1: "CKR_SIGNATURE_LEN_RANGE",
+        0x0d0: "CKR_TEMPLATE_INCOMPLETE",
+        0x0d1: "CKR_TEMPLATE_INCONSISTENT",
+        0x0e0: "CKR_TOKEN_NOT_PRESENT",
+        0x0e1: "CKR_TOKEN_NOT_RECOGNIZED",
+        0x0e2: "CKR_TOKEN_WRITE_PROTECTED",
+        0x0f0: "CKR_UNWRAPPING_KEY_HANDLE_INVALID",
+        0x0f1: "CKR_UNWRAPPING_KEY_SIZE_RANGE",
+        0x0f2: "CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT",
+        0x100: "CKR_USER_ALREADY_LOGGED_IN",
+        0x101: "CKR_USER_NOT_LOGGED_IN",
+        0x102: "CKR_USER_PIN_NOT_INITIALIZED",
+        0x103: "CKR_USER_TYPE_INVALID",
+        0x104: "CKR_USER_ANOTHER_ALREADY_LOGGED_IN",
+        0x105: "CKR_USER_TOO_MANY_TYPES",
+        0x110: "CKR_WRAPPED_KEY_INVALID",
+        0x112: "CKR_WRAPPED_KEY_LEN_RANGE",
+        0x113: "CKR_WRAPPING_KEY_HANDLE_INVALID",
+        0x114: "CKR_WRAPPING_KEY_SIZE_RANGE",
+        0x115: "CKR_WRAPPING_KEY_TYPE_INCONSISTENT",
+        0x120: "CKR_RANDOM_SEED_NOT_SUPPORTED",
+        0x121: "CKR_RANDOM_NO_RNG",
+        0x130: "CKR_DOMAIN_PARAMS_INVALID",
+        0x140: "CKR_CURVE_NOT_SUPPORTED",
+        0x150: "CKR_BUFFER_TOO_SMALL",
+        0x160: "CKR_SAVED_STATE_INVALID",
+        0x170: "CKR_INFORMATION_SENSITIVE",
+        0x180: "CKR_STATE_UNSAVEABLE",
+        0x190: "CKR_CRYPTOKI_NOT_INITIALIZED",
+        0x191: "CKR_CRYPTOKI_ALREADY_INITIALIZED",
+        0x1a0: "CKR_MUTEX_BAD",
+        0x1a1: "CKR_MUTEX_NOT_LOCKED",
+        0x1b0: "CKR_NEW_PIN_MODE",
+        0x1b1: "CKR_NEXT_OTP",
+        0x1c0: "CKR_EXCEEDED_MAX_ITERATIONS",
+        0x1c1: "CKR_FIPS_SELF_TEST_FAILED",
+        0x1c2: "CKR_LIBRARY_LOAD_FAILED",
+        0x1c3: "CKR_PIN_TOO_WEAK",
+        0x1c4: "CKR_PUBLIC_KEY_INVALID",
+        0x200: "CKR_FUNCTION_REJECTED",
+    ]
+}

@@ -1,0 +1,62 @@
+/// What a token says of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5). Blank padding is removed.
+public struct TokenInformation: Hashable, Sendable {
+    /// At most 32 bytes.
+    public let label: String
+    /// At most 32 bytes.
+    public let manufacturer: String
+    /// At most 16 bytes.
+    public let model: String
+    /// At most 16 bytes.
+    public let serial: String
+    public let flags: Flags
+    /// The fewest and the most bytes that a PIN may have; nil where the token says nothing that makes sense.
+    public let pinLength: ClosedRange<Int>?
+    public let hardwareVersion: ModuleInformation.Version
+    public let firmwareVersion: ModuleInformation.Version
+
+    /// `CKF_…` of a token.
+    public struct Flags: OptionSet, Hashable, Sendable {
+        public let rawValue: UInt
+
+        public init(rawValue: UInt) { self.rawValue = rawValue }
+
+        public static let randomNumberGenerator = Flags(rawValue: 0x1)
+        public static let writeProtected = Flags(rawValue: 0x2)
+        public static let loginRequired = Flags(rawValue: 0x4)
+        public static let userPINInitialized = Flags(rawValue: 0x8)
+        /// The token asks for the PIN or the finger itself: log in with ``LoginProof/protectedPath``.
+        public static let protectedAuthenticationPath = Flags(rawValue: 0x100)
+        public static let initialized = Flags(rawValue: 0x400)
+        public static let userPINCountLow = Flags(rawValue: 0x10000)
+        public static let userPINFinalTry = Flags(rawValue: 0x20000)
+        public static let userPINLocked = Flags(rawValue: 0x40000)
+        public static let userPINToBeChanged = Flags(rawValue: 0x80000)
+        public static let securityOfficerPINCountLow = Flags(rawValue: 0x100000)
+        public static let securityOfficerPINFinalTry = Flags(rawValue: 0x200000)
+        public static let securityOfficerPINLocked = Flags(rawValue: 0x400000)
+    }
+
+    /// The flags that matter to a person, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
+    public var flagWords: [String] {
+        // What else a token says that is not initialized means nothing.
+        guard flags.contains(.initialized) else { return ["not initialized"] }
+        var words = Self.words.filter { flags.contains($0.flag) }.map(\.word)
+        if flags.contains(.loginRequired), !flags.contains(.userPINInitialized) {
+            words.append("no user PIN")
+        }
+        return words
+    }
+
+    private static let words: [(flag: Flags, word: String)] = [
+        (.loginRequired, "login required"),
+        (.protectedAuthenticationPath, "PIN pad"),
+        (.writeProtected, "write-protected"),
+        (.userPINCountLow, "PIN count low"),
+        (.userPINFinalTry, "PIN final try"),
+        (.userPINLocked, "PIN locked"),
+        (.userPINToBeChanged, "PIN to be changed"),
+        (.securityOfficerPINCountLow, "SO PIN count low"),
+        (.securityOfficerPINFinalTry, "SO PIN final try"),
+        (.securityOfficerPINLocked, "SO PIN locked"),
+    ]
+}

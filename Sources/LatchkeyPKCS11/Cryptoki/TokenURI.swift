@@ -1,0 +1,72 @@
+internal import CPKCS11
+public import FoundationEssentials
+internal import Glibc
+
+/// A PKCS#11 URI (RFC 7512): which token, and with `id` or `object` which key on it.
+///
+/// p11-kit parses and matches. What is not given matches everything. A URI with `pin-value` is refused (it would put a
+/// secret where every process can read it), and `pin-source` is refused since nothing follows it.
+public struct TokenURI: Hashable, Sendable {
+    /// The URI in p11-kit's spelling.
+    public let string: String
+    /// `token`: the token's label.
+    public let label: String?
+    public let manufacturer: String?
+    public let model: String?
+    public let serial: String?
+    /// `id`: the key's `CKA_ID`, where the URI names a key.
+    public let keyID: Data?
+    /// `object`: the key's `CKA_LABEL`, where the URI names a key.
+    public let keyLabel: String?
+    /// `module-path`: the module's file, or its name in p11-kit's module directory.
+    public let modulePath: String?
+    /// `module-name`: the name of a module that p11-kit is configured with.
+    public let moduleName: String?
+
+    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never repeats the URI, which may hold a secret.
+    public init(_ text: String) throws(CryptokiError) {
+        let parsed = try ParsedURI(text)
+        guard parsed.pinValue == nil else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI holds a PIN (pin-value), where every process could read it")
+        }
+        guard parsed.pinSource == nil else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not read")
+        }
+        guard !parsed.hasUnrecognized else {
+            throw CryptokiError(.invalidURI, reason: "the URI has an attribute that p11-kit does not know")
+        }
+        try self.init(parsed)
+    }
+
+    /// The URI that names a token and its module, and nothing less.
+    init(naming token: TokenInformation, modulePath: String) throws(CryptokiError) {
+        try self.init(ParsedURI(token: token, modulePath: modulePath))
+    }
+
+    private init(_ parsed: ParsedURI) throws(CryptokiError) {
+        string = try parsed.formatted()
+        label = parsed.tokenText(\.label)
+        manufacturer = parsed.tokenText(\.manufacturerID)
+        model = parsed.tokenText(\.model)
+        serial = parsed.tokenText(\.serialNumber)
+        keyID = parsed.attribute(CKA_ID).map { Data($0) }
+        keyLabel = parsed.attribute(CKA_LABEL).map { String(decoding: $0, as: UTF8.self) }
+        modulePath = parsed.modulePath
+        moduleName = parsed.moduleName
+    }
+
+    /// Whether the URI names a key and not only a token.
+    public var namesKey: Bool { keyID != nil || keyLabel != nil }
+
+    /// Whether the URI fits a token. Slot, module and key don't count.
+    public func matches(_ token: TokenInformation) -> Bool {
+        guard let parsed = try? ParsedURI(string) else { return false }
+        return parsed.matches(token)
+    }
+}
+
+extension TokenURI: CustomStringConvertible {
+    public var description: String { string }
+}

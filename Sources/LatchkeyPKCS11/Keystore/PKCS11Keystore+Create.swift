@@ -1,0 +1,189 @@
+internal import FoundationEssentials
+public import Latchkey
+internal import Synchronization
+
+extension PKCS11Keystore {
+    /// Makes a key on the token, or adopts the one that the URI names.
+    ///
+    /// A token's PIN is its own: for a guarded key `presence` is asked for the current one. Where only the security
+    /// officer may make keys (YubiKey: the management key), it is asked for that first.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` for a policy that the token can't enforce and for a module that makes no
+    ///   keys, `conflict` when the chosen slot is taken, `notFound` when there is no key to adopt.
+    public func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        let operation = uri.namesKey ? "adopt a key" : "create a key"
+        let sight = try await look(operation, for: uri.keyID)
+        try sight.nature.check(request.policy, operation)
+        let born =
+            uri.namesKey
+            ? try await adopt(request, sight, operation, presence)
+            : try await generate(request, sight, operation, presence)
+        let needsTouch = born.attestation?.touch == .always
+        let terms = KeyTerms(
+            policy: request.policy,
+            assurance: AssuranceLevel(
+                root: sight.nature.root,
+                presence: sight.nature.presence(request.policy.requirement, needsTouch: needsTouch)))
+        let blob = TokenKeyBlob(
+            name: TokenName(sight.information, id: born.id), publicKey: born.publicKey, terms: terms,
+            isAdopted: uri.namesKey, facts: KeyFacts(born.attributes),
+            attestation: born.attestation?.certificates ?? [])
+        return HardwareKey(
+            id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
+            publicKey: born.publicKey, label: request.label, createdAt: Date(),
+            blob: try serialized(blob, operation))
+    }
+
+    private func generate(
+        _ request: KeyRequest, _ sight: TokenSight, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> BornKey {
+        let id = try await freeID(for: request.policy, sight, operation)
+        let pair = KeyPairRequest(
+            id: id, label: request.label ?? "Latchkey", use: .sign, isPrivate: request.policy.requirement != .none,
+            alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0)
+        if sight.token.profile.generator == .securityOfficer {
+            return try await generateAsOfficer(pair, request, sight, operation, presence)
+        }
+        let hasRun = Mutex(false)
+        let needsLogin = request.policy.requirement != .none
+        return try await use(
+            sight, under: request.policy, for: request.prompt, operation, presence
+        ) { (session, proof) throws(CryptokiError) in
+            // The id is this call's own: what is there when it runs again is from its first run.
+            if hasRun.withLock({ hasRun in
+                defer { hasRun = true }; return hasRun
+            }) {
+                try session.destroyKey(id: id)
+            }
+            try session.checkCancellation()
+            let key = try session.generateStrictest(pair)
+            return try session.keeping(key) { () throws(CryptokiError) in
+                try session.prove(key, with: key.wantsProofAtUse ? proof : nil)
+                guard key.attributes.isPrivate == needsLogin else {
+                    throw CryptokiError(
+                        .unsound, reason: "the token made a key that \(needsLogin ? "needs no" : "needs a") login")
+                }
+                return BornKey(key, attestation: nil)
+            }
+        }
+    }
+
+    /// As a YubiKey wants it: one session of the security officer generates and tests, the test with the user's PIN.
+    private func generateAsOfficer(
+        _ pair: KeyPairRequest, _ request: KeyRequest, _ sight: TokenSight, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> BornKey {
+        let officer = try await officerProof(sight, for: request.prompt, operation, presence)
+        let user = pair.isPrivate ? try await userProof(sight, for: request.prompt, operation, presence) : nil
+        let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
+        return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
+            try session.checkCancellation()
+            let key = try session.generateStrictest(pair)
+            return try session.keeping(key) { () throws(CryptokiError) in
+                try hint.during { () throws(CryptokiError) in try session.prove(key, with: user) }
+                return BornKey(key, attestation: try session.attestation(of: key))
+            }
+        }
+    }
+
+    /// A `CKA_ID` under which nothing is yet: 16 random bytes, or the first free slot of a PIV card that fits.
+    func freeID(
+        for policy: AccessPolicy, _ sight: TokenSight, _ operation: String
+    ) async throws(KeystoreError) -> Data {
+        try await checkGeneration(sight, operation)
+        guard sight.token.profile.identifiers == .slot else {
+            var generator = SystemRandomNumberGenerator()
+            return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+        }
+        let fitting = PIVSlot.candidates(for: policy)
+        guard options.slot.map(fitting.contains) ?? true else {
+            throw .unsupported(
+                operation, "the slot \(options.slot?.description ?? "") can't enforce the policy ‘\(policy)’",
+                recovery: "These can: \(fitting.map(\.description).joined(separator: ", ")).")
+        }
+        let slots = options.slot.map { [$0] } ?? fitting
+        let free = try await visit(sight, operation) { (session) throws(CryptokiError) -> PIVSlot? in
+            for slot in slots where try !session.isOccupied(id: slot.id) { return slot }
+            return nil
+        }
+        guard let free else {
+            throw .conflict(
+                operation,
+                "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
+                    + slots.map(\.description).joined(separator: ", "),
+                recovery: "Adopt that key by a URI with `id=`, or empty the slot with the card's own tool.")
+        }
+        return free.id
+    }
+
+    /// Refuses, before anybody is asked, what is known not to work.
+    func checkGeneration(_ sight: TokenSight, _ operation: String) async throws(KeystoreError) {
+        let hasMechanism = try await visit(sight, operation) { (session) throws(CryptokiError) in
+            try session.supports(.ecKeyPairGeneration)
+        }
+        let isOpenSCsPIV = sight.nature.isPIV && sight.token.profile.family == .opensc
+        guard hasMechanism, !isOpenSCsPIV, sight.token.profile.generator != .nobody else {
+            throw .unsupported(
+                operation, "this module makes no P-256 keys on this token",
+                recovery: "Make one with the token's own tool (YubiKey: `ykman piv keys generate`), then adopt it by a "
+                    + "URI with `id=`, for example `id=%01` for slot 9a.")
+        }
+    }
+
+    /// Work that needs no private key.
+    func visit<R: Sendable>(
+        _ sight: TokenSight, _ operation: String, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        do {
+            return try await sight.token.perform(body)
+        } catch {
+            throw failure(error, operation, sight.token)
+        }
+    }
+
+    func asOfficer<R: Sendable>(
+        _ proof: LoginProof, _ sight: TokenSight, _ operation: String,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        let login = sight.login
+        do {
+            return try await sight.token.perform { (session) throws(CryptokiError) in
+                try session.asOfficer(proof, login) { () throws(CryptokiError) in try body(session) }
+            }
+        } catch {
+            throw failure(error, operation, sight.token)
+        }
+    }
+
+    func serialized(_ blob: TokenKeyBlob, _ operation: String) throws(KeystoreError) -> Data {
+        do {
+            return try DigestedStructure.serialized(blob)
+        } catch {
+            throw KeystoreError(
+                operation: operation, code: .failed, reason: "what is to be stored can't be written: \(error)",
+                recovery: "Report this with the token's model.")
+        }
+    }
+}
+
+extension Session {
+    /// Generates; where the module has no `CKA_ALWAYS_AUTHENTICATE` the login for each single use takes its place.
+    func generateStrictest(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
+        var pair = pair
+        pair.alwaysAuthenticates = pair.alwaysAuthenticates && profile.takesAlwaysAuthenticate
+        return try generateKeyPair(pair)
+    }
+
+    /// Destroys a new key when `body` finds fault with it.
+    func keeping<R>(_ key: TokenKey, _ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        do {
+            return try body()
+        } catch {
+            // What was found wrong is what the person must hear of.
+            try? destroyKey(id: key.id)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,142 @@
+internal import Latchkey
+
+extension PKCS11Keystore {
+    /// Uses a private key under a policy: asks the person first, where the policy has one and no proof is fresh, and
+    /// holds the token only afterwards.
+    ///
+    /// - Parameter body: Runs on the token's thread, perhaps twice: one whole operation. Gets the proof for keys that want
+    ///   one at each use.
+    func use<R: Sendable>(
+        _ sight: TokenSight, under policy: AccessPolicy, for prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority,
+        _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        guard policy.requirement != .none else { return try await attempt(.open, sight, operation, body) }
+        if sight.login.isFresh(within: policy.reuseSeconds) {
+            do {
+                return try await perform(.kept(within: policy.reuseSeconds), sight, body)
+            } catch  where error.kind != .loginNeeded {
+                throw await explained(error, operation, sight)
+            } catch {}
+        }
+        let proof = try await userProof(sight, for: prompt, operation, presence)
+        return try await attempt(.login(proof, keptFor: policy.reuseSeconds), sight, operation, body)
+    }
+
+    /// Uses a private key with an access that was obtained already.
+    func attempt<R: Sendable>(
+        _ access: TokenAccess, _ sight: TokenSight, _ operation: String,
+        _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        do {
+            return try await perform(access, sight, body)
+        } catch {
+            throw await explained(error, operation, sight)
+        }
+    }
+
+    private func perform<R: Sendable>(
+        _ access: TokenAccess, _ sight: TokenSight,
+        _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
+    ) async throws(CryptokiError) -> R {
+        let (token, login) = (sight.token, sight.login)
+        return try await token.perform { (session) throws(CryptokiError) in
+            try session.with(access, on: token, login) { (proof) throws(CryptokiError) in try body(session, proof) }
+        }
+    }
+
+    /// The user's proof: the PIN, or what the token asks for by itself. Nobody types into a locked door.
+    func userProof(
+        _ sight: TokenSight, for prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        let status = PINStatus(sight.information)
+        guard !status.isLockedOut else { throw .pinLocked(operation, sight.token.profile) }
+        guard sight.information.flags.contains(.userPINInitialized) || sight.nature.asksItself else {
+            throw KeystoreError(
+                operation: operation, code: .passcodeNotSet, reason: "the token has no user PIN yet",
+                recovery: "Set one with `latchkey token pin`.")
+        }
+        if sight.nature.asksItself {
+            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            guard let text = sight.token.profile.fingerprintPIN else { return .protectedPath }
+            return .pin(try PIN(text))
+        }
+        let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
+        let pin = try await ask(request, operation, presence)
+        let count = pin.withUnsafeBytes { $0.count }
+        if let range = sight.information.pinLength, !range.contains(count) {
+            // The token would count it as a guess, or answer with a code for something else.
+            throw KeystoreError(
+                operation: operation, code: .wrongProof,
+                reason: "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
+                recovery: "Try again with the token's own PIN; this one was not sent.",
+                attemptsLeft: status.attemptsLeft)
+        }
+        return .pin(pin)
+    }
+
+    /// The security officer's PIN, which some tokens want for making keys.
+    func officerProof(
+        _ sight: TokenSight, for prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LoginProof {
+        guard !sight.information.flags.contains(.securityOfficerPINLocked) else {
+            throw KeystoreError(
+                operation: operation, code: .lockedOut, reason: "the token's security officer PIN is locked",
+                recovery: "Adopt a key that is on the token already, or erase the token.")
+        }
+        let left = sight.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
+        return .pin(
+            try await ask(
+                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left), operation, presence))
+    }
+
+    func ask(
+        _ request: PINRequest, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        switch try await presence.pin(request) {
+        case .declined(let reason): throw .cancelled(operation, reason)
+        case .pin(let pin):
+            guard !Task.isCancelled else { throw .cancelled(operation) }
+            return pin
+        }
+    }
+
+    /// What a failed use means. Reads the token's flags where its answer alone does not say enough.
+    func explained(_ error: CryptokiError, _ operation: String, _ sight: TokenSight) async -> KeystoreError {
+        switch error.returnValue {
+        case .pinLocked?: return .pinLocked(operation, sight.token.profile, underlying: error)
+        case .pinIncorrect?, .pinInvalid?, .pinLenRange?:
+            guard let information = try? await look(operation).information else { break }
+            let status = PINStatus(information)
+            guard !status.isLockedOut else {
+                return .pinLocked(operation, sight.token.profile, underlying: error)
+            }
+            return KeystoreError(
+                operation: operation, code: .wrongProof,
+                reason: sight.nature.asksItself
+                    ? "the token did not accept the PIN or finger" : "the PIN is wrong",
+                recovery: status.attemptsLeft == 1
+                    ? "One attempt is left before the token locks: be sure of the PIN, then try again."
+                    : "Try again.",
+                attemptsLeft: status.attemptsLeft, underlying: KeystoreError.Underlying(error))
+        default: break
+        }
+        return failure(error, operation, sight.token)
+    }
+}
+
+extension KeystoreError {
+    static func pinLocked(
+        _ operation: String, _ profile: ModuleProfile, underlying: CryptokiError? = nil
+    ) -> KeystoreError {
+        let recovery =
+            switch profile.unblocking {
+            case .securityOfficer: "Set a new PIN with the security officer's: `latchkey token pin --unblock`."
+            case .prefixedSetPIN: "Set a new PIN with the PUK: `latchkey token pin --unblock`, or `ykman piv access`."
+            case .program(let program): "Unblock it with `\(program)`."
+            }
+        return KeystoreError(
+            operation: operation, code: .lockedOut, reason: "the token's PIN is locked after too many wrong ones",
+            recovery: recovery, attemptsLeft: nil, underlying: underlying.map { Underlying($0) })
+    }
+}

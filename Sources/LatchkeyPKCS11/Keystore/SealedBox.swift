@@ -1,0 +1,134 @@
+internal import Crypto
+internal import FoundationEssentials
+internal import Latchkey
+internal import SwiftASN1
+
+/// What a stored secret holds: 32 bytes that were encrypted to a key on a token.
+///
+/// A throw-away key agrees with the token's sealing key (ECDH over P-256); HKDF-SHA256 makes of the shared x coordinate
+/// an AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything else in the box as additional data.
+///
+///     LatchkeySealedSecret ::= SEQUENCE {
+///         header  SEQUENCE {
+///             version        INTEGER (1),
+///             uri            UTF8String,                  -- token and CKA_ID of the sealing key, see TokenName
+///             publicKeyHash  OCTET STRING (SIZE (32)),    -- of the sealing key
+///             terms          KeyTerms,
+///             ephemeral      OCTET STRING (SIZE (65)) },  -- the throw-away key's uncompressed point
+///         sealed  OCTET STRING (SIZE (48)) }              -- ciphertext and tag
+struct SealedBox: Hashable, Sendable {
+    static let version = 1
+    static let secretBytes = 32
+    private static let tagBytes = 16
+
+    let header: Header
+    let sealed: Data
+
+    struct Header: Hashable, Sendable {
+        let name: TokenName
+        let publicKeyHash: Data
+        let terms: KeyTerms
+        let ephemeral: PublicKey
+    }
+
+    /// Encrypts.
+    init(sealing secret: SecretBytes, header: Header, sharedSecret: SecretBytes) throws {
+        let material = try Material(header, sharedSecret: sharedSecret)
+        let box = try secret.withUnsafeBytes { bytes in
+            try AES.GCM.seal(bytes, using: material.key, nonce: material.nonce, authenticating: material.header)
+        }
+        self.header = header
+        sealed = box.ciphertext + box.tag
+    }
+
+    /// Decrypts.
+    func open(sharedSecret: SecretBytes) throws -> SecretBytes {
+        let material = try Material(header, sharedSecret: sharedSecret)
+        let box = try AES.GCM.SealedBox(
+            nonce: material.nonce, ciphertext: sealed.prefix(Self.secretBytes), tag: sealed.suffix(Self.tagBytes))
+        var plain = try AES.GCM.open(box, using: material.key, authenticating: material.header)
+        defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }
+        return SecretBytes(plain)
+    }
+
+    /// Key, nonce and additional data of one box.
+    private struct Material {
+        let key: SymmetricKey
+        let nonce: AES.GCM.Nonce
+        let header: [UInt8]
+
+        init(_ header: Header, sharedSecret: SecretBytes) throws {
+            var serializer = DER.Serializer()
+            try serializer.serialize(header)
+            self.header = serializer.serializedBytes
+            let salt = header.ephemeral.x963Representation + header.publicKeyHash
+            let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
+            key = HKDF<SHA256>.deriveKey(
+                inputKeyMaterial: input, salt: salt, info: Data("Latchkey PKCS#11 seal 1: key".utf8),
+                outputByteCount: 32)
+            let bytes = HKDF<SHA256>.deriveKey(
+                inputKeyMaterial: input, salt: salt, info: Data("Latchkey PKCS#11 seal 1: nonce".utf8),
+                outputByteCount: 12)
+            nonce = try bytes.withUnsafeBytes { try AES.GCM.Nonce(data: Data($0)) }
+        }
+    }
+}
+
+extension SealedBox: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            let header = try Header(derEncoded: &nodes)
+            let sealed = try ASN1OctetString(derEncoded: &nodes)
+            guard sealed.bytes.count == Self.secretBytes + Self.tagBytes else {
+                throw ASN1Error.invalidASN1Object(reason: "a ciphertext of another length")
+            }
+            return SealedBox(header: header, sealed: Data(sealed.bytes))
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(header)
+            try coder.serialize(ASN1OctetString(contentBytes: Array(sealed)[...]))
+        }
+    }
+
+    private init(header: Header, sealed: Data) {
+        self.header = header
+        self.sealed = sealed
+    }
+}
+
+extension SealedBox.Header: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            guard try Int(derEncoded: &nodes) == SealedBox.version else {
+                throw ASN1Error.invalidASN1Object(reason: "another version")
+            }
+            let name = try TokenName(derEncoded: &nodes)
+            let hash = try ASN1OctetString(derEncoded: &nodes)
+            let terms = try KeyTerms(derEncoded: &nodes)
+            let ephemeral = try ASN1OctetString(derEncoded: &nodes)
+            guard hash.bytes.count == SHA256.byteCount else {
+                throw ASN1Error.invalidASN1Object(reason: "a hash of another length")
+            }
+            return Self(
+                name: name, publicKeyHash: Data(hash.bytes), terms: terms,
+                ephemeral: try PublicKey(x963Representation: Array(ephemeral.bytes)))
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(SealedBox.version)
+            try coder.serialize(name)
+            try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
+            try coder.serialize(terms)
+            try coder.serialize(ASN1OctetString(contentBytes: Array(ephemeral.x963Representation)[...]))
+        }
+    }
+}

@@ -1,0 +1,11 @@
+internal import Latchkey
+
+/// How an operation gets to use a private key.
+enum TokenAccess: Sendable {
+    /// The key needs no login.
+    case open
+    /// With a proof that was just given; the login then serves for so many seconds more, 0 for none.
+    case login(LoginProof, keptFor: Int)
+    /// With the login of a proof that was given less than so many seconds ago.
+    case kept(within: Int)
+}

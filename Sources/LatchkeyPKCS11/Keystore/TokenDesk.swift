@@ -1,0 +1,31 @@
+internal import Latchkey
+internal import Synchronization
+
+/// Finds the token of a URI when it is first needed, and again after it was lost.
+final class TokenDesk: Sendable {
+    private let uri: TokenURI
+    private let options: TokenOptions
+    private let found = Mutex<Token?>(nil)
+
+    init(uri: TokenURI, options: TokenOptions) {
+        self.uri = uri
+        self.options = options
+    }
+
+    /// The token, and whether it was known before this call.
+    func token(_ operation: String) async throws(KeystoreError) -> (token: Token, wasKnown: Bool) {
+        if let token = found.withLock({ $0 }) { return (token, true) }
+        do {
+            let token = try await Token.find(uri, options: options)
+            found.withLock { $0 = token }
+            return (token, false)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+    }
+
+    /// The next call looks for the token anew.
+    func forget() {
+        found.withLock { $0 = nil }
+    }
+}

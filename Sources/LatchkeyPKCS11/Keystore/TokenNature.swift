@@ -1,0 +1,64 @@
+internal import Latchkey
+
+/// What a token is and can enforce, as far as that can be known.
+struct TokenNature: Sendable {
+    let root: AssuranceLevel.Root
+    /// Whether the token asks for PIN or finger itself.
+    let asksItself: Bool
+    /// Whether its `CKA_ID`s name the slots of a PIV card.
+    let isPIV: Bool
+
+    init(_ token: Token, information: TokenInformation, options: PKCS11Options) {
+        root = Self.root(token.profile, information)
+        asksItself =
+            switch options.protectedPath {
+            case .asTokenSays: information.flags.contains(.protectedAuthenticationPath)
+            case .always: true
+            case .never: false
+            }
+        isPIV = token.profile.identifiers == .slot || information.manufacturer == Self.openSCsPIV
+    }
+
+    /// What OpenSC writes as the manufacturer of a PIV card's token.
+    private static let openSCsPIV = "piv_II"
+
+    /// What holds the keys. Software that says so is believed: SoftHSM2, and behind tpm2-pkcs11, which passes on its
+    /// TPM's manufacturer and vendor string, the reference implementation that swtpm is.
+    private static func root(_ profile: ModuleProfile, _ information: TokenInformation) -> AssuranceLevel.Root {
+        if profile.simulator != nil { return .softhsm }
+        let isReferenceTPM = information.manufacturer.hasPrefix("IBM") && information.model.hasPrefix("SW")
+        return profile.family == .tpm2 && isReferenceTPM ? .swtpm : .token
+    }
+
+    /// The policies that the token can enforce.
+    ///
+    /// A token that asks by itself takes a finger or a PIN, and PKCS#11 has no word for which: it is `.userPresence`, a
+    /// finger *or* the PIN, and neither `.pin` nor `.biometryAny`, which promise one of them. Where the PIN is typed
+    /// here there is no finger: it is `.pin`.
+    var requirements: Set<AccessPolicy.Requirement> { asksItself ? [.none, .userPresence] : [.none, .pin] }
+
+    /// What the token demands of who uses a key.
+    func presence(_ requirement: AccessPolicy.Requirement, needsTouch: Bool) -> AssuranceLevel.EnforcedPresence {
+        switch requirement {
+        case .none: needsTouch ? .touch : .none
+        case .pin: needsTouch ? .touchAndPIN : .pin
+        case .userPresence, .biometryAny, .biometryCurrentSet: .fingerOrPIN
+        }
+    }
+
+    /// Refuses what this token can't enforce, before anybody is asked anything.
+    func check(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
+        guard requirements.contains(policy.requirement) else {
+            throw .unsupported(
+                operation, "the token can't enforce the policy ‘\(policy)’",
+                recovery: asksItself
+                    ? "The token asks for PIN or finger itself: use the policy `user-presence`."
+                    : "The token knows nothing but a PIN: use the policy `pin`.")
+        }
+        guard policy.attemptLimit == nil else {
+            throw .unsupported(
+                operation, "a token can't count the wrong PINs of one key",
+                recovery: "Leave the limit out; the token's own limit of wrong PINs holds.")
+        }
+    }
+}

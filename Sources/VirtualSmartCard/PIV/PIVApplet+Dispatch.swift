@@ -1,0 +1,116 @@
+extension PIVApplet {
+    /// The longest command in pieces, in bytes. The largest object is 3052 bytes, with its tags.
+    private static let longestCommand = 4096
+
+    /// Adds a piece to a chained command.
+    ///
+    /// - Returns: The whole command's data, or nil while pieces are missing.
+    /// - Throws: ``StatusWord/wrongLength`` for a command that gets too long. What there was of it is gone.
+    mutating func assemble(_ command: CommandAPDU) throws(StatusWord) -> [UInt8]? {
+        let earlier = session.chain.flatMap { $0.instruction == command.instruction ? $0.data : nil } ?? []
+        session.chain = nil
+        let data = earlier + command.data
+        guard data.count <= Self.longestCommand else { throw .wrongLength }
+        guard command.isChained else { return data }
+        session.chain = (command.instruction, data)
+        return nil
+    }
+
+    /// As much of a response as fits, with what to expect in its status word.
+    mutating func firstPart(of response: [UInt8], limit: Int) -> [UInt8] {
+        session.remainder = response.dropFirst(limit)
+        let status = session.remainder.isEmpty ? StatusWord.success : .remaining(session.remainder.count)
+        return response.prefix(limit) + status.bytes
+    }
+
+    /// The next part of a response that did not fit.
+    ///
+    /// - Throws: ``StatusWord/conditionsNotSatisfied`` when there is none.
+    mutating func nextPart(limit: Int) throws(StatusWord) -> [UInt8] {
+        guard !session.remainder.isEmpty else { throw .conditionsNotSatisfied }
+        return firstPart(of: Array(session.remainder), limit: limit)
+    }
+
+    mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+        guard let instruction = Instruction(rawValue: command.instruction) else {
+            session.isPINFresh = false
+            throw .unknownInstruction
+        }
+        // A key with the policy "always" takes the PIN of the command right before it.
+        defer { if instruction != .verify { session.isPINFresh = false } }
+        if instruction == .select { return try select(p1: command.p1, data) }
+        switch session.application {
+        case .none: throw .unknownInstruction
+        case .oneTimePassword:
+            guard instruction == .oneTimePasswordRequest else { throw .unknownInstruction }
+            return try oneTimePasswordRequest(p1: command.p1)
+        case .piv: return try perform(instruction, p1: command.p1, p2: command.p2, data)
+        }
+    }
+
+    private mutating func perform(
+        _ instruction: Instruction, p1: UInt8, p2: UInt8, _ data: [UInt8]
+    ) throws(StatusWord) -> Outcome {
+        switch instruction {
+        case .verify: try verify(p1: p1, p2: p2, data)
+        case .changeReferenceData: try changeReferenceData(p1: p1, p2: p2, data)
+        case .resetRetryCounter: try resetRetryCounter(p1: p1, p2: p2, data)
+        case .getData: try getData(p1: p1, p2: p2, data)
+        case .putData: try putData(p1: p1, p2: p2, data)
+        case .generateKeyPair: try generateKeyPair(p1: p1, p2: p2, data)
+        case .generalAuthenticate: try generalAuthenticate(p1: p1, p2: p2, data)
+        case .importKey: try importKey(p1: p1, p2: p2, data)
+        case .moveKey: try moveKey(p1: p1, p2: p2)
+        case .getMetadata: try getMetadata(p2: p2)
+        case .attest: try attest(p1: p1)
+        case .setManagementKey: try setManagementKey(p1: p1, p2: p2, data)
+        case .setRetries: try setRetries(p1: p1, p2: p2)
+        case .reset: try reset()
+        case .getVersion: .data(profile.firmware.bytes)
+        case .getSerialNumber: try getSerialNumber()
+        case .select, .getResponse, .oneTimePasswordRequest: throw .unknownInstruction
+        }
+    }
+
+    // MARK: - Applications
+
+    /// SELECT (SP 800-73-4 Part 2 section 3.1.1). What was verified is forgotten, as a YubiKey does.
+    private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+        guard p1 == 0x04, data.count >= 5 else { throw .notFound }
+        if Self.pivIdentifier.starts(with: data) {
+            session = PIVSession()
+            session.application = .piv
+            return .data(Self.applicationProperties)
+        }
+        guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
+        session = PIVSession()
+        session.application = .oneTimePassword
+        // Version, programming sequence and the state of two empty slots.
+        return .data(profile.firmware.bytes + [0, 0, 0])
+    }
+
+    private func oneTimePasswordRequest(p1: UInt8) throws(StatusWord) -> Outcome {
+        guard p1 == 0x10 else { throw .incorrectParameters }
+        return .data(profile.serialBytes)
+    }
+
+    private func getSerialNumber() throws(StatusWord) -> Outcome {
+        guard profile.firmware.tellsSerialNumber else { throw .unknownInstruction }
+        return .data(profile.serialBytes)
+    }
+
+    /// SP 800-73-4 Part 1 section 2.2.
+    private static let pivIdentifier: [UInt8] = [
+        0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00,
+    ]
+    private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01]
+    /// The application property template 61 (SP 800-73-4 Part 2 table 3): version of the application, and who
+    /// allocates its tags.
+    private static let applicationProperties = TLV(
+        0x61,
+        [
+            TLV(0x4F, [0x00, 0x00, 0x10, 0x00, 0x01, 0x00]),
+            TLV(0x79, TLV(0x4F, [0xA0, 0x00, 0x00, 0x03, 0x08]).bytes),
+        ].bytes
+    ).bytes
+}

@@ -1,0 +1,7 @@
+/// When a key wants to be touched; the numbers are Yubico's.
+public enum TouchPolicy: UInt8, Sendable {
+    case never = 1
+    case always = 2
+    /// Unless it was touched within the last 15 seconds.
+    case cached = 3
+}

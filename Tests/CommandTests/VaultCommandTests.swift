@@ -1,0 +1,95 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// `latchkey vault` on a real software TPM, each call a process of its own.
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(3)))
+struct VaultCommandTests {
+    private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
+
+    @Test func `a secret goes in and comes out, byte for byte`() async throws {
+        let machine = try machine()
+        let secret = "s3cret ‘x’\nof two lines"
+        let stored = try await machine.run("vault", "store", "app", "--json", input: secret)
+        #expect(stored.status == 0, "\(stored.errors)")
+        #expect(try stored.json() == ["name": "app", "state": "keychain", "biometricsEnabled": false])
+        let shown = try await machine.run("vault", "show", "app")
+        #expect(shown.status == 0 && shown.output == secret, "\(shown.errors)")
+        #expect(try await machine.run("vault", "show").output == secret)
+        #expect(try await machine.run("vault", "update", "app", input: "other\n").status == 0)
+        #expect(try await machine.run("vault", "show", "app").output == "other\n")
+        #expect(try await machine.run("vault", "reset", "app", "--json").json()["state"] == "empty")
+        #expect(try await machine.run("vault", "show", "app").status == 6)
+    }
+
+    @Test func `a vault with biometrics opens for whoever knows the PIN`() async throws {
+        let machine = try machine()
+        let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+        #expect(stored.status == 0, "\(stored.errors)")
+        #expect(try await machine.run("vault", "status", "app", "--json").json()["state"] == "locked")
+        #expect(try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret")
+        let wrong = try await machine.run("vault", "show", "app", pins: ["1111"])
+        #expect(wrong.status == 4 && wrong.output.isEmpty)
+        let nobody = try await machine.run("vault", "show", "app", pins: [])
+        #expect(nobody.status != 0 && nobody.output.isEmpty)
+        #expect(
+            try await machine.run("vault", "unlock", "app", "--json", pins: ["2580"]).json()["state"] == "biometrics")
+        #expect(try await machine.run("vault", "lock", "app", "--json").json()["state"] == "locked")
+        #expect(try await machine.run("vault", "update", "app", pins: ["2580"], input: "new").status == 0)
+        #expect(
+            try await machine.run("vault", "downgrade", "app", "--json", pins: ["2580"]).json()["state"] == "keychain")
+        #expect(try await machine.run("vault", "show", "app").output == "new")
+        #expect(
+            try await machine.run("vault", "upgrade", "app", "--json", pins: ["1357"]).json()["state"] == "biometrics")
+        #expect(try await machine.run("vault", "show", "app", pins: ["1357"]).output == "new")
+    }
+
+    @Test func `a secret is in no JSON, no argument and no log`() async throws {
+        let machine = try machine()
+        _ = try await machine.run("vault", "store", "app", input: "canary")
+        for arguments in [["show", "app", "--json"], ["status", "app", "--json"], ["show", "app", "--verbose"]] {
+            let outcome = try await machine.run(["vault"] + arguments)
+            #expect(outcome.status == 0)
+            #expect(!outcome.errors.contains("canary"))
+            if arguments.contains("--json") { #expect(!outcome.output.contains("canary")) }
+        }
+        let bytes = try Data(contentsOf: URL(filePath: machine.databasePath))
+        #expect(bytes.firstRange(of: Data("canary".utf8)) == nil)
+    }
+
+    @Test func `the exit code says what is wrong`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "show").status == 6)
+        #expect(try await machine.run("vault", "store", "app").status == 2)
+        #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
+        #expect(try await machine.run("vault", "store", "app", input: "x").status == 10)
+        #expect(try await machine.run("vault", "unlock", "app").status == 1)
+        #expect(try await machine.run("vault", "upgrade", "app", "--policy", "none", pins: ["2580"]).status == 2)
+        #expect(try await machine.run("vault", "store", "b", input: "y").status == 0)
+        #expect(try await machine.run("vault", "show").status == 2)
+        #expect(try await machine.run("vault", "status", "--container", "other").status == 6)
+        let offline = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
+        #expect(try await machine.run("vault", "status", "app", extra: offline).status == 0)
+        #expect(try await machine.run("vault", "show", "app", extra: offline).status == 7)
+        #expect(try await machine.run("vault", "reset", "app", extra: offline).status == 0)
+    }
+
+    /// The program is killed at a random moment of a change of protection, again and again.
+    @Test func `a kill loses nothing and weakens nothing`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
+        var isGated = false
+        for _ in 0..<24 {
+            let life = Duration.milliseconds(Int.random(in: 5...120))
+            _ = try await machine.run("vault", isGated ? "downgrade" : "upgrade", "app", pins: ["2580"], life: life)
+            let status = try await machine.run("vault", "status", "app", "--json")
+            let state = try status.json()["state"]
+            #expect(state == "keychain" || state == "locked", "\(status)")
+            isGated = state == "locked"
+            let shown = try await machine.run("vault", "show", "app", pins: isGated ? ["2580"] : nil)
+            #expect(shown.output == "s3cret", "\(shown.errors)")
+            if isGated { #expect(try await machine.run("vault", "show", "app", pins: []).output == "") }
+        }
+    }
+}

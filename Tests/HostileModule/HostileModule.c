@@ -1,0 +1,286 @@
+/* A PKCS#11 module for tests: it passes everything on to another module, and misbehaves where it is told to.
+
+   It is told by the file MODULE.script beside it, which is read anew at every call, so that a test can change its mind
+   and a process that isolates the module needs no environment. Each call's name is appended to MODULE.log. Lines of the
+   script:
+
+     base PATH                       the module to pass calls on to; needed, and read once
+     FUNCTION return CODE [TIMES]    answers CODE instead of passing the call on, at most TIMES times
+     FUNCTION hang                   never comes back
+     FUNCTION sleep MILLISECONDS     before going on with the lines below
+     FUNCTION closesessions [TIMES]  closes all sessions of the slot behind the caller's back first
+     FUNCTION finalize [TIMES]       finalizes the base behind the caller's back first
+     FUNCTION length NUMBER          writes this length (signature, slots, objects, attributes) after the base did
+     FUNCTION value TYPE HEX         C_GetAttributeValue: this is the value of attributes of TYPE
+     FUNCTION cantlock               C_Initialize: refuses a caller who wants to use threads
+     FUNCTION absent                 C_GetSlotList: no slot has a token
+
+   CODE, TYPE and NUMBER as strtoul has them. TIMES counts per line of text; a line with another text counts anew. */
+
+#define _GNU_SOURCE
+#include "HostileModule.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE = 1024, LINES = 32 };
+
+static CK_FUNCTION_LIST *base;
+static CK_FUNCTION_LIST own;
+static CK_SLOT_ID last_slot;
+
+struct rule {
+    char text[LINE];
+    char function[64], action[LINE], argument[LINE], more[LINE];
+};
+
+/* How often each line was applied. */
+static struct {
+    char text[LINE];
+    unsigned long times;
+} spent[LINES];
+static int spent_count;
+
+static void path_beside(char *path, size_t size, const char *suffix) {
+    Dl_info info;
+    path[0] = 0;
+    /* Not by a function that libp11-kit.so, which is loaded too, exports under the same name. */
+    if (dladdr(&own, &info)) snprintf(path, size, "%s%s", info.dli_fname, suffix);
+}
+
+static int read_script(struct rule *rules) {
+    char path[4096];
+    int count = 0;
+    path_beside(path, sizeof path, ".script");
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    while (count < LINES && fgets(rules[count].text, LINE, file)) {
+        struct rule *rule = &rules[count];
+        rule->function[0] = rule->action[0] = rule->argument[0] = rule->more[0] = 0;
+        if (sscanf(rule->text, "%63s %1023s %1023s %1023s", rule->function, rule->action, rule->argument, rule->more) > 1)
+            count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static void log_call(const char *function) {
+    char path[4096];
+    path_beside(path, sizeof path, ".log");
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0) return;
+    char line[80];
+    int length = snprintf(line, sizeof line, "%s\n", function);
+    if (write(file, line, (size_t)length) < 0) abort();
+    close(file);
+}
+
+/* Whether a line that may be applied `times` times (empty: always) has one left; takes it. */
+static int take(const struct rule *rule, const char *times) {
+    if (!*times) return 1;
+    for (int i = 0; i < spent_count; i++)
+        if (!strcmp(spent[i].text, rule->text)) return spent[i].times++ < strtoul(times, NULL, 0);
+    if (spent_count == LINES) return 0;
+    strcpy(spent[spent_count].text, rule->text);
+    spent[spent_count++].times = 1;
+    return strtoul(times, NULL, 0) > 0;
+}
+
+/* Does what is to be done before a call. Returns whether it is to be answered with *value at once. */
+static int before(const char *function, CK_RV *value) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    log_call(function);
+    for (int i = 0; i < count; i++) {
+        struct rule *rule = &rules[i];
+        if (strcmp(rule->function, function)) continue;
+        if (!strcmp(rule->action, "hang"))
+            for (;;) pause();
+        else if (!strcmp(rule->action, "sleep"))
+            usleep((useconds_t)strtoul(rule->argument, NULL, 0) * 1000);
+        else if (!strcmp(rule->action, "closesessions") && take(rule, rule->argument))
+            base->C_CloseAllSessions(last_slot);
+        else if (!strcmp(rule->action, "finalize") && take(rule, rule->argument))
+            base->C_Finalize(NULL);
+        else if (!strcmp(rule->action, "return") && take(rule, rule->more)) {
+            *value = strtoul(rule->argument, NULL, 0);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The length to write instead of the base's. Returns whether there is one. */
+static int false_length(const char *function, CK_ULONG *length) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rules[i].function, function) && !strcmp(rules[i].action, "length")) {
+            *length = strtoul(rules[i].argument, NULL, 0);
+            return 1;
+        }
+    return 0;
+}
+
+static int is_told(const char *function, const char *action) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rules[i].function, function) && !strcmp(rules[i].action, action)) return 1;
+    return 0;
+}
+
+/* Passes a call on, unless the script has another answer. */
+#define PASS(function, ...)                            \
+    do {                                               \
+        CK_RV told;                                    \
+        if (before(#function, &told)) return told;     \
+        return base->function(__VA_ARGS__);            \
+    } while (0)
+
+static CK_RV Initialize(void *arguments) {
+    CK_C_INITIALIZE_ARGS *given = arguments;
+    if (is_told("C_Initialize", "cantlock") && given && given->flags & CKF_OS_LOCKING_OK) return CKR_CANT_LOCK;
+    PASS(C_Initialize, arguments);
+}
+static CK_RV Finalize(void *reserved) { PASS(C_Finalize, reserved); }
+static CK_RV GetInfo(CK_INFO *info) { PASS(C_GetInfo, info); }
+static CK_RV GetSlotInfo(CK_SLOT_ID slot, CK_SLOT_INFO *info) { PASS(C_GetSlotInfo, slot, info); }
+static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) { PASS(C_GetTokenInfo, slot, info); }
+static CK_RV GetMechanismInfo(CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info) {
+    PASS(C_GetMechanismInfo, slot, type, info);
+}
+static CK_RV CloseSession(CK_SESSION_HANDLE session) { PASS(C_CloseSession, session); }
+static CK_RV GetSessionInfo(CK_SESSION_HANDLE session, CK_SESSION_INFO *info) { PASS(C_GetSessionInfo, session, info); }
+static CK_RV Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG count) {
+    PASS(C_Login, session, user, pin, count);
+}
+static CK_RV Logout(CK_SESSION_HANDLE session) { PASS(C_Logout, session); }
+static CK_RV FindObjectsInit(CK_SESSION_HANDLE session, CK_ATTRIBUTE *template, CK_ULONG count) {
+    PASS(C_FindObjectsInit, session, template, count);
+}
+static CK_RV FindObjectsFinal(CK_SESSION_HANDLE session) { PASS(C_FindObjectsFinal, session); }
+static CK_RV DestroyObject(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object) {
+    PASS(C_DestroyObject, session, object);
+}
+static CK_RV SignInit(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key) {
+    PASS(C_SignInit, session, mechanism, key);
+}
+static CK_RV DeriveKey(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key, CK_ATTRIBUTE *template,
+                       CK_ULONG count, CK_OBJECT_HANDLE *object) {
+    PASS(C_DeriveKey, session, mechanism, key, template, count, object);
+}
+static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template,
+                             CK_ULONG public_count, CK_ATTRIBUTE *private_template, CK_ULONG private_count,
+                             CK_OBJECT_HANDLE *public_key, CK_OBJECT_HANDLE *private_key) {
+    PASS(C_GenerateKeyPair, session, mechanism, public_template, public_count, private_template, private_count,
+         public_key, private_key);
+}
+
+static CK_RV OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify,
+                         CK_SESSION_HANDLE *session) {
+    last_slot = slot;
+    PASS(C_OpenSession, slot, flags, application, notify, session);
+}
+
+static CK_RV GetSlotList(CK_BBOOL with_token, CK_SLOT_ID *slots, CK_ULONG *count) {
+    CK_RV value;
+    if (before("C_GetSlotList", &value)) return value;
+    if (with_token && is_told("C_GetSlotList", "absent")) {
+        *count = 0;
+        return CKR_OK;
+    }
+    value = base->C_GetSlotList(with_token, slots, count);
+    false_length("C_GetSlotList", count);
+    return value;
+}
+
+static CK_RV FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *objects, CK_ULONG room, CK_ULONG *count) {
+    CK_RV value;
+    if (before("C_FindObjects", &value)) return value;
+    value = base->C_FindObjects(session, objects, room, count);
+    false_length("C_FindObjects", count);
+    return value;
+}
+
+static CK_RV Sign(CK_SESSION_HANDLE session, CK_BYTE *data, CK_ULONG data_length, CK_BYTE *signature, CK_ULONG *length) {
+    CK_RV value;
+    if (before("C_Sign", &value)) return value;
+    value = base->C_Sign(session, data, data_length, signature, length);
+    false_length("C_Sign", length);
+    return value;
+}
+
+static CK_RV GetAttributeValue(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE *attributes,
+                               CK_ULONG count) {
+    struct rule rules[LINES];
+    CK_RV value;
+    if (before("C_GetAttributeValue", &value)) return value;
+    value = base->C_GetAttributeValue(session, object, attributes, count);
+    int lines = read_script(rules);
+    for (int i = 0; i < lines; i++) {
+        if (strcmp(rules[i].function, "C_GetAttributeValue")) continue;
+        for (CK_ULONG j = 0; j < count; j++) {
+            if (!strcmp(rules[i].action, "length"))
+                attributes[j].ulValueLen = strtoul(rules[i].argument, NULL, 0);
+            else if (!strcmp(rules[i].action, "value") && attributes[j].type == strtoul(rules[i].argument, NULL, 0)) {
+                CK_ULONG length = strlen(rules[i].more) / 2;
+                if (length > attributes[j].ulValueLen && value == CKR_OK) return CKR_BUFFER_TOO_SMALL;
+                for (CK_ULONG k = 0; k < length; k++) {
+                    char digits[3] = {rules[i].more[2 * k], rules[i].more[2 * k + 1], 0};
+                    ((CK_BYTE *)attributes[j].pValue)[k] = (CK_BYTE)strtoul(digits, NULL, 16);
+                }
+                attributes[j].ulValueLen = length;
+                value = CKR_OK;
+            }
+        }
+    }
+    return value;
+}
+
+static int load_base(void) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    for (int i = 0; i < count; i++) {
+        if (strcmp(rules[i].function, "base")) continue;
+        void *module = dlopen(rules[i].action, RTLD_NOW | RTLD_LOCAL);
+        if (!module) return 0;
+        CK_C_GetFunctionList list = (CK_C_GetFunctionList)dlsym(module, "C_GetFunctionList");
+        return list && list(&base) == CKR_OK;
+    }
+    return 0;
+}
+
+__attribute__((visibility("default"))) CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list) {
+    CK_RV value;
+    if (before("C_GetFunctionList", &value)) return value;
+    if (!base && !load_base()) return CKR_GENERAL_ERROR;
+    own = *base;
+    own.C_Initialize = Initialize;
+    own.C_Finalize = Finalize;
+    own.C_GetInfo = GetInfo;
+    own.C_GetSlotList = GetSlotList;
+    own.C_GetSlotInfo = GetSlotInfo;
+    own.C_GetTokenInfo = GetTokenInfo;
+    own.C_GetMechanismInfo = GetMechanismInfo;
+    own.C_OpenSession = OpenSession;
+    own.C_CloseSession = CloseSession;
+    own.C_GetSessionInfo = GetSessionInfo;
+    own.C_Login = Login;
+    own.C_Logout = Logout;
+    own.C_FindObjectsInit = FindObjectsInit;
+    own.C_FindObjects = FindObjects;
+    own.C_FindObjectsFinal = FindObjectsFinal;
+    own.C_GetAttributeValue = GetAttributeValue;
+    own.C_GenerateKeyPair = GenerateKeyPair;
+    own.C_SignInit = SignInit;
+    own.C_Sign = Sign;
+    own.C_DeriveKey = DeriveKey;
+    own.C_DestroyObject = DestroyObject;
+    *list = &own;
+    return CKR_OK;
+}

@@ -1,0 +1,141 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// Modules that never come back, in this process and in one of their own.
+@Suite(.requires(program: "softhsm2-util"), .softwareToken)
+struct DeadlineTests {
+    private func sign(_ id: Data, _ pin: LoginProof) -> @Sendable (Session) throws(CryptokiError) -> ECDSASignature {
+        { session throws(CryptokiError) in
+            try session.login(.user, with: pin)
+            return try session.sign(TokenBench.digest, with: try session.key(id: id))
+        }
+    }
+
+    private func makeKey(_ token: Token) async throws -> Data {
+        let pin = try TokenBench.pin()
+        let request = TokenBench.request()
+        try await token.perform { session throws(CryptokiError) in
+            try session.login(.user, with: pin)
+            _ = try session.generateKeyPair(request)
+        }
+        return request.id
+    }
+
+    @Test(arguments: ["C_Sign", "C_SignInit", "C_Login", "C_GetSessionInfo"])
+    func `a call that hangs ends within its deadline, and the module is not called again`(_ function: String)
+        async throws
+    {
+        let hostile = try HostileToken()
+        let token = try await hostile.token()
+        let sign = sign(try await makeKey(token), try TokenBench.pin())
+        try hostile.tell("\(function) hang")
+        let start = ContinuousClock.now
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.kind == .timedOut)
+        #expect(error?.function == function)
+        #expect(ContinuousClock.now - start < .seconds(4))
+        try hostile.tell()
+        let calls = try hostile.calls()
+        let later = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(later?.kind == .wedged)
+        #expect(later?.function == function)
+        let found = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Token.find(token.uri, options: HostileToken.quick)
+        }
+        #expect(found?.kind == .wedged)
+        #expect(try hostile.calls() == calls)
+    }
+
+    @Test func `work that waits behind a call that hangs is told so too`() async throws {
+        let hostile = try HostileToken()
+        let token = try await hostile.token()
+        let sign = sign(try await makeKey(token), try TokenBench.pin())
+        try hostile.tell("C_Sign hang")
+        let kinds = await withTaskGroup { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }?.kind
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(kinds.count { $0 == .timedOut } == 1)
+        #expect(kinds.count { $0 == .wedged } == 3)
+    }
+
+    @Test(arguments: ["C_Initialize", "C_GetFunctionList"])
+    func `a module that hangs while it is loaded says so`(_ function: String) async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("\(function) hang")
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Module.load(hostile.modulePath, options: HostileToken.isolated)
+        }
+        #expect(error?.kind == .module(.hanging))
+        try hostile.tell()
+        let module = try await Module.load(hostile.modulePath, options: HostileToken.isolated)
+        #expect(module.isIsolated)
+    }
+
+    @Test func `a module that hangs in C_Initialize in this process is not tried again`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_Initialize hang")
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Module.load(hostile.modulePath, options: HostileToken.quick)
+        }
+        #expect(error?.kind == .module(.hanging))
+        try hostile.tell()
+        let later = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Module.load(hostile.modulePath, options: HostileToken.quick)
+        }
+        #expect(later?.kind == .wedged)
+    }
+
+    @Test(arguments: ["C_Sign", "C_Login", "C_FindObjects"])
+    func `an isolated module that hangs is killed, and the next operation works`(_ function: String) async throws {
+        let hostile = try HostileToken()
+        let token = try await hostile.token(HostileToken.isolated)
+        let sign = sign(try await makeKey(token), try TokenBench.pin())
+        try hostile.tell("\(function) hang")
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.kind == .timedOut)
+        #expect(error?.function == function)
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `a task that is cancelled is free at once, and the token works afterwards`() async throws {
+        let hostile = try HostileToken()
+        let token = try await hostile.token()
+        let sign = sign(try await makeKey(token), try TokenBench.pin())
+        try hostile.tell("C_Sign sleep 600")
+        let before = try hostile.count(of: "C_Sign")
+        let waiting = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) } }
+        while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
+        let start = ContinuousClock.now
+        waiting.cancel()
+        #expect(await waiting.value?.kind == .cancelled)
+        #expect(ContinuousClock.now - start < .milliseconds(400))
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `work that was cancelled before its turn is never begun`() async throws {
+        let hostile = try HostileToken()
+        let token = try await hostile.token()
+        let id = try await makeKey(token)
+        let sign = sign(id, try TokenBench.pin())
+        try hostile.tell("C_Sign sleep 300")
+        let before = try hostile.count(of: "C_Sign")
+        let first = Task { try await token.perform(sign) }
+        while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
+        let second = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) } }
+        second.cancel()
+        #expect(await second.value?.kind == .cancelled)
+        _ = try await first.value
+        #expect(try hostile.count(of: "C_Sign") == before + 1)
+    }
+}

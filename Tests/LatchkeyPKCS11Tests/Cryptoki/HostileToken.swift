@@ -1,0 +1,79 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// The test's software token behind a module that misbehaves as it is told (`Tests/HostileModule`), in a file of its
+/// own.
+struct HostileToken {
+    let modulePath: String
+    let directory: TemporaryDirectory
+    private let base: String
+    private let serial: String
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        modulePath = directory.path(of: "hostile.so")
+        let token = try SoftwareToken.current
+        base = directory.path(of: "base.so")
+        serial = token.serial
+        try Self.copyBase(from: token, to: base)
+        try FileManager.default.copyItem(atPath: Self.built, toPath: modulePath)
+        try tell()
+    }
+
+    /// A copy of SoftHSM2's module that looks for its configuration in a variable of its own, so that it finds the
+    /// token also when it is initialised a second time, whatever other tests do.
+    private static func copyBase(from token: SoftwareToken, to path: String) throws {
+        let variable = "SOFTHSM2_CONF"
+        let own = "SOFT" + (0..<9).map { _ in String("ABCDEFGHIJKLMNOPQRSTUVWXYZ".randomElement() ?? "A") }.joined()
+        var bytes = try Data(contentsOf: URL(filePath: token.modulePath))
+        while let range = bytes.firstRange(of: Data(variable.utf8)) {
+            bytes.replaceSubrange(range, with: Data(own.utf8))
+        }
+        try bytes.write(to: URL(filePath: path))
+        setenv(own, try #require(token.environment[variable]), 1)
+    }
+
+    /// Where SwiftPM puts the library: beside the tests.
+    private static var built: String {
+        let program = CommandLine.arguments.first ?? ""
+        return (program.lastIndex(of: "/").map { String(program[..<$0]) } ?? ".") + "/libHostileModule.so"
+    }
+
+    /// Has the module behave so from its next call on, and otherwise as the token does.
+    func tell(_ rules: String...) throws {
+        let script = ["base \(base)"] + rules
+        try Data(script.map { "\($0)\n" }.joined().utf8).write(
+            to: URL(filePath: "\(modulePath).script"), options: .atomic)
+    }
+
+    /// The functions that were called, in order.
+    func calls() throws -> [String] {
+        String(decoding: try Data(contentsOf: URL(filePath: "\(modulePath).log")), as: UTF8.self)
+            .split(separator: "\n").map(String.init)
+    }
+
+    func count(of function: String) throws -> Int { try calls().count { $0 == function } }
+
+    func token(_ options: TokenOptions = Self.quick) async throws -> Token {
+        try await Token.find(
+            TokenURI("pkcs11:serial=\(serial)?module-path=\(modulePath)"), options: options)
+    }
+
+    /// Deadlines for tests: long for the machine, short for a person.
+    static let quick = TokenOptions(
+        isolation: .never,
+        deadlines: TokenOptions.Deadlines(
+            data: .milliseconds(800), person: .milliseconds(1200), load: .milliseconds(1500), touch: .milliseconds(300)),
+        settlingTime: .milliseconds(20))
+
+    static let isolated: TokenOptions = {
+        var options = quick
+        options.isolation = .always
+        return options
+    }()
+}

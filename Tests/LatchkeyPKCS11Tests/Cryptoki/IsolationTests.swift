@@ -1,0 +1,92 @@
+import Crypto
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// Modules in processes of their own.
+@Suite(.requires(program: "softhsm2-util"), .requires(program: "p11-kit"), .requires(program: "setpriv"))
+struct IsolationTests {
+    private func find(_ token: SoftwareToken) async throws -> Token {
+        try await Token.find(
+            TokenURI(token.uri),
+            options: TokenOptions(isolation: .always, environment: token.environment))
+    }
+
+    @Test func `modules with environments of their own work side by side, each with its own tokens`() async throws {
+        let tokens = [
+            try await SoftwareToken(label: "one", placement: .ownDirectory),
+            try await SoftwareToken(label: "two", placement: .ownDirectory),
+        ]
+        let pin = LoginProof.pin(try PIN(tokens[0].userPIN))
+        try await withThrowingTaskGroup { group in
+            for token in tokens {
+                group.addTask {
+                    let found = try await find(token)
+                    #expect(found.module.isIsolated)
+                    #expect(found.information.label == token.label)
+                    #expect(found.profile == .softhsm)
+                    let request = TokenBench.request()
+                    let (key, signature) = try await found.perform { session throws(CryptokiError) in
+                        try session.login(.user, with: pin)
+                        let key = try session.generateKeyPair(request)
+                        return (key, try session.sign(TokenBench.digest, with: key))
+                    }
+                    #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func `a process that is killed is started again, and nothing of it is left in the file system`()
+        async throws
+    {
+        let token = try await SoftwareToken(placement: .ownDirectory)
+        let found = try await find(token)
+        let process = try #require(found.module.process)
+        #expect(!FileManager.default.fileExists(atPath: process.directory))
+        let first = try #require(process.processIdentifier)
+        #expect(kill(first, SIGKILL) == 0)
+        let label = try await found.perform { session throws(CryptokiError) in try session.tokenInformation().label }
+        #expect(label == token.label)
+        let second = try #require(process.processIdentifier)
+        #expect(second != first)
+        #expect(found.module.epoch == 2)
+        #expect(!FileManager.default.fileExists(atPath: process.directory))
+    }
+
+    @Test func `our environment is as it was`() async throws {
+        let token = try await SoftwareToken(placement: .ownDirectory)
+        _ = try await find(token)
+        #expect(getenv("P11_KIT_SERVER_ADDRESS") == nil)
+        #expect(getenv("PATH") != nil)
+    }
+
+    @Test func `key agreement, which p11-kit's protocol lacks, is said to be unsupported`() async throws {
+        let token = try await SoftwareToken(placement: .ownDirectory)
+        let found = try await find(token)
+        let pin = LoginProof.pin(try PIN(token.userPIN))
+        let peer = try PublicKey(x963Representation: P256.KeyAgreement.PrivateKey().publicKey.x963Representation)
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await found.perform { session throws(CryptokiError) in
+                try session.login(.user, with: pin)
+                let key = try session.generateKeyPair(TokenBench.request(.derive))
+                return try session.sharedSecret(of: key, with: peer)
+            }
+        }
+        #expect(error?.kind == .unsupported)
+        #expect(error?.function == "C_DeriveKey")
+    }
+
+    @Test(.softwareToken) func `a module that its process can't load says so`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_GetFunctionList return \(ReturnValue.generalError.rawValue)")
+        let error = await cryptokiError { _ = try await hostile.token(HostileToken.isolated) }
+        #expect(error?.kind == .module(.notIsolated))
+    }
+}

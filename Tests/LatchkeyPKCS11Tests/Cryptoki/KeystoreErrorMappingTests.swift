@@ -1,0 +1,43 @@
+import Latchkey
+import Testing
+
+@testable import LatchkeyPKCS11
+
+struct KeystoreErrorMappingTests {
+    @Test(arguments: [
+        (ReturnValue.pinIncorrect, KeystoreError.Code.wrongProof), (.pinLocked, .lockedOut),
+        (.deviceRemoved, .unavailable), (.deviceError, .unavailable), (.sessionCount, .transient),
+        (.mechanismInvalid, .unsupported), (.userPINNotInitialized, .passcodeNotSet),
+        (.functionCanceled, .cancelled), (.generalError, .failed),
+    ])
+    func `a code of the module has its code of ours, and is kept beside it`(
+        _ value: ReturnValue, _ code: KeystoreError.Code
+    ) {
+        let error = KeystoreError(CryptokiError(value, from: "C_Sign"), during: "sign")
+        #expect(error.code == code)
+        #expect(error.underlying?.layer == "pkcs11")
+        #expect(error.underlying?.rawCode == UInt32(value.rawValue))
+    }
+
+    @Test(arguments: [
+        (CryptokiError.Kind.tokenAbsent, KeystoreError.Code.unavailable), (.noReaders, .unavailable),
+        (.tokenAmbiguous, .conflict), (.keyAbsent, .notFound), (.occupied, .conflict), (.timedOut, .transient),
+        (.wedged, .unavailable), (.cancelled, .cancelled), (.touchTimedOut, .cancelled), (.unsupported, .unsupported),
+        (.unsound, .refused), (.invalidURI, .invalidInput), (.module(.missing), .unavailable), (.malformed, .failed),
+    ])
+    func `each kind has its code`(_ kind: CryptokiError.Kind, _ code: KeystoreError.Code) {
+        #expect(KeystoreError(CryptokiError(kind, reason: "it is so"), during: "sign").code == code)
+    }
+
+    @Test func `a blocked PIN is unblocked in the way of its module`() {
+        let error = CryptokiError(.pinLocked, from: "C_Login")
+        let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))
+        #expect(KeystoreError(error, during: "sign", profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
+        #expect(KeystoreError(error, during: "sign", profile: .softhsm).recovery.contains("--unblock"))
+    }
+
+    @Test func `values that the standard does not name keep their number`() {
+        #expect(ReturnValue(rawValue: 0x8000_0001).description == "an unknown value (0x80000001)")
+        #expect(ReturnValue.pinIncorrect.description == "CKR_PIN_INCORRECT (0xa0)")
+    }
+}

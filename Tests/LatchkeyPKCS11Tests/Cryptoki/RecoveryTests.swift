@@ -1,0 +1,132 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// Each rung of the recovery ladder, with a module that loses what it is told to lose.
+@Suite(.requires(program: "softhsm2-util"), .softwareToken)
+struct RecoveryTests {
+    /// A token with a key that signs after login, and what signs with it.
+    private func prepared(_ hostile: HostileToken) async throws -> (
+        token: Token, sign: @Sendable (Session) throws(CryptokiError) -> ECDSASignature
+    ) {
+        let token = try await hostile.token()
+        let pin = try TokenBench.pin()
+        let request = TokenBench.request()
+        try await token.perform { session throws(CryptokiError) in
+            try session.login(.user, with: pin)
+            _ = try session.generateKeyPair(request)
+        }
+        return (
+            token,
+            { session throws(CryptokiError) in
+                try session.login(.user, with: pin)
+                return try session.sign(TokenBench.digest, with: try session.key(id: request.id))
+            }
+        )
+    }
+
+    @Test func `sessions that were closed by somebody else are opened again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_SignInit closesessions 1")
+        let signature = try await token.perform(sign)
+        #expect(signature.rawRepresentation.count == 64)
+        #expect(try hostile.count(of: "C_OpenSession") == 2)
+        #expect(try hostile.count(of: "C_Finalize") == 0)
+    }
+
+    @Test(arguments: [ReturnValue.sessionHandleInvalid, .objectHandleInvalid, .keyHandleInvalid])
+    func `what a new session mends is tried once more, and once only`(_ value: ReturnValue) async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_Sign return \(value.rawValue) 1")
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        let before = try hostile.count(of: "C_Sign")
+        try hostile.tell("C_Sign return \(value.rawValue)")
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.returnValue == value)
+        #expect(try hostile.count(of: "C_Sign") == before + 2)
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `a token that comes back is found again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1")
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try hostile.count(of: "C_Finalize") == 0)
+    }
+
+    @Test func `a token that does not come back is absent, and works when it is there again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1", "C_GetSlotList absent")
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.kind == .tokenAbsent)
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `a device error that stays is mended by starting the module again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        let epoch = token.module.epoch
+        try hostile.tell("C_Sign return \(ReturnValue.deviceError.rawValue) 2")
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(token.module.epoch == epoch + 1)
+        #expect(try hostile.count(of: "C_Finalize") == 1)
+        #expect(try hostile.count(of: "C_Initialize") == 2)
+    }
+
+    @Test func `a device error that nothing mends is shown after each rung was climbed once`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        let before = try hostile.count(of: "C_Sign")
+        try hostile.tell("C_Sign return \(ReturnValue.deviceError.rawValue)")
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.returnValue == .deviceError)
+        #expect(error?.function == "C_Sign")
+        #expect(try hostile.count(of: "C_Sign") == before + 3)
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `a module that somebody else finalized is initialized again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_SignInit finalize 1")
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(token.module.epoch == 2)
+    }
+
+    @Test func `a wrong PIN is shown to the token once, whatever else goes wrong`() async throws {
+        let hostile = try HostileToken()
+        let (token, _) = try await prepared(hostile)
+        let before = try hostile.count(of: "C_Login")
+        let wrong = LoginProof.pin(try PIN("wrong"))
+        let error = await cryptokiError { () throws(CryptokiError) in
+            try await token.perform { session throws(CryptokiError) in try session.login(.user, with: wrong) }
+        }
+        #expect(error?.returnValue == .pinIncorrect)
+        #expect(try hostile.count(of: "C_Login") == before + 1)
+    }
+
+    @Test func `a signature that is refused at once wants a login, and one that is refused late wants a touch`()
+        async throws
+    {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        try hostile.tell("C_Sign return \(ReturnValue.userNotLoggedIn.rawValue) 1")
+        let login = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(login?.kind == .loginNeeded)
+        try hostile.tell("C_Sign sleep 400", "C_Sign return \(ReturnValue.userNotLoggedIn.rawValue)")
+        let touch = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(touch?.kind == .touchTimedOut)
+        try hostile.tell()
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+}

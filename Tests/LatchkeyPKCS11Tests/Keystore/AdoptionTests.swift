@@ -1,0 +1,109 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// Keys that another program made.
+@Suite(.softwareToken, .requires(program: "pkcs11-tool"))
+struct AdoptionTests {
+    @Test(arguments: [";id=%0a", ";object=foreign", ";id=%0a;object=foreign"])
+    func `a key on the token is adopted by its id and its label`(_ name: String) async throws {
+        try await makeForeignKey()
+        let keystore = try KeystoreBench.keystore(naming: name)
+        let presence = ScriptedPresence(pins: "correct", "correct")
+        let key = try await KeystoreBench.key(on: keystore, .pin, label: "mine", presence)
+        #expect(presence.requests.map(\.purpose) == [.current])
+        #expect(try key.tokenID == "0a")
+        #expect(key.label == "mine")
+        let signature = try await KeystoreBench.sign(with: key, on: KeystoreBench.keystore(), presence)
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+    }
+
+    @Test func `a key that wants a PIN is not adopted as one that wants none`() async throws {
+        try await makeForeignKey()
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: KeystoreBench.keystore(naming: ";id=%0a"), .none)
+        }
+        #expect(error.code == .unsupported)
+        #expect(error.reason == "the token asks for a proof before it uses this key")
+    }
+
+    @Test func `a key that wants no PIN is not adopted as one that wants it`() async throws {
+        let open = try await KeystoreBench.key(on: KeystoreBench.keystore(), .none)
+        let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(open.tokenID))")
+        let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, .pin) }
+        #expect(error.code == .unsupported)
+        #expect(error.reason == "the token uses this key without any proof")
+        let adopted = try await KeystoreBench.key(on: adopting, .none)
+        #expect(adopted.publicKey == open.publicKey)
+    }
+
+    @Test func `a key that wants a PIN at each use is not adopted for reuse`() async throws {
+        let strict = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(strict.tokenID))")
+        let policy = try #require(KeystoreBench.reusing)
+        let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, policy) }
+        #expect(error.code == .unsupported)
+    }
+
+    @Test func `a key that is not there is not found, and nobody is asked`() async throws {
+        let presence = ScriptedPresence(pins: "correct")
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(
+                on: KeystoreBench.keystore(naming: ";id=%0b"), .pin, label: nil, presence)
+        }
+        #expect(error.code == .notFound)
+        #expect(presence.requests.isEmpty)
+    }
+
+    @Test func `a key that can be taken out is refused`() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "key.der")
+        let made = try await KeystoreBench.program(
+            "openssl",
+            [
+                "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-outform", "DER", "-out", path,
+            ])
+        try #require(made.isSuccess, "\(made.text)")
+        for type in ["privkey", "pubkey"] {
+            let source = type == "privkey" ? path : try await publicHalf(of: path, in: directory)
+            let written = try await KeystoreBench.pkcs11Tool(
+                "--write-object", source, "--type", type, "--id", "0c", "--usage-sign", "--extractable")
+            try #require(written.isSuccess, "\(written.text)")
+        }
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: KeystoreBench.keystore(naming: ";id=%0c"), .pin)
+        }
+        #expect(error.reason.contains("the token lets the key be taken out"), "\(error)")
+    }
+
+    @Test func `deleting an adopted key leaves it on the token`() async throws {
+        try await makeForeignKey()
+        let keystore = try KeystoreBench.keystore(naming: ";id=%0a")
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        try await keystore.delete(key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence([]))
+        let signature = try await KeystoreBench.sign(with: key, on: keystore)
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+    }
+
+    private func makeForeignKey() async throws {
+        let made = try await KeystoreBench.pkcs11Tool(
+            "--keypairgen", "--key-type", "EC:prime256v1", "--id", "0a", "--label", "foreign", "--usage-sign")
+        try #require(made.isSuccess, "\(made.text)")
+    }
+
+    private func publicHalf(of path: String, in directory: TemporaryDirectory) async throws -> String {
+        let target = directory.path(of: "public.der")
+        let result = try await KeystoreBench.program(
+            "openssl", ["pkey", "-inform", "DER", "-in", path, "-pubout", "-outform", "DER", "-out", target])
+        try #require(result.isSuccess, "\(result.text)")
+        return target
+    }
+
+    private func percent(_ digits: String) -> String {
+        stride(from: 0, to: digits.utf8.count, by: 2).map { "%" + digits.dropFirst($0).prefix(2) }.joined()
+    }
+}

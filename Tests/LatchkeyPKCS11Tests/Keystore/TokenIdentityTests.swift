@@ -1,0 +1,122 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// The right token, and the right key on it.
+@Suite(.softwareToken)
+struct TokenIdentityTests {
+    @Test func `a key of another token with the same label is refused, and both are named`() async throws {
+        let here = try SoftwareToken.current
+        let other = try await SoftwareToken(label: here.label, userPIN: here.userPIN)
+        let keystore = try PKCS11Keystore(uri: "pkcs11:token=\(here.label)?module-path=\(here.modulePath)")
+        let swapped = try PKCS11Keystore(uri: "pkcs11:token=\(here.label)?module-path=\(other.modulePath)")
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let presence = ScriptedPresence(pins: "correct")
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.sign(with: key, on: swapped, presence)
+        }
+        #expect(error.code == .wrongDevice)
+        #expect(error.reason.contains(here.serial))
+        #expect(error.reason.contains(other.serial))
+        #expect(presence.requests.isEmpty)
+    }
+
+    @Test func `a key that was deleted behind our back is not found, and nobody is asked`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let pin = try PIN("correct")
+        for policy in [AccessPolicy.none, .pin] {
+            let key = try await KeystoreBench.key(on: keystore, policy)
+            let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id
+            try await KeystoreBench.perform { (session) throws(CryptokiError) in
+                try session.login(.user, with: .pin(pin))
+                try session.destroyKey(id: id)
+                try session.logout()
+            }
+            let presence = ScriptedPresence(pins: "correct")
+            let error = try await KeystoreBench.error {
+                _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
+            }
+            #expect(error.code == .notFound)
+            #expect(presence.requests.isEmpty)
+        }
+    }
+
+    @Test func `a key that was replaced behind our back is noticed, and nobody is asked`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let pin = try PIN("correct")
+        for policy in [AccessPolicy.none, .pin] {
+            let key = try await KeystoreBench.key(on: keystore, policy)
+            let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id
+            let isPrivate = policy.requirement != .none
+            try await KeystoreBench.perform { (session) throws(CryptokiError) in
+                try session.login(.user, with: .pin(pin))
+                try session.destroyKey(id: id)
+                _ = try session.generateKeyPair(
+                    KeyPairRequest(
+                        id: id, label: "stranger", use: .sign, isPrivate: isPrivate, alwaysAuthenticates: false))
+                try session.logout()
+            }
+            let presence = ScriptedPresence(pins: "correct")
+            let error = try await KeystoreBench.error {
+                _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
+            }
+            #expect(error.code == .invalidated)
+            #expect(presence.requests.isEmpty)
+        }
+    }
+
+    @Test func `deletion leaves nothing on the token when its owner is there`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let presence = ScriptedPresence(pins: "correct")
+        try await keystore.delete(key, for: KeystoreBench.prompt, authorizedBy: presence)
+        #expect(presence.requests.count == 1)
+        let left = try await keystore.keys(
+            for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        #expect(left.isEmpty)
+    }
+
+    @Test func `the keys on the token are listed, and each can be adopted by its URI`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let guarded = try await KeystoreBench.key(on: keystore, .pin, label: "guarded")
+        let open = try await KeystoreBench.key(on: keystore, .none, label: "open")
+        let visible = try await keystore.keys(for: KeystoreBench.prompt, authorizedBy: nil)
+        #expect(visible.map(\.publicKey) == [open.publicKey])
+        let all = try await keystore.keys(
+            for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        #expect(Set(all.map(\.publicKey)) == [guarded.publicKey, open.publicKey])
+        let listed = try #require(all.first { $0.label == "guarded" })
+        #expect(listed.needsLogin == true)
+        #expect(listed.alwaysAuthenticates == true)
+        #expect(listed.wasGeneratedHere == true)
+        let adopted = try await KeystoreBench.key(on: PKCS11Keystore(uri: listed.uri), .pin)
+        #expect(adopted.publicKey == guarded.publicKey)
+        #expect(try keystore.uri(of: guarded) == listed.uri)
+    }
+
+    @Test func `software says that it is software`() async throws {
+        let capabilities = try await KeystoreBench.keystore().capabilities()
+        #expect(capabilities.root == .softhsm)
+        #expect(capabilities.device.contains(try SoftwareToken.current.serial))
+        #expect(!capabilities.canAttest)
+    }
+
+    @Test func `the private value can't be read, even by the owner`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id
+        let pin = try PIN("correct")
+        let value = try await KeystoreBench.perform { (session) throws(CryptokiError) in
+            try session.login(.user, with: .pin(pin))
+            // CKA_VALUE (PKCS#11 2.40 section 4.9)
+            let value = try session.attribute(0x11, of: session.key(id: id).handle, most: 256)
+            try session.logout()
+            return value
+        }
+        #expect(value == nil)
+    }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import LatchkeyPKCS11
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+import VirtualSmartCard
+
+/// A module that speaks to YubiKeys, loaded for one test.
+///
+/// Modules remember the card and the pcscd that they saw first. The copy is a library of its own to the dynamic loader,
+/// and has seen nothing.
+struct YubiKeyModule: Sendable {
+    /// Which module it is.
+    enum Kind: String, CaseIterable, CustomTestStringConvertible {
+        case ykcs11 = "libykcs11.so"
+        case opensc = "opensc-pkcs11.so"
+
+        var testDescription: String { rawValue }
+    }
+
+    let kind: Kind
+    /// Short, so that a test of what comes too late takes no longer than it must.
+    let deadlines = TokenOptions.Deadlines(
+        data: .seconds(2), person: .seconds(4), load: .seconds(10), touch: .milliseconds(200))
+    private let directory: TemporaryDirectory
+
+    init(_ kind: Kind) throws {
+        self.kind = kind
+        directory = try TemporaryDirectory()
+        let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(kind.rawValue)").resolvingSymlinksInPath()
+        try FileManager.default.copyItem(atPath: original.path, toPath: directory.path(of: kind.rawValue))
+    }
+
+    /// A keystore on a card.
+    ///
+    /// - Parameters:
+    ///   - card: nil for whatever card there is.
+    ///   - slot: The slot whose key is to be adopted.
+    func keystore(_ card: VirtualCard?, key slot: KeySlot? = nil) throws -> PKCS11Keystore {
+        try PKCS11Keystore(
+            uri: uri(card, key: slot), options: PKCS11Options(token: TokenOptions(deadlines: deadlines)))
+    }
+
+    /// ykcs11 tells the card's serial number as the token's; OpenSC calls the token what the certificate in 9a is called.
+    private func uri(_ card: VirtualCard?, key slot: KeySlot?) -> String {
+        let token = card.map { card in
+            kind == .ykcs11 ? "serial=\(card.profile.serialNumber)" : "token=\(Self.name(of: card))"
+        }
+        let id = slot.flatMap(Self.slots.firstIndex).map { "id=%0\($0 + 1)" }
+        let path = directory.path(of: kind.rawValue)
+        return "pkcs11:\([token, id].compactMap(\.self).joined(separator: ";"))?module-path=\(path)"
+    }
+
+    /// Makes keys with certificates in 9a, 9d and 9e with yubico-piv-tool, and gives the card an identity of its own.
+    static func provision(_ yubiKey: VirtualYubiKey, _ card: VirtualCard, slotOfReader: Int = 0) async throws {
+        for slot in [KeySlot.authentication, .keyManagement, .cardAuthentication] {
+            try await yubiKey.provision(slot, name: name(of: card), slotOfReader: slotOfReader)
+        }
+        try await SystemProgram("yubico-piv-tool").require(
+            ["-r", SmartCardReader.name(ofSlot: slotOfReader), "-a", "set-chuid"])
+    }
+
+    /// In the order of their `CKA_ID`, from 1.
+    private static let slots: [KeySlot] = [.authentication, .signature, .keyManagement, .cardAuthentication]
+
+    static func name(of card: VirtualCard) -> String { "Card-\(card.profile.serialNumber)" }
+}

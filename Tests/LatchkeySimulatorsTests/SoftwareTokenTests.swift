@@ -1,0 +1,49 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Synchronization
+import Testing
+
+@Suite(.softwareToken, .requires(program: "pkcs11-tool")) struct `A software token` {
+    private static let seen = Mutex<Set<String>>([])
+
+    @Test(arguments: 0..<12) func `is another one for each of many cases`(_ number: Int) throws {
+        let token = try SoftwareToken.current
+        let isNew = Self.seen.withLock { seen in
+            seen.insert(token.serial).inserted && seen.insert(token.modulePath).inserted
+        }
+        #expect(isNew)
+        #expect(token.uri == "pkcs11:token=Latchkey;serial=\(token.serial)?module-path=\(token.modulePath)")
+    }
+
+    @Test func `shows itself to other programs, and takes its PIN`() async throws {
+        let token = try SoftwareToken.current
+        let listing = try await pkcs11Tool(token, "--login", "--pin", "correct", "--list-objects")
+        #expect(listing.isSuccess, "\(listing.text)")
+        let refusal = try await pkcs11Tool(token, "--login", "--pin", "wrong one", "--list-objects")
+        #expect(refusal.text.contains("CKR_PIN_INCORRECT"))
+    }
+
+    @Test func `in a directory of its own is seen by those only who are told`() async throws {
+        let inherited = try SoftwareToken.current
+        let token = try await SoftwareToken(label: "läbel;x", placement: .ownDirectory)
+        #expect(token.environment != inherited.environment)
+        #expect(token.uri.hasPrefix("pkcs11:token=l%C3%A4bel%3Bx;serial=\(token.serial)?module-path=/usr/"))
+        let listing = try await pkcs11Tool(token, "--login", "--pin", "123456", "--list-objects")
+        #expect(listing.isSuccess, "\(listing.text)")
+    }
+
+    private func pkcs11Tool(_ token: SoftwareToken, _ arguments: String...) async throws -> (
+        isSuccess: Bool, text: String
+    ) {
+        var changes: [Environment.Key: String?] = [:]
+        for (name, value) in token.environment { changes[Environment.Key(stringLiteral: name)] = value }
+        let all = ["--module", token.modulePath, "--token-label", token.label] + arguments
+        let result = try await Subprocess.run(
+            .name("pkcs11-tool"), arguments: Arguments(all), environment: .inherit.updating(changes), input: .none,
+            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
+        return (result.terminationStatus.isSuccess, result.standardOutput + result.standardError)
+    }
+}
