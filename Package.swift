@@ -30,6 +30,7 @@ let package = Package(
         .library(name: "Latchkey", targets: ["Latchkey"]),
         .library(name: "LatchkeyTPM", targets: ["LatchkeyTPM"]),
         .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
+        .library(name: "LatchkeyCertificates", targets: ["LatchkeyCertificates"]),
         .library(name: "LatchkeyPresence", targets: ["LatchkeyPresence"]),
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
@@ -39,6 +40,7 @@ let package = Package(
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
+        .library(name: "FingerprintToken", type: .dynamic, targets: ["FingerprintToken"]),
         .executable(name: "latchkey", targets: ["latchkey"]),
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
@@ -98,6 +100,8 @@ let package = Package(
             dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, asn1, certificates, subprocess],
             swiftSettings: strict
         ),
+        .target(
+            name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates, crypto], swiftSettings: strict),
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
         .target(
             name: "LatchkeyLogin",
@@ -120,7 +124,10 @@ let package = Package(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
-        .target(name: "LatchkeySimulators", dependencies: ["Latchkey", subprocess], swiftSettings: strict),
+        .target(
+            name: "LatchkeySimulators",
+            dependencies: ["Latchkey", subprocess, .product(name: "SystemPackage", package: "swift-system")],
+            swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",
             dependencies: [
@@ -131,9 +138,9 @@ let package = Package(
         .executableTarget(
             name: "latchkey",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyLogin", "LatchkeyVault",
-                "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, configuration, crypto, httpTypes,
-                logging, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
+                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, asn1,
+                certificates, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -167,6 +174,11 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
+        ),
+        .target(
+            name: "FingerprintToken",
+            dependencies: ["CPKCS11"],
+            path: "Tests/FingerprintToken"
         ),
         .systemLibrary(
             name: "CESAPI",
@@ -203,8 +215,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "Latchkey", "LatchkeyPKCS11", "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1,
-                certificates, crypto, subprocess,
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "LatchkeySimulators", "VirtualSmartCard",
+                asn1, certificates, crypto, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -251,6 +264,14 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeyCertificatesTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", asn1,
+                certificates, crypto, subprocess,
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyPresenceTests",
             dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
             swiftSettings: strict
@@ -258,8 +279,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
-                "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
+                "Latchkey", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -286,8 +307,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb,
-                subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "latchkey", "latchkey-identity", "Latchkey", "LatchkeyTesting", "LatchkeySimulators",
+                "VirtualSmartCard",
+                crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],
             swiftSettings: strict

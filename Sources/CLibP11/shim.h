@@ -1,1 +1,2 @@
 #include <libp11.h>
+#include <openssl/ui.h>

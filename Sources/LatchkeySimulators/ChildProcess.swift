@@ -26,10 +26,13 @@ final class ChildProcess: Sendable {
     private let orders: AsyncStream<Ending>.Continuation
     private let supervisor: Task<String, any Error>
 
-    /// Starts `program`, found in `PATH`.
+    /// Starts `program`, found in `PATH` unless it is a path.
     ///
+    /// - Parameter environment: What is set besides this process's environment.
     /// - Throws: ``KeystoreError`` with code `unavailable` when there is no such program.
-    init(_ program: String, arguments: [String]) async throws(KeystoreError) {
+    init(
+        _ program: String, arguments: [String], environment: [String: String] = [:]
+    ) async throws(KeystoreError) {
         let (orders, order) = AsyncStream.makeStream(of: Ending.self)
         let (starts, start) = AsyncStream.makeStream(of: pid_t.self)
         // Unstructured on purpose: the child serves until it is ended, also when the task that started it is
@@ -37,8 +40,8 @@ final class ChildProcess: Sendable {
         let supervisor = Task {
             defer { start.finish() }
             let result = try await Subprocess.run(
-                .name(program), arguments: Arguments(arguments), input: .none, output: .discarded,
-                error: .string(limit: 64 * 1024)
+                Executable(program), arguments: Arguments(arguments), environment: .inherited(with: environment),
+                input: .none, output: .discarded, error: .string(limit: 64 * 1024)
             ) { execution in
                 start.yield(execution.processIdentifier.value)
                 start.finish()

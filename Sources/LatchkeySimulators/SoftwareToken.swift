@@ -72,8 +72,11 @@ public final class SoftwareToken: Sendable {
     }
 
     /// The token as an RFC 7512 URI: its label, its serial number and the module.
-    public var uri: String {
-        "pkcs11:token=\(escaped(label));serial=\(serial)?module-path=\(escaped(modulePath))"
+    public var uri: String { uri(through: modulePath) }
+
+    /// The token as an RFC 7512 URI, seen through a module that uses ``modulePath``.
+    public func uri(through module: String) -> String {
+        "pkcs11:token=\(escaped(label));serial=\(serial)?module-path=\(escaped(module))"
     }
 
     /// Everything but the unreserved characters of RFC 3986 as `%XX`.

@@ -54,6 +54,27 @@ struct UNIXSocket: ~Copyable {
         }
     }
 
+    /// Connects, sends `message`, says that it was all, and waits for the server to hang up, on a thread that may block.
+    ///
+    /// - Returns: Whether the server took the message: false when nobody listens, or it does not hang up in time.
+    static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async -> Bool {
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                let socket = UNIXSocket(path: path)
+                continuation.resume(returning: socket?.deliver(message, within: milliseconds) ?? false)
+            }
+        }
+    }
+
+    private borrowing func deliver(_ message: [UInt8], within milliseconds: Int32) -> Bool {
+        guard send(descriptor, message, message.count, Int32(MSG_NOSIGNAL)) == message.count,
+            shutdown(descriptor, Int32(SHUT_WR)) == 0
+        else { return false }
+        var readiness = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        var byte: UInt8 = 0
+        return poll(&readiness, 1, milliseconds) == 1 && recv(descriptor, &byte, 1, 0) == 0
+    }
+
     private static func address(of path: String) -> sockaddr_un? {
         guard path.utf8.count <= maximumPathBytes else { return nil }
         var address = sockaddr_un()

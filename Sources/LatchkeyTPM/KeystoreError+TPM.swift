@@ -67,6 +67,11 @@ extension KeystoreError {
                 .unavailable, reason,
                 "Enable the TPM in the firmware's settings, or name another one with LATCHKEY_TCTI."
             )
+        case .silent:
+            (
+                .unavailable, reason,
+                "Start the software TPM or the resource manager there, or name another TPM with LATCHKEY_TCTI."
+            )
         case .forbidden:
             (
                 .unavailable, reason,

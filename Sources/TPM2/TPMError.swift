@@ -20,6 +20,8 @@ public struct TPMError: Error, Sendable {
     public enum Transport: Hashable, Sendable {
         /// There is no TPM at that address.
         case absent
+        /// Nothing answers at that address, which is not a device: a software TPM or a resource manager does not run.
+        case silent
         /// The process may not open the device.
         case forbidden
         /// No answer came in time.

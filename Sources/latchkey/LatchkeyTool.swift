@@ -4,9 +4,9 @@ import ArgumentParser
 struct LatchkeyTool: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey",
-        abstract: "Keys in a TPM that sign when you are there.",
+        abstract: "Keys in a TPM or a token that sign when you are there.",
         discussion: """
-            Log in with a key that this machine's TPM keeps and your PIN unlocks, and use such keys directly.
+            Log in with a key that this machine's TPM or a token keeps and your PIN unlocks, and use such keys directly.
             Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled, 4 wrong PIN, 5 locked out, 6 not found or not \
             enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused by the \
             server, 10 conflict.
@@ -20,7 +20,7 @@ struct LatchkeyTool: AsyncParsableCommand {
                     LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
                     StatusCommand.self, LogoutCommand.self,
                 ]),
-            CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self]),
+            CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
             CommandGroup(name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self]),
         ])
 

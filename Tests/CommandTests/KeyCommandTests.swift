@@ -202,7 +202,10 @@ struct KeyCommandTests {
         let outcome = try await machine().run("doctor", "--json")
         #expect(outcome.status == 0)
         let checks = try #require(outcome.json()["checks"]?.array)
-        #expect(checks.compactMap { $0["name"]?.string } == ["store", "tpm", "srk", "lockout", "pin-source", "server"])
+        #expect(
+            checks.compactMap { $0["name"]?.string } == [
+                "store", "tpm", "srk", "lockout", "tokens", "pin-source", "server",
+            ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }
 }

@@ -56,10 +56,14 @@ struct UsageTests {
 
     @Test(arguments: [
         ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"], ["key", "sign", "ABCDEFGH", "--digest", "00"],
-        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", "short"],
+        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", "abc"],
         ["key", "attest", "ABCDEFGH", "--challenge", "AA"], ["enable", "--policy", "none"],
         ["key", "create", "--policy", "face"], ["status", "--pin-source", "env:PIN"], ["key", "export", "ABCDEFGH"],
-        ["status", "--container", ""],
+        ["status", "--container", ""], ["token", "init"], ["token", "pin", "--so", "--unblock"], ["token", "pin"],
+        ["--token", "x", "status"], ["--token", "pkcs11:pin-value=1234", "status"],
+        ["--token", "pkcs11:token=x", "--token-login", "face", "status"],
+        ["--token", "pkcs11:token=x", "--token-isolation", "some", "status"],
+        ["key", "create", "--slot", "9f"], ["key", "csr", "ABCDEFGH"], ["key", "csr", "ABCDEFGH", "--subject", "x"],
     ])
     func `wrong usage ends with 2 and one JSON object`(arguments: [String]) async throws {
         let outcome = try await machine().run(arguments + ["--json"])
@@ -83,9 +87,8 @@ struct UsageTests {
                 """)
     }
 
-    @Test(arguments: [["--token", "pkcs11:token=x"], ["--presence", "finger"]])
-    func `what later versions bring is refused by name`(option: [String]) async throws {
-        let outcome = try await machine().run(option + ["status", "--json"])
+    @Test func `what later versions bring is refused by name`() async throws {
+        let outcome = try await machine().run("--presence", "finger", "status", "--json")
         #expect(outcome.status == 1)
         #expect(try outcome.json()["error"]?["code"] == "unsupported")
     }
@@ -143,7 +146,10 @@ struct UsageTests {
         }
     }
 
-    @Test(arguments: ["latchkey", "latchkey-enable", "latchkey-key", "latchkey-key-sign", "latchkey-pin"])
+    @Test(arguments: [
+        "latchkey", "latchkey-enable", "latchkey-key", "latchkey-key-csr", "latchkey-key-sign", "latchkey-pin",
+        "latchkey-token", "latchkey-token-pin",
+    ])
     func `help is as written down`(page: String) async throws {
         let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(page).txt")
         let golden = try String(contentsOfFile: path.string, encoding: .utf8)
@@ -169,6 +175,8 @@ struct UsageTests {
     func `completions are there for each shell`(shell: String) async throws {
         let outcome = try await machine().run("--generate-completion-script", shell)
         #expect(outcome.status == 0)
-        for command in ["doctor", "authenticate", "attest", "demo"] { #expect(outcome.output.contains(command)) }
+        for command in ["doctor", "authenticate", "attest", "token", "demo"] {
+            #expect(outcome.output.contains(command))
+        }
     }
 }

@@ -23,10 +23,6 @@ package final class SingleConsent: PresenceAuthority {
         state.withLock { $0.mayRepeat = $0.pin != nil }
     }
 
-    package func notice(_ notice: PresenceNotice) async {
-        await authority.notice(notice)
-    }
-
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let repeated = state.withLock { state -> PIN? in
             guard request.purpose == .current, state.mayRepeat else { return nil }
@@ -37,5 +33,10 @@ package final class SingleConsent: PresenceAuthority {
         let answer = try await authority.pin(request)
         if case .pin(let pin) = answer { state.withLock { $0 = State(pin: pin) } }
         return answer
+    }
+
+    /// What is to be done at the hardware, each time: a finger can't be repeated for anybody.
+    package func notice(_ notice: PresenceNotice) async {
+        await authority.notice(notice)
     }
 }

@@ -30,6 +30,11 @@ public final class RecordStore: Sendable {
         database = try await Self.onDatabaseThread("open the store") { try Schema.openDatabase(at: files.database) }
     }
 
+    /// Whether there is a store in the directory already. Looks only, and makes nothing.
+    public static func isPresent(directory: String, profile: String = "default") -> Bool {
+        StoreFiles.isPresent(directory: directory, profile: profile)
+    }
+
     /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` where that isn't set.
     public static func defaultDirectory(environment: [String: String]) throws(KeystoreError) -> String {
         if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") { return data + "/latchkey" }

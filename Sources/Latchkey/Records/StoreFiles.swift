@@ -21,6 +21,12 @@ struct StoreFiles {
         try Self.check(database, isDirectory: false)
     }
 
+    /// Anything where the file would be counts: what is no store is for opening to find out.
+    static func isPresent(directory: String, profile: String) -> Bool {
+        var status = stat()
+        return lstat(directory + "/" + profile + "/latchkey.sqlite", &status) == 0
+    }
+
     private static func makeDirectories(_ path: String) throws(KeystoreError) {
         var parents = path.split(separator: "/", omittingEmptySubsequences: true).map(String.init)
         var made = path.hasPrefix("/") ? "" : "."

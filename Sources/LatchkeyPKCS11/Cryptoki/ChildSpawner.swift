@@ -1,3 +1,4 @@
+internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
 
@@ -17,6 +18,8 @@ enum ChildSpawner {
         defer { posix_spawn_file_actions_destroy(&files) }
         posix_spawn_file_actions_adddup2(&files, connection, STDIN_FILENO)
         posix_spawn_file_actions_adddup2(&files, connection, STDOUT_FILENO)
+        // Libraries open descriptors that children inherit: one of tpm2-tss, held for good, keeps a TPM busy.
+        latchkey_spawn_close_from(&files, STDERR_FILENO + 1)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)

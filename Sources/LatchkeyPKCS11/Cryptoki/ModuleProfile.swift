@@ -107,7 +107,8 @@ public struct ModuleProfile: Hashable, Sendable {
 
     static let softhsm = ModuleProfile(family: .softhsm, simulator: "softhsm")
 
-    static let tpm2 = ModuleProfile(family: .tpm2)
+    /// tpm2-pkcs11's. Its keys go only with a login.
+    static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses)
 
     /// Yubico's. The finger of a YubiKey Bio is asked for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {

@@ -53,6 +53,9 @@ extension PKCS11Keystore {
             try await sight.token.perform { (session) throws(CryptokiError) in
                 login.forget()
                 try session.logout()
+                // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login, also where the TPM refused the old PIN.
+                try session.login(.user, with: old)
+                defer { try? session.logout() }
                 try session.changePIN(from: old, to: .pin(new))
             }
         } catch {

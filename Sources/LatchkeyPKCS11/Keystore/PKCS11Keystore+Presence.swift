@@ -104,6 +104,8 @@ extension PKCS11Keystore {
     /// What a failed use means. Reads the token's flags where its answer alone does not say enough.
     func explained(_ error: CryptokiError, _ operation: String, _ sight: TokenSight) async -> KeystoreError {
         switch error.returnValue {
+        case .functionCanceled?, .functionRejected?:
+            return .cancelled(operation, "it was declined at the reader")
         case .pinLocked?: return .pinLocked(operation, sight.token.profile, underlying: error)
         case .pinIncorrect?, .pinInvalid?, .pinLenRange?:
             guard let information = try? await look(operation).information else { break }

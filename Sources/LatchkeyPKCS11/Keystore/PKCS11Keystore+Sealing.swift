@@ -17,6 +17,7 @@ extension PKCS11Keystore {
         }
         let place = try await look(operation)
         try place.nature.check(policy, operation)
+        try await checkAgreement(place.token, operation)
         let id = sealingKeyID(for: policy, place.nature)
         let sight = try await look(operation, for: id)
         if sight.publicKey == nil { try await makeSealingKeyAsOfficer(id, policy, sight, prompt, operation, presence) }
@@ -95,6 +96,23 @@ extension PKCS11Keystore {
             throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
         }
         return box
+    }
+
+    /// Refuses a token without key agreement before anybody is asked and anything is made.
+    private func checkAgreement(_ token: Token, _ operation: String) async throws(KeystoreError) {
+        let agrees: Bool
+        do {
+            agrees = try await token.perform { (session) throws(CryptokiError) in
+                try session.supports(.ecdh1Derive)
+            }
+        } catch {
+            throw failure(error, operation, token)
+        }
+        guard agrees else {
+            throw .unsupported(
+                operation, "the token's module has no key agreement (ECDH)",
+                recovery: "Use a token that has, or keep in memory what would be stored.")
+        }
     }
 
     private func sealingKeyID(for policy: AccessPolicy, _ nature: TokenNature) -> Data {

@@ -5,6 +5,8 @@ struct TokenNature: Sendable {
     let root: AssuranceLevel.Root
     /// Whether the token asks for PIN or finger itself.
     let asksItself: Bool
+    /// Whether it can have keys that are used without a login.
+    let hasOpenKeys: Bool
     /// Whether its `CKA_ID`s name the slots of a PIV card.
     let isPIV: Bool
 
@@ -16,6 +18,7 @@ struct TokenNature: Sendable {
             case .always: true
             case .never: false
             }
+        hasOpenKeys = token.profile.family != .tpm2
         isPIV = token.profile.identifiers == .slot || information.manufacturer == Self.openSCsPIV
     }
 
@@ -32,10 +35,15 @@ struct TokenNature: Sendable {
 
     /// The policies that the token can enforce.
     ///
+    /// tpm2-pkcs11 keeps the authorization of every key encrypted under the PIN: it has no key that needs nobody.
+    ///
     /// A token that asks by itself takes a finger or a PIN, and PKCS#11 has no word for which: it is `.userPresence`, a
     /// finger *or* the PIN, and neither `.pin` nor `.biometryAny`, which promise one of them. Where the PIN is typed
     /// here there is no finger: it is `.pin`.
-    var requirements: Set<AccessPolicy.Requirement> { asksItself ? [.none, .userPresence] : [.none, .pin] }
+    var requirements: Set<AccessPolicy.Requirement> {
+        let guarded: AccessPolicy.Requirement = asksItself ? .userPresence : .pin
+        return hasOpenKeys ? [.none, guarded] : [guarded]
+    }
 
     /// What the token demands of who uses a key.
     func presence(_ requirement: AccessPolicy.Requirement, needsTouch: Bool) -> AssuranceLevel.EnforcedPresence {

@@ -4,7 +4,7 @@ internal import Testing
 
 extension KeystoreContract {
     func damagedKey(_ keystore: any Keystore) async throws {
-        let key = try await makeKey(keystore, .none)
+        let key = try await makeKey(keystore, free)
         for (damage, blob) in Self.damages(of: key.blob) {
             await Self.expect(.damaged, .wrongDevice, of: "sign, \(damage)") {
                 _ = try await sign(keystore, key.replacing(blob: blob))
@@ -15,8 +15,8 @@ extension KeystoreContract {
     }
 
     func damagedSecret(_ keystore: any Keystore) async throws {
-        let bytes = SecretBytes.random(count: 32)
-        let secret = try await seal(keystore, bytes, .none)
+        guard let secret = try await sealed(keystore, free) else { return }
+        let bytes = try await unseal(keystore, secret)
         for (damage, blob) in Self.damages(of: secret.blob) {
             await Self.expect(.damaged, .wrongDevice, of: "unseal, \(damage)") {
                 _ = try await unseal(keystore, secret.replacing(blob: blob))
@@ -34,7 +34,7 @@ extension KeystoreContract {
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "sign with the policy edited to none") {
             _ = try await sign(keystore, edited)
         }
-        let secret = try await seal(keystore, .random(count: 32), guarded)
+        guard device.hasOpenKeys, let secret = try await sealed(keystore, guarded) else { return }
         let lax = SealedSecret(
             backend: secret.backend, policy: .none, assurance: secret.assurance, blob: secret.blob)
         await Self.expect(.damaged, .wrongDevice, .wrongProof, of: "unseal with the policy edited to none") {
@@ -43,7 +43,7 @@ extension KeystoreContract {
     }
 
     func editedPublicKey(_ keystore: any Keystore) async throws {
-        let key = try await makeKey(keystore, .none)
+        let key = try await makeKey(keystore, free)
         let stranger = try await makeKey(keystore, secondFree)
         let edited = HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
@@ -54,16 +54,18 @@ extension KeystoreContract {
     }
 
     func otherDevice(_ keystore: any Keystore) async throws {
-        let free = try await makeKey(keystore, .none)
+        let open = try await makeKey(keystore, free)
         let guarded = try await makeKey(keystore, guarded)
-        let secret = try await seal(keystore, .random(count: 32), .none)
+        let secret = try await sealed(keystore, free)
         try await openOther { other in
-            await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await sign(other, free) }
+            await Self.expect(.wrongDevice, of: "sign on another device") { _ = try await sign(other, open) }
             await Self.expect(.wrongDevice, of: "sign with a PIN on another device") {
                 _ = try await sign(other, guarded)
             }
-            await Self.expect(.wrongDevice, of: "unseal on another device") {
-                _ = try await unseal(other, secret)
+            if let secret {
+                await Self.expect(.wrongDevice, of: "unseal on another device") {
+                    _ = try await unseal(other, secret)
+                }
             }
             await Self.expect(.wrongDevice, of: "change the PIN on another device") {
                 _ = try await other.changePIN(

@@ -21,6 +21,8 @@ extension KeystoreContract {
             case counted
             /// The device locks after so many wrong PINs, and tells nothing before, or only that one attempt is left.
             case locks(after: Int)
+            /// The device locks after so many wrong PINs, and tells that only to who tries one more.
+            case locksSilently(after: Int)
             /// Nothing does.
             case unlimited
         }
@@ -37,11 +39,16 @@ extension KeystoreContract {
         public var canDelete: Bool
         /// Whether it has but one key for each policy.
         public var hasOneKeyPerPolicy: Bool
+        /// Whether it has keys that need nobody (the policy `.none`).
+        public var hasOpenKeys: Bool
+        /// Whether it can seal.
+        public var canSeal: Bool
 
         public init(
             pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
             pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, officerPIN: String? = nil,
-            canDelete: Bool = true, hasOneKeyPerPolicy: Bool = false
+            canDelete: Bool = true, hasOneKeyPerPolicy: Bool = false, hasOpenKeys: Bool = true,
+            canSeal: Bool = true
         ) {
             self.pin = pin
             self.guessing = guessing
@@ -50,6 +57,8 @@ extension KeystoreContract {
             self.officerPIN = officerPIN
             self.canDelete = canDelete
             self.hasOneKeyPerPolicy = hasOneKeyPerPolicy
+            self.hasOpenKeys = hasOpenKeys
+            self.canSeal = canSeal
         }
 
         /// The PIN that is right at first.

@@ -3,6 +3,7 @@ internal import Testing
 
 extension KeystoreContract {
     func sealsWithoutPresence(_ keystore: any Keystore) async throws {
+        guard device.canSeal, device.hasOpenKeys else { return try await refusesUnsupportedPolicies(keystore) }
         let nobody = person()
         let bytes = SecretBytes.random(count: 32)
         let secret = try await keystore.seal(bytes, policy: .none, for: Self.prompt, authorizedBy: nobody)
@@ -15,6 +16,10 @@ extension KeystoreContract {
     }
 
     func sealsWithPIN(_ keystore: any Keystore) async throws {
+        guard device.canSeal else {
+            _ = try await sealed(keystore, guarded)
+            return
+        }
         let presence = person(.right, .right, .wrong)
         let bytes = SecretBytes.random(count: 32)
         let secret = try await keystore.seal(bytes, policy: guarded, for: Self.prompt, authorizedBy: presence)

@@ -87,7 +87,10 @@ extension KeystoreContract {
     var guarded: AccessPolicy { device.guardedPolicy }
 
     /// A second policy for a second key: another one where the device has one key for each.
-    var secondFree: AccessPolicy { device.hasOneKeyPerPolicy ? guarded : .none }
+    var secondFree: AccessPolicy { device.hasOneKeyPerPolicy ? guarded : free }
+
+    /// The policy of keys that need nobody, where the device has any.
+    var free: AccessPolicy { device.hasOpenKeys ? .none : guarded }
 
     /// A person who gives these proofs, in order.
     func person(_ proofs: Device.Proof...) -> ScriptedPresence { device.person(proofs) }
@@ -117,6 +120,20 @@ extension KeystoreContract {
         _ keystore: any Keystore, _ secret: SecretBytes, _ policy: AccessPolicy
     ) async throws -> SealedSecret {
         try await keystore.seal(secret, policy: policy, for: Self.prompt, authorizedBy: person(.right))
+    }
+
+    /// Seals 32 random bytes, or checks that the device says that it can't.
+    func sealed(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> SealedSecret? {
+        guard device.canSeal else {
+            let presence = person(.right)
+            await Self.expect(.unsupported, of: "seal") {
+                _ = try await keystore.seal(
+                    .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence)
+            }
+            #expect(presence.asked.isEmpty)
+            return nil
+        }
+        return try await seal(keystore, .random(count: 32), policy)
     }
 
     func unseal(

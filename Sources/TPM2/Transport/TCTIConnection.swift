@@ -116,7 +116,7 @@ extension TCTIConnection {
             }
         }
         return TPMError(
-            .transport(.absent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
+            .transport(.silent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
     }
 
     private static func group(of path: String) -> String {

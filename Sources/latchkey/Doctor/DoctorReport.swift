@@ -20,8 +20,8 @@ struct DoctorReport: Report {
 
     var text: String {
         let lines = checks.map { check in
-            let name = check.name.padding(to: 11)
-            let advice = check.advice.map { "\n" + "".padding(to: 20) + "→ " + printable($0) } ?? ""
+            let name = check.name.padding(to: 13)
+            let advice = check.advice.map { "\n" + "".padding(to: 22) + "→ " + printable($0) } ?? ""
             return "\(check.state.rawValue.padding(to: 8)) \(name)\(printable(check.finding))\(advice)"
         }
         return lines.joined(separator: "\n") + (ok ? "\nA key can be made now." : "\nNo key can be made now.")

@@ -9,20 +9,49 @@ struct Examination {
     let context: CommandContext
 
     func checks() async -> [Check] {
-        var checks: [Check] = []
-        let store: RecordStore?
-        do throws(KeystoreError) {
-            let opened = try await context.store()
-            checks.append(.ok("store", "The store is \(opened.path)."))
-            store = opened
-        } catch {
-            checks.append(.problem("store", error))
-            store = nil
+        let (store, finding) = await store()
+        var checks = [finding]
+        let readers = ReaderExamination()
+        if let uri = context.settings.token.uri {
+            checks += await TokenExamination(uri: uri, options: context.settings.token.options, readers: readers)
+                .checks()
+        } else {
+            checks += await hardware(store)
+            checks.append(modules(readers))
         }
-        checks += await hardware(store)
         checks.append(pinSource())
         checks.append(server())
         return checks
+    }
+
+    /// The store, where there is one. None is made for being looked at.
+    private func store() async -> (RecordStore?, Check) {
+        let directory = context.settings.store
+        guard RecordStore.isPresent(directory: directory) else {
+            let place = nearestDirectory(to: directory)
+            guard access(place, W_OK | X_OK) == 0 else {
+                return (
+                    nil,
+                    .problem(
+                        "store", "There is no store at \(directory), and none can be made: \(place) is not writable.",
+                        "Make it writable for your user, or name another directory with --store.", .unavailable)
+                )
+            }
+            return (nil, .ok("store", "There is no store at \(directory) yet; it is made with the first key."))
+        }
+        do throws(KeystoreError) {
+            let store = try await context.store()
+            return (store, .ok("store", "The store is \(store.path)."))
+        } catch {
+            return (nil, .problem("store", error))
+        }
+    }
+
+    /// The directory itself, or the nearest one above it that exists.
+    private func nearestDirectory(to path: String) -> String {
+        var place = URL(filePath: path)
+        while place.path != "/", access(place.path, F_OK) != 0 { place.deleteLastPathComponent() }
+        return place.path
     }
 
     private func hardware(_ store: RecordStore?) async -> [Check] {
@@ -108,6 +137,16 @@ struct Examination {
                 "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
         }
         return .ok("lockout", "It will take \(left) more wrong PINs before it locks.")
+    }
+
+    /// Tokens are there to be named; nothing depends on them until one is.
+    private func modules(_ readers: ReaderExamination) -> Check {
+        let names = readers.configuredModules()
+        guard !names.isEmpty else {
+            return .ok("tokens", "No token is named, and p11-kit is configured with no module.")
+        }
+        return .ok(
+            "tokens", "No token is named; p11-kit is configured with \(names.joined(separator: ", ")).")
     }
 
     private func pinSource() -> Check {

@@ -41,6 +41,11 @@ struct Console: Sendable {
         if !isQuiet { write(sentence) }
     }
 
+    /// Tells what a person has to know to go on, also when told to be quiet.
+    func warn(_ sentence: String) {
+        write(sentence)
+    }
+
     /// Tells of an error, in the form that was asked for.
     ///
     /// - Returns: What the process is to end with.

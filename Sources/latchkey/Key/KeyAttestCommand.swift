@@ -10,7 +10,7 @@ struct KeyAttestCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
     var key: KeyIDArgument
 
     @Option(help: ArgumentHelp("The verifier's challenge: 8 to 32 bytes in base64url.", valueName: "base64url"))
@@ -24,9 +24,9 @@ struct KeyAttestCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> AttestationReport {
         let records = try await context.records()
-        let stored = try await records.storedKey(key.id).key
+        let stored = try await records.usableKey(key).key
         let attestation = try await records.keystore.attest(stored, challenge: Base64URL.decode(challenge) ?? Data())
-        return AttestationReport(id: key.id.rawValue, attestation)
+        return AttestationReport(id: stored.id.rawValue, attestation)
     }
 }
 

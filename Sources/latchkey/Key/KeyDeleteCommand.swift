@@ -5,27 +5,35 @@ import Latchkey
 struct KeyDeleteCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
-        abstract: "Delete a key for good. Asks nobody.")
+        abstract: "Delete a key for good.",
+        discussion: "A token deletes a key that has a PIN only for who knows it; a TPM asks nobody.")
 
     @OptionGroup var options: GlobalOptions
 
     @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
     var key: KeyIDArgument
 
+    @Flag(help: "Forget the key here, and leave what the hardware has of it: for a token that is lost or can't delete.")
+    var forget = false
+
     func perform(in context: CommandContext) async throws -> KeyDeletionReport {
         let records = try await context.records()
-        let (stored, generation) = try await records.storedKey(key.id)
-        try await records.apply(
-            [.delete(RecordID(key.id), ifGeneration: generation)], for: context.prompt("delete a key"))
-        // The row first: a crash in between leaves a key without a name, never a name without a key.
-        try await records.keystore.delete(stored)
-        return KeyDeletionReport(id: key.id.rawValue, deleted: true)
+        let (stored, generation) = forget ? try await records.storedKey(key) : try await records.usableKey(key)
+        guard stored.id.rawValue == key.text else {
+            throw KeystoreError.invalidInput("delete a key", "deleting takes the whole id, ‘\(stored.id)’")
+        }
+        let prompt = context.prompt("delete the key ‘\(stored.label ?? stored.id.rawValue)’")
+        // The hardware first, since somebody may say no there. A key that is gone from it can be deleted again.
+        if !forget { try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence) }
+        try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+        return KeyDeletionReport(id: stored.id.rawValue, deleted: !forget)
     }
 }
 
 struct KeyDeletionReport: Report {
     let id: String
+    /// Whether the hardware has nothing of it any more either.
     let deleted: Bool
 
-    var text: String { "The key \(id) is deleted." }
+    var text: String { deleted ? "The key \(id) is deleted." : "The key \(id) is forgotten; the hardware may have it." }
 }

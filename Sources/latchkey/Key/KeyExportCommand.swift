@@ -18,15 +18,19 @@ struct KeyExportCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
     var key: KeyIDArgument
 
     @Option(help: "tss2 (TSS2 PRIVATE KEY, for openssl's tpm2 provider), pem or jwk.")
     var format: Format
 
     func perform(in context: CommandContext) async throws -> KeyExportReport {
-        let stored = try await context.records().storedKey(key.id).key
+        let stored = try await context.records().storedKey(key).key
         switch format {
+        case .tss2 where stored.backend != "tpm":
+            throw KeystoreError.unsupported(
+                "export the key as TSS2 PRIVATE KEY", "it is on a token, which gives nothing of it away",
+                recovery: "Export its public key with --format pem or jwk.")
         case .tss2: return .pem(try TPMKeystore.tss2PrivateKey(of: stored), isBare: true)
         case .pem: return .pem(try stored.publicKey.pemRepresentation, isBare: false)
         case .jwk: return .jwk(JWK(stored.publicKey, kid: stored.id))

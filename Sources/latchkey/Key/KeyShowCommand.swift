@@ -9,10 +9,10 @@ struct KeyShowCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
     var key: KeyIDArgument
 
     func perform(in context: CommandContext) async throws -> KeyReport {
-        KeyReport(try await context.records().storedKey(key.id).key)
+        KeyReport(try await context.records().storedKey(key).key)
     }
 }

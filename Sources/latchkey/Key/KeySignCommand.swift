@@ -13,11 +13,12 @@ struct KeySignCommand: ContextCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "sign",
-        abstract: "Sign a file or a SHA-256 digest: ECDSA over P-256, printed in base64url.")
+        abstract: "Sign a file or a SHA-256 digest: ECDSA over P-256, printed in base64url.",
+        discussion: "Programs that want the bytes themselves (openssl dgst -signature) get them with --output.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
     var key: KeyIDArgument
 
     @Argument(help: "The file to sign; - for standard input.", completion: .file())
@@ -28,6 +29,11 @@ struct KeySignCommand: ContextCommand {
 
     @Option(help: "raw: r and s, 32 bytes each, as JOSE has it. der: as X.509 and OpenSSL have it.")
     var format = Format.raw
+
+    @Option(
+        help: ArgumentHelp("Write the signature's bytes there and print nothing.", valueName: "file"),
+        completion: .file())
+    var output: String?
 
     func validate() throws {
         guard (file == nil) != (digest == nil) else {
@@ -41,14 +47,23 @@ struct KeySignCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> SignatureReport {
         let message = try messageDigest()
         let records = try await context.records()
-        let stored = try await records.storedKey(key.id).key
+        let stored = try await records.usableKey(key).key
         let signature = try await records.keystore.sign(
-            message, with: stored, for: context.prompt("sign with the key ‘\(stored.label ?? key.id.rawValue)’"),
+            message, with: stored, for: context.prompt("sign with the key ‘\(stored.label ?? stored.id.rawValue)’"),
             authorizedBy: context.presence)
         let bytes = format == .raw ? signature.rawRepresentation : try signature.derRepresentation
+        if let output { try Self.write(bytes, to: output) }
         return SignatureReport(
-            id: key.id.rawValue, format: format.rawValue, digest: Base64URL.encode(Data(message.bytes)),
-            signature: Base64URL.encode(bytes))
+            id: stored.id.rawValue, format: format.rawValue, digest: Base64URL.encode(Data(message.bytes)),
+            signature: Base64URL.encode(bytes), isPrinted: output == nil)
+    }
+
+    private static func write(_ bytes: Data, to path: String) throws(KeystoreError) {
+        do {
+            try bytes.write(to: URL(filePath: path), options: .atomic)
+        } catch {
+            throw .invalidInput("write the signature to \(path)", "\(error)")
+        }
     }
 
     private func messageDigest() throws -> MessageDigest {
@@ -74,6 +89,12 @@ struct SignatureReport: Report {
     let format: String
     let digest: String
     let signature: String
+    /// Whether it is for stdout, where that is for people and pipes.
+    let isPrinted: Bool
 
-    var text: String { signature }
+    private enum CodingKeys: String, CodingKey {
+        case id, format, digest, signature
+    }
+
+    var text: String { isPrinted ? signature : "" }
 }

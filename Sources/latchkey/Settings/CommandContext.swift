@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyLogin
+import LatchkeyPKCS11
 import LatchkeyTPM
 import Logging
 
@@ -40,16 +41,24 @@ struct CommandContext: Sendable {
         return try await RecordStore(directory: settings.store)
     }
 
-    /// The hardware. It is not reached for before it is used.
-    func keystore(_ store: RecordStore) -> any Keystore {
+    /// The hardware: the token where one is named, else the TPM. It is not reached for before it is used.
+    ///
+    /// - Parameter slot: Where a PIV card makes the next key.
+    func keystore(_ store: RecordStore, slot: PIVSlot? = nil) -> any Keystore {
+        if let uri = settings.token.uri {
+            log.debug("using a token", metadata: ["uri": "\(uri)"])
+            var options = settings.token.options
+            options.slot = slot
+            return PKCS11Keystore(uri: uri, options: options)
+        }
         log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
         return TPMKeystore(tcti: settings.tcti, anchors: store)
     }
 
     /// The container's records.
-    func records() async throws(KeystoreError) -> RecordContainer {
+    func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
         let store = try await store()
-        return try RecordContainer(name: settings.container, store: store, keystore: keystore(store))
+        return try RecordContainer(name: settings.container, store: store, keystore: keystore(store, slot: slot))
     }
 
     /// The container's login.

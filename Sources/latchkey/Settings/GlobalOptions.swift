@@ -16,8 +16,23 @@ struct GlobalOptions: ParsableArguments {
             "How to reach the TPM. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)", valueName: "conf"))
     var tcti: String?
 
-    @Option(help: ArgumentHelp("A PKCS#11 token by its RFC 7512 URI. (LATCHKEY_TOKEN)", valueName: "uri"))
+    @Option(
+        help: ArgumentHelp(
+            "A PKCS#11 token instead of the TPM, by its RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
+            valueName: "uri"))
     var token: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Where the token's PIN is given: auto, pin (here) or reader (its own pad or finger). (LATCHKEY_TOKEN_LOGIN)",
+            valueName: "way"))
+    var tokenLogin: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Whether the token's module gets a process of its own: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
+            valueName: "when"))
+    var tokenIsolation: String?
 
     @Option(
         help: ArgumentHelp(

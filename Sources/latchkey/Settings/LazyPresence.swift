@@ -18,6 +18,11 @@ final class LazyPresence: PresenceAuthority {
         try await authority().pin(request)
     }
 
+    /// Shown where PINs are asked for. Where nobody can be asked for a PIN there is nobody to tell either.
+    func notice(_ notice: PresenceNotice) async {
+        try? await authority().notice(notice)
+    }
+
     private func authority() throws(KeystoreError) -> any PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
             if let opened { return opened }

@@ -6,12 +6,13 @@ import SystemPackage
 
 /// The person's browser: the program that `$BROWSER` names, else `xdg-open`, with the address as its last argument.
 ///
-/// `$BROWSER` may have arguments, split at spaces; `%s` among them stands for the address.
+/// `$BROWSER` may have arguments, split at spaces; `%s` among them stands for the address. Where the program can't be
+/// started or fails, the address is told and the login waits for whoever opens it.
 struct ProgramBrowser: Browser {
     let console: Console
     let environment: [String: String]
 
-    func open(_ url: String) async throws {
+    func open(_ url: String) async {
         console.say(
             "The login page opens in your browser. If it does not, open this address in one yourself: \(url)")
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
@@ -26,8 +27,8 @@ struct ProgramBrowser: Browser {
         }
         switch await ends.first(where: { _ in true }) {
         case .success(true)?, nil: return
-        case .success(false)?: throw Self.failure("‘\(words[0])’ failed")
-        case .failure(let error)?: throw Self.failure("‘\(words[0])’ can't be started: \(error)")
+        case .success(false)?: warn("‘\(words[0])’ failed", url)
+        case .failure(let error)?: warn("‘\(words[0])’ can't be started: \(error)", url)
         }
     }
 
@@ -50,9 +51,7 @@ struct ProgramBrowser: Browser {
         return result.terminationStatus.isSuccess
     }
 
-    private static func failure(_ reason: String) -> KeystoreError {
-        KeystoreError(
-            operation: "show the login page", code: .unavailable, reason: reason,
-            recovery: "Set BROWSER to a program that opens an address, or install xdg-utils.")
+    private func warn(_ reason: String, _ url: String) {
+        console.warn("\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
     }
 }

@@ -10,6 +10,7 @@ struct Settings: Sendable {
     var container = "default"
     var store: String
     var tcti = TPMKeystore.defaultTCTI
+    var token = TokenSettings()
     /// nil for the terminal if there is one, else pinentry.
     var pinSource: PINSource?
     var endpoint: String?
@@ -26,11 +27,7 @@ struct Settings: Sendable {
 
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let values = try await SettingsReader(options, environment: environment)
-        guard try await values["token"] == nil else {
-            throw KeystoreError.unsupported(
-                "use a PKCS#11 token", "this version has no PKCS#11 backend yet",
-                recovery: "Leave out --token (and LATCHKEY_TOKEN) to use the TPM.")
-        }
+        token = try await TokenSettings(values)
         guard options.presence != .finger else {
             throw KeystoreError.unsupported(
                 "ask for a finger", "this version has no fingerprint support yet",

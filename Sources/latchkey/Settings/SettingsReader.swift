@@ -13,6 +13,7 @@ struct SettingsReader {
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let given = [
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
+            "token-login": options.tokenLogin, "token-isolation": options.tokenIsolation,
             "pin-source": options.pinSource, "endpoint": options.endpoint, "client-id": options.clientID,
         ].compactMap { name, value in
             value.map { (AbsoluteConfigKey([name]), ConfigValue(.string($0), isSecret: false)) }

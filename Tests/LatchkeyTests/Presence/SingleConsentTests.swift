@@ -35,4 +35,15 @@ struct SingleConsentTests {
         }
         #expect(person.requests.count == 3)
     }
+
+    /// A finger can't be repeated for anybody: who has a reader is told to use it each time.
+    @Test func `what is to be done at the hardware is passed on`() async {
+        let person = ScriptedPresence([])
+        let consent = SingleConsent(person)
+        let notice = PresenceNotice(.useReader, context: PromptContext(reason: "log in"))
+        await consent.notice(notice)
+        consent.confirm()
+        await consent.notice(notice)
+        #expect(person.notices == [notice, notice])
+    }
 }

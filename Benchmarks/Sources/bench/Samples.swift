@@ -1,0 +1,36 @@
+/// How long something took, many times.
+struct Samples {
+    private(set) var durations: [Duration] = []
+
+    mutating func add(_ duration: Duration) {
+        durations.append(duration)
+    }
+
+    mutating func measure<R>(_ body: () async throws -> R) async rethrows -> R {
+        let start = ContinuousClock.now
+        let result = try await body()
+        durations.append(ContinuousClock.now - start)
+        return result
+    }
+
+    mutating func measure<R>(_ body: () throws -> R) rethrows -> R {
+        let start = ContinuousClock.now
+        let result = try body()
+        durations.append(ContinuousClock.now - start)
+        return result
+    }
+
+    var median: Duration { quantile(0.5) }
+    var p95: Duration { quantile(0.95) }
+
+    private func quantile(_ part: Double) -> Duration {
+        let sorted = durations.sorted()
+        return sorted.isEmpty ? .zero : sorted[min(Int(Double(sorted.count) * part), sorted.count - 1)]
+    }
+}
+
+extension Duration {
+    var microseconds: Double {
+        Double(components.seconds) * 1e6 + Double(components.attoseconds) / 1e12
+    }
+}

@@ -1,0 +1,148 @@
+internal import FoundationEssentials
+public import Latchkey
+
+/// Sets a token up and administers its PINs: what its owner does, as opposed to what programs do with its keys.
+///
+/// libp11 makes the calls, on a thread of its own and under a deadline. A call closes all sessions that this process has
+/// with the token; a ``PKCS11Keystore`` on it opens new ones when it is used next, and may ask for the PIN again.
+///
+/// Every PIN comes from the presence authority, in the order in which each method names them. Where the token has a PIN
+/// pad or finger sensor of its own it asks there, and the authority is told so.
+public struct TokenAdministrator: Sendable {
+    /// Which token.
+    public let uri: TokenURI
+    let options: PKCS11Options
+    let container: String
+    let presence: any PresenceAuthority
+
+    /// Reaches for nothing yet.
+    ///
+    /// - Parameters:
+    ///   - uri: What it says of a key does not count.
+    ///   - container: What prompts name.
+    ///   - presence: Who asks for the PINs.
+    public init(
+        _ uri: TokenURI, options: PKCS11Options = PKCS11Options(), container: String = "default",
+        presence: any PresenceAuthority
+    ) {
+        self.uri = uri
+        self.options = options
+        self.container = container
+        self.presence = presence
+    }
+
+    /// What the token says of itself now.
+    ///
+    /// - Throws: ``KeystoreError``; `unavailable` when it is not there, `conflict` when the URI fits several.
+    public func information() async throws(KeystoreError) -> TokenInformation {
+        try await entry("look at the token").information
+    }
+}
+
+extension TokenAdministrator {
+    /// The one token that the URI fits. No session is opened.
+    func entry(_ operation: String) async throws(KeystoreError) -> TokenDirectory.Entry {
+        let fitting = try await entries(operation)
+        guard let entry = fitting.first else { throw absent(operation) }
+        guard fitting.count == 1 else { throw ambiguous(operation, fitting) }
+        return entry
+    }
+
+    func entries(_ operation: String) async throws(KeystoreError) -> [TokenDirectory.Entry] {
+        let directory = await TokenDirectory.read(uri, options: options.token)
+        if directory.tokens.isEmpty, let failure = directory.failures.first {
+            throw KeystoreError(failure.error, during: operation)
+        }
+        return directory.tokens
+    }
+
+    private func absent(_ operation: String) -> KeystoreError {
+        KeystoreError(CryptokiError(.tokenAbsent, reason: "no token is \(uri)"), during: operation)
+    }
+
+    func ambiguous(_ operation: String, _ entries: [TokenDirectory.Entry]) -> KeystoreError {
+        let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
+        return KeystoreError(
+            CryptokiError(.tokenAmbiguous, reason: "several tokens fit: \(names.joined(separator: ", "))"),
+            during: operation)
+    }
+
+    /// Asks for a PIN, or tells the person to use the reader where the token asks by itself.
+    ///
+    /// - Parameter reason: What the prompt says it is for.
+    func proof(
+        _ purpose: PINRequest.Purpose, of information: TokenInformation, to reason: String
+    ) async throws(KeystoreError) -> LoginProof {
+        let prompt = PromptContext(reason: reason, container: container)
+        guard !options.usesReader(information) else {
+            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            return .protectedPath
+        }
+        let isLastTry = purpose == .current && information.flags.contains(.userPINFinalTry)
+        let request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: isLastTry ? 1 : nil)
+        switch try await presence.pin(request) {
+        case .pin(let pin):
+            if purpose == .current { try check(pin, information, reason) }
+            return .pin(pin)
+        case .declined(let how): throw .cancelled(reason, how)
+        }
+    }
+
+    /// Keeps what can't be the PIN from being counted as a wrong one, or answered with a code for something else.
+    private func check(_ pin: PIN, _ information: TokenInformation, _ operation: String) throws(KeystoreError) {
+        let count = pin.withUnsafeBytes { $0.count }
+        guard let bounds = information.pinLength, !bounds.contains(count) else { return }
+        throw KeystoreError(
+            operation: operation, code: .wrongProof,
+            reason: "the token's PIN has \(bounds.lowerBound) to \(bounds.upperBound) bytes, and this one \(count)",
+            recovery: "Try again with the token's own PIN; this one was not sent.")
+    }
+
+    /// Works on the token with libp11, alone, in a context of its own.
+    ///
+    /// - Parameter entry: The token; no session that could fail has been opened with it unless
+    ///   ``checkSession(_:_:)`` did.
+    func work<R: Sendable>(
+        _ operation: String, on entry: TokenDirectory.Entry,
+        _ body: @escaping @Sendable (LibP11Token) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        let (path, information, limit) = (entry.modulePath, entry.information, options.token.deadlines.person)
+        let profile = ModuleProfile(for: entry.module)
+        do throws(CryptokiError) {
+            let thread = TokenThread(onExpiry: { _ in nil })
+            return try await thread.run {
+                Result { () throws(CryptokiError) in
+                    try LibP11Thread.run(operation, in: path, within: limit) {
+                        Result { () throws(CryptokiError) in
+                            let token = try LibP11Context(modulePath: path).token(information)
+                            return try body(token)
+                        }
+                    }
+                }
+            }
+        } catch {
+            throw KeystoreError(error, during: operation, profile: profile)
+        }
+    }
+
+    /// Sees to it that the token gives sessions, since libp11 would wait for ever for one that it does not get.
+    func checkSession(_ operation: String, _ entry: TokenDirectory.Entry) async throws(KeystoreError) {
+        do throws(CryptokiError) {
+            let token = try await Token.find(entry.uri, options: options.token)
+            _ = try await token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
+        } catch {
+            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
+        }
+    }
+}
+
+extension PKCS11Options {
+    /// Whether the token asks for its PIN by itself.
+    fileprivate func usesReader(_ information: TokenInformation) -> Bool {
+        switch protectedPath {
+        case .asTokenSays: information.flags.contains(.protectedAuthenticationPath)
+        case .always: true
+        case .never: false
+        }
+    }
+}

@@ -1,0 +1,92 @@
+internal import FoundationEssentials
+internal import Glibc
+internal import Latchkey
+internal import Subprocess
+
+/// A D-Bus system bus of its own: a `dbus-daemon` on a UNIX socket in a directory, with a policy that lets everybody
+/// do everything.
+///
+/// Every user of the machine may connect who can reach the socket, and has his own user identifier there, as on the
+/// machine's bus. Nothing is activated: services are programs that somebody starts.
+final class MessageBus: Sendable {
+    /// What a client sets `DBUS_SYSTEM_BUS_ADDRESS` to.
+    let address: String
+    private let process: ChildProcess
+
+    /// Starts the daemon.
+    ///
+    /// - Parameter directory: Where the socket `bus` and the configuration `bus.conf` are made.
+    /// - Throws: ``KeystoreError`` with code `unavailable` when `dbus-daemon` is not installed or does not answer
+    ///   within ten seconds.
+    init(in directory: TemporaryDirectory) async throws(KeystoreError) {
+        let socket = directory.path(of: "bus")
+        address = "unix:path=\(socket)"
+        let configuration = directory.path(of: "bus.conf")
+        do {
+            try Data(Self.configuration(address: address).utf8).write(to: URL(filePath: configuration))
+        } catch {
+            throw .messageBusFailed("the bus's configuration can't be written", text: "\(error)")
+        }
+        process = try await ChildProcess(
+            "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
+        guard await Patience.until(.seconds(10), { UNIXSocket(path: socket) != nil }) else {
+            let complaint = await process.end(by: .kill)
+            throw .messageBusFailed("dbus-daemon did not answer", text: complaint)
+        }
+    }
+
+    /// The environment in which a program takes this bus for the machine's.
+    var environment: [String: String] { ["DBUS_SYSTEM_BUS_ADDRESS": address] }
+
+    var processIdentifier: Int32 { process.processIdentifier }
+
+    /// Waits until somebody owns `name`.
+    func wait(for name: String, within limit: Duration) async throws(KeystoreError) {
+        let result = try await HelperProgram.run(
+            "gdbus", ["wait", "--address", address, "--timeout", "\(limit.components.seconds)", name],
+            within: limit + .seconds(1))
+        guard result.isSuccess else {
+            throw .messageBusFailed("nobody came to own \(name)", text: result.text)
+        }
+    }
+
+    /// Calls a method.
+    ///
+    /// - Parameter method: Its interface and name, `org.example.Interface.Method`.
+    /// - Returns: What `gdbus` prints: the answer, or the error.
+    func call(
+        _ method: String, of object: String, at name: String, _ arguments: String..., within limit: Duration
+    ) async throws(KeystoreError) -> HelperProgram.Result {
+        try await HelperProgram.run(
+            "gdbus",
+            ["call", "--address", address, "--dest", name, "--object-path", object, "--method", method] + arguments,
+            within: limit)
+    }
+
+    func end() async {
+        await process.end(by: .kill)
+    }
+
+    private static func configuration(address: String) -> String {
+        """
+        <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+         "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+        <busconfig>
+          <type>system</type>
+          <listen>\(address)</listen>
+          <policy context="default">
+            <allow user="*"/>
+            <allow own="*"/>
+            <allow send_type="method_call"/>
+            <allow send_type="signal"/>
+            <allow send_requested_reply="true"/>
+            <allow receive_type="method_call"/>
+            <allow receive_type="method_return"/>
+            <allow receive_type="error"/>
+            <allow receive_type="signal"/>
+          </policy>
+        </busconfig>
+
+        """
+    }
+}

@@ -1,0 +1,43 @@
+import Latchkey
+
+extension RecordContainer {
+    /// The key that an argument names, from its row; the hardware is not asked.
+    ///
+    /// - Throws: ``KeystoreError``: `notFound` when the container has no such key, `invalidInput` when the beginning of
+    ///   an id fits several.
+    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+        if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
+            record.kind == .key, let key = record.key
+        {
+            return (key, record.generation)
+        }
+        let fitting = try await list(.key).filter { $0.key?.id.rawValue.hasPrefix(argument.text) == true }
+        guard let record = fitting.first, let key = record.key else {
+            throw .notFound(
+                "find the key", "the container ‘\(name)’ has no key ‘\(argument.text)’",
+                recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
+        }
+        guard fitting.count == 1 else {
+            throw KeystoreError(
+                operation: "find the key", code: .invalidInput,
+                reason: "\(fitting.count) keys of the container ‘\(name)’ begin with ‘\(argument.text)’",
+                recovery: "Write more of the id; see ‘latchkey key list’.")
+        }
+        return (key, record.generation)
+    }
+
+    /// The key that an argument names, to be used in the hardware that was named.
+    ///
+    /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another kind of hardware.
+    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+        let (key, generation) = try await storedKey(argument)
+        guard key.backend != keystore.backend else { return (key, generation) }
+        let isToken = key.backend == "pkcs11"
+        throw KeystoreError(
+            operation: "use the key ‘\(key.label ?? key.id.rawValue)’", code: .wrongDevice,
+            reason: isToken ? "it is on a token, and none is named" : "it is in the TPM, and a token is named",
+            recovery: isToken
+                ? "Name its token with --token or LATCHKEY_TOKEN; ‘latchkey token list’ has the URIs."
+                : "Leave out --token (and LATCHKEY_TOKEN) to use it.")
+    }
+}

@@ -1,0 +1,235 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// The tool on a SoftHSM2 token, each call a process of its own, on a machine without a TPM.
+@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(3)))
+struct TokenCommandTests {
+    private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "123456") async throws -> String {
+        let outcome = try await machine.run("key", "create", "--policy", policy, "--json", pins: [pin])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        return try #require(outcome.json()["id"]?.string)
+    }
+
+    @Test func `a key's JSON has the fields of the contract`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let created = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["123456"]).json()
+        #expect(created["policy"] == "pin")
+        #expect(created["assurance"] == "simulated(softhsm)")
+        #expect(created["enforcedPresence"] == "pin")
+        #expect(created["backend"] == "pkcs11")
+        let id = try #require(created["id"]?.string)
+        #expect(try await machine.run("key", "show", String(id.prefix(6)), "--json").json() == created)
+        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([.object(created)])])
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(.requires(program: "openssl")) func `signatures and requests verify with openssl`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine)
+        let paths = ["message", "signature", "public.pem", "request.pem"].map(machine.directory.path(of:))
+        try Data("what is signed".utf8).write(to: URL(filePath: paths[0]))
+        let signed = try await machine.run(
+            "key", "sign", id, paths[0], "--format", "der", "--output", paths[1], pins: ["123456"])
+        #expect((signed.status, signed.output) == (0, ""), "\(signed.errors)")
+        let pem = try await machine.run("key", "export", id, "--format", "pem").output
+        try Data(pem.utf8).write(to: URL(filePath: paths[2]))
+        let verdict = try await program(
+            "openssl", ["dgst", "-sha256", "-verify", paths[2], "-signature", paths[1], paths[0]])
+        #expect(verdict.contains("Verified OK"))
+        let request = try await machine.run("key", "csr", id, "--subject", "CN=Ann,O=Example", pins: ["123456"])
+        #expect(request.status == 0, "\(request.errors)")
+        try Data(request.output.utf8).write(to: URL(filePath: paths[3]))
+        #expect(
+            try await program("openssl", ["req", "-in", paths[3], "-verify", "-noout", "-pubkey"]) == pem)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `what only a TPM's key has is refused`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine, policy: "none")
+        let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json")
+        #expect(wrapped.status == 1)
+        #expect(try wrapped.json()["error"]?["code"] == "unsupported")
+        let attested = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        #expect(attested.status == 1)
+        #expect(try attested.json()["error"]?["code"] == "unsupported")
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `the PIN of the token changes, and holds for its keys`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine)
+        let changed = try await machine.run("pin", "change", "--json", pins: ["123456", "neue Losung"])
+        #expect(try changed.json()["changed"] == 1, "\(changed.errors)")
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 4)
+        #expect(try await machine.run("token", "pin", pins: ["neue Losung", "24680"]).status == 0)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["24680"]).status == 0)
+        let status = try await machine.run("pin", "status", "--json")
+        #expect(try status.json()["lockedOut"] == false)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `a deleted key is gone`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine, policy: "none")
+        #expect(try await machine.run("key", "delete", String(id.prefix(8)), "--json").status == 2)
+        #expect(try await machine.run("key", "delete", id, "--json").json() == ["id": .string(id), "deleted": true])
+        #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `a key with a PIN is deleted for who knows it, and forgotten for anybody`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let ids = [try await createKey(machine), try await createKey(machine)]
+        #expect(try await machine.run("key", "delete", ids[0], pins: ["654321"]).status == 4)
+        #expect(try await machine.run("key", "show", ids[0]).status == 0)
+        #expect(try await machine.run("key", "delete", ids[0], pins: ["123456"]).status == 0)
+        let forgotten = try await machine.run(
+            "key", "delete", ids[1], "--forget", "--json", extra: ["LATCHKEY_TOKEN": ""])
+        #expect(try forgotten.json() == ["id": .string(ids[1]), "deleted": false])
+        #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([])])
+        let left = try await program(
+            "pkcs11-tool",
+            [
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN,
+                "--list-objects", "--type", "privkey",
+            ], environment: token.environment)
+        #expect(left.components(separatedBy: "Private Key Object").count == 2, "\(left)")
+    }
+
+    @Test func `a key of the one kind is not used with the other`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine, policy: "none")
+        let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", extra: ["LATCHKEY_TOKEN": ""])
+        #expect(outcome.status == 8)
+        #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
+        #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("--token") == true)
+        // What needs no hardware works without it.
+        #expect(try await machine.run("key", "show", id, extra: ["LATCHKEY_TOKEN": ""]).status == 0)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `a key that is on the token is taken over by its URI`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        try await program(
+            "pkcs11-tool",
+            [
+                "--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN,
+                "--keypairgen", "--key-type", "EC:prime256v1", "--id", "4242", "--label", "theirs", "--usage-sign",
+            ], environment: token.environment)
+        let uri = token.uri.replacing("?", with: ";id=%42%42?")
+        let adopted = try await machine.run("--token", uri, "key", "create", "--json", pins: ["123456"])
+        #expect(adopted.status == 0, "\(adopted.errors)")
+        let id = try #require(adopted.json()["id"]?.string)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
+    }
+
+    @Test func `another token ends with 8, none with 7, two that fit with 10`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let id = try await createKey(machine)
+        let other = try await SoftwareToken(label: "Other", placement: .ownDirectory)
+        let wrong = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json",
+            extra: other.environment.merging(["LATCHKEY_TOKEN": other.uri]) { $1 })
+        #expect(wrong.status == 8, "\(wrong.errors)")
+        #expect(try wrong.json()["error"]?["code"] == "wrongDevice")
+        let gone = try await machine.run("key", "sign", id, "/dev/null", "--json", extra: other.environment)
+        #expect(gone.status == 7, "\(gone.errors)")
+        let module = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json",
+            extra: ["LATCHKEY_TOKEN": "pkcs11:token=x?module-path=/nonexistent.so"])
+        #expect(module.status == 7, "\(module.errors)")
+        try await program(
+            "softhsm2-util",
+            ["--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin", "12345678"],
+            environment: token.environment)
+        let ambiguous = try await machine.run(
+            "key", "sign", id, "/dev/null", "--json",
+            extra: ["LATCHKEY_TOKEN": "pkcs11:token=Latchkey?module-path=\(token.modulePath)"])
+        #expect(ambiguous.status == 10, "\(ambiguous.errors)")
+    }
+
+    @Test func `token list names the token by a URI that --token takes`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "Läbel; with=signs")
+        let listed = try await machine.run("token", "list", "--json").json()
+        let tokens = try #require(listed["tokens"]?.array)
+        #expect(tokens.count == 1)
+        let found = try #require(tokens.first)
+        #expect(found["label"] == .string(token.label))
+        #expect(found["serial"] == .string(token.serial))
+        #expect(found["simulator"] == "softhsm")
+        #expect(found["initialized"] == true)
+        #expect(found["modulePath"]?.string?.hasSuffix("libsofthsm2.so") == true)
+        let uri = try #require(found["uri"]?.string)
+        let key = try await machine.run("--token", uri, "key", "create", "--policy", "none", "--json")
+        #expect(key.status == 0, "\(key.errors)")
+        let text = try await machine.run("token", "list").output
+        #expect(text.contains("it protects keys from nobody") && text.contains(uri))
+    }
+
+    @Test func `a module that can't be used is listed with the reason`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let listed = try await machine.run("--token", "pkcs11:?module-path=/nonexistent.so", "token", "list", "--json")
+        #expect(listed.status == 0)
+        #expect(try listed.json()["tokens"] == .array([]))
+        let failure = try #require(listed.json()["failures"]?.array?.first)
+        #expect(failure["modulePath"] == "/nonexistent.so")
+        #expect(failure["message"]?.string?.isEmpty == false && failure["recovery"]?.string?.isEmpty == false)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `a token is initialised, and its PINs are administered`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let blank = "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"
+        let made = try await machine.run(
+            "--token", blank, "token", "init", "--label", "Second", "--json", pins: ["officer 1", "user 1"])
+        #expect(made.status == 0, "\(made.errors)")
+        #expect(try made.json()["label"] == "Second")
+        let uri = "pkcs11:token=Second?module-path=\(token.modulePath)"
+        func run(_ arguments: [String], _ pins: String...) async throws -> Int32? {
+            try await machine.run(["--token", uri] + arguments, pins: pins).status
+        }
+        #expect(try await run(["key", "create"], "user 1") == 0)
+        #expect(try await run(["token", "pin"], "wrong", "user 2") == 4)
+        #expect(try await run(["token", "pin"], "user 1", "user 2") == 0)
+        #expect(try await run(["token", "pin", "--so"], "officer 1", "officer 2") == 0)
+        #expect(try await run(["token", "pin", "--init"], "officer 1", "user 3") == 4)
+        #expect(try await run(["token", "pin", "--unblock"], "officer 2", "user 3") == 0)
+        #expect(try await run(["key", "create"], "user 3") == 0)
+        #expect(try await run(["token", "init", "--label", "Third"], "officer 2", "user 4") == 10)
+        #expect(try await run(["token", "init", "--label", "Third", "--erase"], "officer 2", "user 4") == 0)
+        #expect(try await run(["key", "create"], "user 4") == 7)
+    }
+
+    @Test func `doctor finds a software token in order, and makes no store`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let outcome = try await machine.run("doctor", "--json")
+        #expect(outcome.status == 0, "\(outcome.output)")
+        let checks = try #require(outcome.json()["checks"]?.array)
+        #expect(
+            checks.compactMap { $0["name"]?.string } == [
+                "store", "module", "token", "token-pin", "pin-source", "server",
+            ])
+        #expect(checks.contains { $0["finding"]?.string?.contains("a simulator (softhsm)") == true })
+        #expect(!FileManager.default.fileExists(atPath: machine.databasePath))
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(arguments: [
+        ("pkcs11:token=x?module-path=/nonexistent.so", 7, "module"), ("pkcs11:token=x?module-path=MODULE", 7, "token"),
+    ])
+    func `doctor says what is missing`(uri: String, status: Int32, name: String) async throws {
+        let (machine, token) = try await Machine.withToken()
+        let outcome = try await machine.run(
+            "doctor", "--json", extra: ["LATCHKEY_TOKEN": uri.replacing("MODULE", with: token.modulePath)])
+        #expect(outcome.status == status)
+        let problem = try #require(outcome.json()["checks"]?.array?.first { $0["state"] == "problem" })
+        #expect(problem["name"] == .string(name) || problem["name"] == "readers")
+        #expect(problem["advice"]?.string?.isEmpty == false)
+    }
+}

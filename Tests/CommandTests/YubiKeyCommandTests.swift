@@ -1,0 +1,90 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+import VirtualSmartCard
+
+/// The tool on a virtual YubiKey, through Yubico's and OpenSC's modules and a real pcscd.
+@Suite(
+    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(3)))
+struct YubiKeyCommandTests {
+    private let managementKey = "010203040506070801020304050607080102030405060708"
+
+    private func machine(_ module: String = yubicoModule, naming key: String = "") throws -> Machine {
+        var machine = try Machine(tcti: "device:/nonexistent/tpm")
+        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(module)"
+        return machine
+    }
+
+    private func check(_ name: String, _ machine: Machine) async throws -> JSON? {
+        try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == .string(name) }
+    }
+
+    @Test func `a key is made with the management key, signs with the PIN, and is attested`() async throws {
+        let machine = try machine()
+        let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"])
+        #expect(made.status == 0, "\(made.errors)")
+        #expect(try made.json()["assurance"] == "hardware(token)")
+        let id = try #require(made.json()["id"]?.string)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
+        let attested = try await machine.run("key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
+        #expect(try attested.json()["format"] == "piv", "\(attested.errors)")
+        let deleted = try await machine.run("key", "delete", id, "--json", pins: ["123456"])
+        #expect(try deleted.json()["error"]?["code"] == "unsupported")
+        #expect(try await machine.run("key", "show", id).status == 0)
+        #expect(try await machine.run("key", "delete", id, "--forget").status == 0)
+    }
+
+    @Test func `wrong PINs end with 4, then with 5, and the PUK helps`() async throws {
+        let machine = try machine()
+        let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"]).json()
+        let id = try #require(made["id"]?.string)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["111111"]).status == 4)
+        #expect(try await check("token-pin", machine)?["state"] == "warning")
+        let last = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["111111"])
+        #expect(last.status == 4)
+        #expect(try last.json()["error"]?["attemptsLeft"] == 1)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["111111"]).status == 5)
+        // Nobody is asked any more.
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: []).status == 5)
+        #expect(try await machine.run("doctor").status == 5)
+        #expect(try await machine.run("token", "pin", "--unblock", pins: ["00000000", "345678"]).status == 4)
+        #expect(try await machine.run("token", "pin", "--unblock", pins: ["12345678", "345678"]).status == 0)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["345678"]).status == 0)
+        #expect(try await machine.run("token", "pin", pins: ["345678", "456789"]).status == 0)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["456789"]).status == 0)
+    }
+
+    @Test func `the management key changes`() async throws {
+        let machine = try machine()
+        let other = "112233445566778811223344556677881122334455667788"
+        #expect(try await machine.run("token", "pin", "--so", pins: [managementKey, other]).status == 0)
+        #expect(try await machine.run("key", "create", pins: [managementKey, "123456"]).status == 4)
+        #expect(try await machine.run("key", "create", pins: [other, "123456"]).status == 0)
+    }
+
+    @Test func `it is reset by Yubico's program, not by ours`() async throws {
+        let outcome = try await machine().run("token", "init", "--label", "x", "--erase", "--json")
+        #expect(try outcome.json()["error"]?["code"] == "unsupported")
+    }
+
+    @Test func `OpenSC takes over what ykcs11 made, and doctor says that it makes none`() async throws {
+        let made = try await machine().run("key", "create", pins: [managementKey, "123456"])
+        #expect(made.status == 0, "\(made.errors)")
+        // Slot 9c, the first that fits a PIN at each use.
+        let other = try machine(openSCModule, naming: "id=%02")
+        let adopted = try await other.run("key", "create", "--json", pins: ["123456"])
+        #expect(adopted.status == 0, "\(adopted.errors)")
+        let id = try #require(adopted.json()["id"]?.string)
+        #expect(try await other.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
+        #expect(try await other.run("doctor").status == 0)
+        #expect(try await check("token-limits", machine(openSCModule))?["state"] == "problem")
+        let unblocking = try await other.run("token", "pin", "--unblock", "--json")
+        #expect(try unblocking.json()["error"]?["recovery"]?.string?.contains("pkcs15-tool") == true)
+    }
+}
+
+private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"
+private let openSCModule = "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so"

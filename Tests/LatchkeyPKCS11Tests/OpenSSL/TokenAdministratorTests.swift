@@ -1,0 +1,118 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyPKCS11
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// What a token's owner does, on SoftHSM2.
+@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(1)))
+struct TokenAdministratorTests {
+    private func administrator(_ pins: String..., uri: String? = nil) throws -> TokenAdministrator {
+        TokenAdministrator(
+            try TokenURI(uri ?? SoftwareToken.current.uri),
+            presence: ScriptedPresence(pins.map(ScriptedPresence.Step.pin)))
+    }
+
+    /// Whether the token takes a PIN.
+    private func takes(_ pin: String, uri: String? = nil) async throws -> Bool {
+        let keystore = try PKCS11Keystore(uri: uri ?? SoftwareToken.current.uri)
+        do {
+            _ = try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: PromptContext(reason: "try the PIN")),
+                authorizedBy: ScriptedPresence(pins: pin))
+            return true
+        } catch {
+            try #require(error.code == .wrongProof, "\(error)")
+            return false
+        }
+    }
+
+    @Test func `the user's PIN changes, and the keystore goes on with the new one`() async throws {
+        #expect(try await takes("correct"))
+        try await administrator("correct", "brand new").changePIN()
+        #expect(try await takes("brand new"))
+        #expect(try await !takes("correct"))
+    }
+
+    @Test func `a wrong present PIN changes nothing`() async throws {
+        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
+            try await administrator("incorrect", "brand new").changePIN()
+        }
+        #expect(try await takes("correct"))
+    }
+
+    @Test func `a new PIN that the token won't take is refused before anything is sent`() async throws {
+        await #expect(throws: KeystoreError(operation: "", code: .invalidInput, reason: "", recovery: "")) {
+            try await administrator("correct", String(repeating: "9", count: 256)).changePIN()
+        }
+        #expect(try await takes("correct"))
+    }
+
+    @Test func `the security officer sets a PIN that was forgotten`() async throws {
+        try await administrator("12345678", "set anew").initializePIN()
+        #expect(try await takes("set anew"))
+        try await administrator("12345678", "unblocked").unblockPIN()
+        #expect(try await takes("unblocked"))
+    }
+
+    @Test func `the security officer's PIN changes`() async throws {
+        try await administrator("12345678", "officer's new").changeSecurityOfficerPIN()
+        await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
+            try await administrator("12345678", "set anew").initializePIN()
+        }
+        try await administrator("officer's new", "set anew").initializePIN()
+        #expect(try await takes("set anew"))
+    }
+
+    @Test func `a PIN that nobody gives changes nothing`() async throws {
+        let administrator = TokenAdministrator(
+            try TokenURI(SoftwareToken.current.uri), presence: ScriptedPresence([.decline]))
+        await #expect(throws: KeystoreError.cancelled("")) { try await administrator.changePIN() }
+        #expect(try await takes("correct"))
+    }
+
+    @Test func `a token is initialised, with its label padded and both PINs set`() async throws {
+        let module = try SoftwareToken.current.modulePath
+        let label = "Ünique \(UInt16.random(in: 0 ... .max))"
+        let made = try await administrator(
+            "officer 1", "user 1", uri: "pkcs11:manufacturer=SoftHSM%20project?module-path=\(module)"
+        ).initialize(label: label)
+        #expect(made.label == label)
+        #expect(made.flags.isSuperset(of: [.initialized, .userPINInitialized]))
+        let uri = "pkcs11:serial=\(made.serial)?module-path=\(module)"
+        #expect(try await takes("user 1", uri: uri))
+        try await administrator("officer 1", "user 2", uri: uri).initializePIN()
+        #expect(try await takes("user 2", uri: uri))
+    }
+
+    @Test func `a token in use is erased only when that is said`() async throws {
+        let keystore = try PKCS11Keystore(uri: SoftwareToken.current.uri)
+        let prompt = PromptContext(reason: "test")
+        let key = try await keystore.createKey(
+            KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
+        await #expect(throws: KeystoreError.conflict("", "")) {
+            _ = try await administrator().initialize(label: "other")
+        }
+        let made = try await administrator("12345678", "user 1").initialize(label: "erased", erasing: true)
+        #expect(made.label == "erased")
+        await #expect(throws: KeystoreError.self) {
+            _ = try await keystore.sign(
+                MessageDigest(sha256: []), with: key, for: prompt, authorizedBy: NobodyPresent())
+        }
+    }
+
+    @Test(arguments: ["", "123456789012345678901234567890123", "a\u{7}"])
+    func `a label that the token can't hold is refused`(label: String) async throws {
+        await #expect(throws: KeystoreError.invalidInput("", "")) {
+            _ = try await administrator().initialize(label: label)
+        }
+    }
+
+    @Test func `a token that is not there is unavailable`() async throws {
+        let module = try SoftwareToken.current.modulePath
+        await #expect(throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")) {
+            try await administrator(uri: "pkcs11:token=nowhere?module-path=\(module)").changePIN()
+        }
+    }
+}

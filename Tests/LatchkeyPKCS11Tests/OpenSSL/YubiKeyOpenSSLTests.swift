@@ -1,0 +1,67 @@
+import Crypto
+import FoundationEssentials
+import Latchkey
+import LatchkeyPKCS11
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+import VirtualSmartCard
+
+/// OpenSSL and certificates on a virtual YubiKey, through Yubico's module.
+@Suite(
+    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .timeLimit(.minutes(2)))
+struct YubiKeyOpenSSLTests {
+    private let prompt = PromptContext(reason: "sign with OpenSSL")
+    private let managementKey = "010203040506070801020304050607080102030405060708"
+
+    /// Has a copy of the module for each test, since each has a pcscd of its own and ykcs11 stays with the first that it
+    /// met.
+    private let directory: TemporaryDirectory
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        let module = URL(filePath: yubicoModule).resolvingSymlinksInPath().path
+        try FileManager.default.copyItem(atPath: module, toPath: directory.path(of: "libykcs11.so"))
+    }
+
+    private func person() -> ScriptedPresence { ScriptedPresence(pins: "123456", officerPIN: managementKey) }
+
+    private func key(in slot: PIVSlot) async throws -> (PKCS11Keystore, HardwareKey) {
+        let keystore = try PKCS11Keystore(
+            uri: "pkcs11:?module-path=\(directory.path(of: "libykcs11.so"))", options: PKCS11Options(slot: slot))
+        return (
+            keystore, try await keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person())
+        )
+    }
+
+    @Test(arguments: [PIVSlot.authentication, .signature])
+    func `a signature by EVP_DigestSign verifies`(slot: PIVSlot) async throws {
+        let (keystore, key) = try await key(in: slot)
+        let message = Array("what OpenSSL signs".utf8)
+        for _ in 1...2 {
+            let der = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: person()) {
+                try OpenSSLUser.sign(message, with: $0)
+            }
+            let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
+            #expect(try key.publicKey.cryptoKey.isValidSignature(signature, for: Data(message)))
+            let digest = MessageDigest(sha256: message)
+            let direct = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: person())
+            #expect(key.publicKey.isValid(direct, for: digest))
+        }
+    }
+
+    @Test func `a certificate is refused before anybody is asked, with what to do instead`() async throws {
+        let (keystore, key) = try await key(in: .authentication)
+        // Made up by ykcs11 when the key was, so that old programs find it.
+        let made = try #require(try await keystore.certificates(of: key).first)
+        do throws(KeystoreError) {
+            try await keystore.storeCertificate(made, for: key, prompt: prompt, authorizedBy: NobodyPresent())
+            Issue.record("it was stored")
+        } catch {
+            #expect(error.code == .unsupported && error.recovery.contains("ykman"), "\(error)")
+        }
+    }
+}
+
+private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"

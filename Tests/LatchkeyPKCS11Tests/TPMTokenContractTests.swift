@@ -1,0 +1,31 @@
+import Latchkey
+import LatchkeyPKCS11
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// The contract over tpm2-pkcs11. Each test's module runs in a process of its own, which has that test's TPM.
+@Suite(
+    .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
+    .requires(program: "p11-kit"), .timeLimit(.minutes(1)))
+struct `A keystore on a token in a TPM` {
+    @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
+    func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {
+        try await SoftwareTPMToken.withToken { token in
+            try await KeystoreContract(
+                device: KeystoreContract.Device(
+                    pin: .ofDevice(token.userPIN), guessing: .locksSilently(after: 32),
+                    pinBytes: PIN.minimumCharacters...128, canDelete: false, hasOpenKeys: false, canSeal: false),
+                open: { try Self.keystore(on: token) },
+                openOther: { body in
+                    try await SoftwareTPMToken.withToken { try await body(Self.keystore(on: $0)) }
+                }
+            ).check(requirement)
+        }
+    }
+
+    private static func keystore(on token: SoftwareTPMToken) throws -> PKCS11Keystore {
+        let options = TokenOptions(isolation: .always, environment: token.environment)
+        return try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
+    }
+}

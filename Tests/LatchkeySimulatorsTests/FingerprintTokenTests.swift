@@ -1,0 +1,87 @@
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+/// Tried with pkcs11-tool, which obeys CKF_PROTECTED_AUTHENTICATION_PATH.
+@Suite(.requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(1)))
+struct `A fingerprint token` {
+    @Test func `says that it has a reader of its own`() async throws {
+        let listing = try await pkcs11Tool(FingerprintToken(), "--list-token-slots")
+        #expect(listing.contains("PIN pad present"), "\(listing)")
+    }
+
+    @Test func `makes and uses a key for the right finger`() async throws {
+        let token = try await FingerprintToken()
+        token.show(.match)
+        let made = try await pkcs11Tool(
+            token, "--login", "--keypairgen", "--key-type", "EC:prime256v1", "--id", "01", "--usage-sign")
+        #expect(made.contains("Private Key Object"), "\(made)")
+        token.show(.match)
+        let listing = try await pkcs11Tool(token, "--login", "--list-objects")
+        #expect(listing.contains("Private Key Object"), "\(listing)")
+    }
+
+    @Test(arguments: [
+        (FingerprintToken.Verdict.noMatch, "CKR_PIN_INCORRECT"), (.cancelled, "CKR_FUNCTION_CANCELED"),
+        (.rejected, "0x200"), (.locked, "CKR_PIN_LOCKED"),
+    ])
+    func `says why it did not open`(_ verdict: FingerprintToken.Verdict, _ code: String) async throws {
+        let token = try await FingerprintToken()
+        token.show(verdict)
+        let refusal = try await pkcs11Tool(token, "--login", "--list-objects")
+        #expect(refusal.contains(code), "\(refusal)")
+    }
+
+    @Test(arguments: ["exit 9", "kill -KILL $$"])
+    func `fails when its sensor does`(_ command: String) async throws {
+        let refusal = try await pkcs11Tool(FingerprintToken(verifyingWith: command), "--login", "--list-objects")
+        #expect(refusal.contains("CKR_DEVICE_ERROR"), "\(refusal)")
+    }
+
+    @Test func `takes no PIN, not even the one that opens the token behind it`() async throws {
+        let token = try await FingerprintToken(verifyingWith: "exit 2")
+        let behind = try await tool(
+            "--module", token.token.modulePath, "--token-label", token.token.label, "--login", "--pin",
+            token.token.userPIN, "--list-objects")
+        #expect(!behind.contains("error"), "\(behind)")
+        let refusal = try await pkcs11Tool(token, "--login", "--pin", token.token.userPIN, "--list-objects")
+        #expect(refusal.contains("CKR_PIN_INCORRECT"), "\(refusal)")
+    }
+
+    @Test func `lets nobody change the PIN behind it`() async throws {
+        let token = try await FingerprintToken()
+        token.show(.match)
+        let change = try await pkcs11Tool(token, "--login", "--change-pin", "--new-pin", "654321")
+        #expect(change.contains("CKR_FUNCTION_NOT_SUPPORTED"), "\(change)")
+    }
+
+    @Test(.virtualFinger, .requires(program: "fprintd-verify"), .requires(program: "dbus-daemon"))
+    func `asks fprintd for the finger`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(as: "alice's", for: "alice")
+        let token = try await FingerprintToken(
+            verifyingWith: "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress) fprintd-verify alice >/dev/null")
+        async let opened = pkcs11Tool(token, "--login", "--list-objects")
+        try await reader.present(.tooShort, .finger("alice's"))
+        let listing = try await opened
+        #expect(!listing.contains("error"), "\(listing)")
+        async let refused = pkcs11Tool(token, "--login", "--list-objects")
+        try await reader.present(.finger("mallory's"))
+        let refusal = try await refused
+        #expect(refusal.contains("CKR_PIN_INCORRECT"), "\(refusal)")
+    }
+
+    private func pkcs11Tool(_ token: FingerprintToken, _ arguments: String...) async throws -> String {
+        try await tool(["--module", token.modulePath, "--token-label", token.token.label] + arguments)
+    }
+
+    private func tool(_ arguments: String...) async throws -> String { try await tool(arguments) }
+
+    private func tool(_ arguments: [String]) async throws -> String {
+        let result = try await Subprocess.run(
+            .name("timeout"), arguments: Arguments(["30", "pkcs11-tool"] + arguments), input: .none,
+            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
+        return result.standardOutput + result.standardError
+    }
+}

@@ -1,0 +1,108 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Testing
+
+@Suite(
+    .virtualFinger, .requires(program: "dbus-daemon"), .requires(program: "fprintd-verify"),
+    .requires(program: "gdbus"), .timeLimit(.minutes(1)))
+struct `A virtual fingerprint reader` {
+    @Test func `tells an enrolled finger from another`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
+        #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
+        #expect(
+            try await verification(of: "alice", by: .finger("mallory's"), at: reader).contains("verify-no-match (done)")
+        )
+    }
+
+    @Test func `keeps each user's fingers apart`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
+        try await reader.enroll(.leftThumb, as: "bob's", for: "bob")
+        #expect(
+            try await verification(of: "bob", by: .finger("alice's"), at: reader).contains("verify-no-match (done)"))
+    }
+
+    @Test func `goes on after a swipe that can't be read`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(as: "alice's", for: "alice")
+        let text = try await verification(of: "alice", by: .tooShort, .offCentre, .finger("alice's"), at: reader)
+        #expect(text.contains("verify-swipe-too-short (not done)"))
+        #expect(text.contains("verify-finger-not-centered (not done)"))
+        #expect(text.contains("verify-match (done)"))
+    }
+
+    @Test func `fails`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(as: "alice's", for: "alice")
+        #expect(try await verification(of: "alice", by: .failure, at: reader).contains("verify-unknown-error (done)"))
+    }
+
+    @Test func `forgets the fingers that are deleted`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "first", for: "alice")
+        try await reader.enroll(.rightThumb, as: "second", for: "alice")
+        try await reader.delete(.rightIndex, of: "alice")
+        let one = try await client("fprintd-list", "alice", of: reader)
+        #expect(one.contains("right-thumb") && !one.contains("right-index-finger"))
+        try await reader.delete(of: "alice")
+        #expect(try await client("fprintd-list", "alice", of: reader).contains("has no fingers enrolled"))
+    }
+
+    @Test func `keeps its fingers while fprintd is gone`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(as: "alice's", for: "alice")
+        await reader.stop()
+        #expect(try await client("fprintd-list", "alice", of: reader).contains("ServiceUnknown"))
+        try await reader.start()
+        #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
+    }
+
+    @Test func `refuses what polkit does not allow`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.authorize(false)
+        let refused = await #expect(throws: KeystoreError.self) { try await reader.enroll(as: "x", for: "alice") }
+        #expect(refused?.underlying?.text.contains("PermissionDenied") == true)
+        try await reader.authorize(true)
+        try await reader.enroll(as: "x", for: "alice")
+    }
+
+    @Test func `says when nobody uses the sensor`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        let error = await #expect(throws: KeystoreError.self) {
+            try await reader.present(.finger("x"), within: .milliseconds(50))
+        }
+        #expect(error?.code == .unavailable)
+    }
+
+    @Test func `leaves no process and no directory behind`() async throws {
+        let (address, served) = try await VirtualFingerprintReader.withRunning { reader in
+            let path = String(reader.busAddress.dropFirst("unix:path=".count))
+            #expect(FileManager.default.fileExists(atPath: path))
+            return (path, await reader.processIdentifiers)
+        }
+        #expect(!FileManager.default.fileExists(atPath: address))
+        #expect(served.count == 3)
+        for pid in served { #expect(!FileManager.default.fileExists(atPath: "/proc/\(pid)/exe")) }
+    }
+
+    /// What `fprintd-verify`, which we did not write, says of `touches`.
+    private func verification(
+        of user: String, by touches: VirtualFingerprintReader.Touch..., at reader: VirtualFingerprintReader
+    ) async throws -> String {
+        async let text = client("fprintd-verify", user, of: reader)
+        for touch in touches { try await reader.present(touch) }
+        return try await text
+    }
+
+    private func client(_ program: String, _ user: String, of reader: VirtualFingerprintReader) async throws -> String {
+        let result = try await Subprocess.run(
+            .name("timeout"), arguments: ["20", program, user],
+            environment: .inherit.updating(["DBUS_SYSTEM_BUS_ADDRESS": reader.busAddress]),
+            output: .string(limit: 4096), error: .string(limit: 4096))
+        return result.standardOutput + result.standardError
+    }
+}
