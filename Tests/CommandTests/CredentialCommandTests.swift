@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey credential`, each step a process of its own.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(3)))
+@Suite(.softwareTPM, .requires(program: "swtpm"))
 struct CredentialCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 

@@ -8,7 +8,7 @@ import LatchkeyTesting
 import Testing
 
 /// What is done with a token: revocation, the user's data, introspection, requests.
-@Suite(.softwareTPM, .timeLimit(.minutes(2)))
+@Suite(.softwareTPM)
 struct RequestTests {
     @Test(arguments: [
         (Credential.RevokeType.accessToken, true, 1, true), (.accessToken, false, 1, false),

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// Credentials of a provider that we did not write, over real HTTP.
-@Suite(.softwareTPM, .requiresOpenIDProvider, .timeLimit(.minutes(3)))
+@Suite(.softwareTPM, .requiresOpenIDProvider)
 struct CanailleTests {
     private func start(_ bench: Bench) async throws -> CredentialStore {
         try await bench.start(

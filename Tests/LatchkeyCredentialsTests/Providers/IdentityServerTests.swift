@@ -8,7 +8,7 @@ import LatchkeyTesting
 import Testing
 
 /// Credentials of our own identity server, over real HTTP.
-@Suite(.softwareTPM, .requires(program: "python3"), .timeLimit(.minutes(3)))
+@Suite(.softwareTPM, .requires(program: "python3"))
 struct IdentityServerTests {
     private struct Ready: Decodable {
         struct User: Decodable {

@@ -5,7 +5,7 @@ import LatchkeyTesting
 import Testing
 
 /// Automatic refresh, on a clock that runs as fast as it is slept on.
-@Suite(.softwareTPM, .timeLimit(.minutes(2)))
+@Suite(.softwareTPM)
 struct AutomaticRefreshTests {
     @Test func `a token is refreshed before each end, and no sooner`() async throws {
         let bench = try Bench()

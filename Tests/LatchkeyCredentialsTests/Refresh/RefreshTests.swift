@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// Refreshing, against a server that takes a refresh token once.
-@Suite(.softwareTPM, .timeLimit(.minutes(2)))
+@Suite(.softwareTPM)
 struct RefreshTests {
     @Test(.softwareToken, arguments: Hardware.allCases)
     func `a refreshed token is stored, and the id and what was left out stay`(hardware: Hardware) async throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// Random lives of a store of credentials, with a fault at a random step of the hardware, the disk or the network, and a
 /// restart after it: no credential is ever lost, half there, or less protected than the last success said.
-@Suite(.softwareTPM, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM)
 struct FaultTests {
     /// What is known of a credential, in so many words.
     private struct Held: Equatable {

@@ -5,7 +5,7 @@ import LatchkeyTesting
 import Testing
 
 /// Finding credentials, with the hardware out of reach.
-@Suite(.softwareTPM, .timeLimit(.minutes(2)))
+@Suite(.softwareTPM)
 struct FindTests {
     /// Four tokens as an app has them, and a store that could open none.
     private func bench() async throws -> (Bench, CredentialStore) {

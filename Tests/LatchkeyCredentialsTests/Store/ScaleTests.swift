@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// A hundred thousand credentials. What is measured is printed; what is asserted does not depend on the machine's mood.
-@Suite(.softwareTPM, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM)
 struct ScaleTests {
     private static let count = 100_000
 

@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// Storing, default, tags and removal, over each kind of hardware.
-@Suite(.softwareTPM, .timeLimit(.minutes(2)))
+@Suite(.softwareTPM)
 struct StoringTests {
     @Test(.softwareToken, arguments: Hardware.allCases)
     func `a stored token is there after a restart, as it was`(hardware: Hardware) async throws {

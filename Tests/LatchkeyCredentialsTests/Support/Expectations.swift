@@ -36,12 +36,20 @@ func name(_ event: CredentialEvent) -> String {
     }
 }
 
-/// Collects events until it has so many.
+/// Collects events until it has so many, for a minute at most.
 func names(of events: AsyncStream<CredentialEvent>, count: Int) async -> [String] {
-    var names: [String] = []
-    for await event in events {
-        names.append(name(event))
-        if names.count == count { break }
+    let collector = Task {
+        var names: [String] = []
+        for await event in events {
+            names.append(name(event))
+            if names.count == count { break }
+        }
+        return names
     }
-    return names
+    let watchdog = Task {
+        try await Task.sleep(for: .seconds(60))
+        collector.cancel()
+    }
+    defer { watchdog.cancel() }
+    return await collector.value
 }

@@ -24,8 +24,16 @@ final class Hold: Sendable {
         }
     }
 
-    /// Waits until somebody waits here.
+    /// Waits until somebody waits here, for a minute at most.
     func reached() async {
+        let watchdog = Task {
+            try await Task.sleep(for: .seconds(60))
+            state.withLock { state in
+                defer { state.watching = [] }
+                return state.watching
+            }.forEach { $0.resume() }
+        }
+        defer { watchdog.cancel() }
         await withCheckedContinuation { continuation in
             let isReached = state.withLock { state in
                 if !state.isReached { state.watching.append(continuation) }

@@ -27,8 +27,16 @@ final class SettableClock: CredentialClock {
         state.withLock { $0.sleepsLeft = sleeps }
     }
 
-    /// Waits until somebody sleeps for good.
+    /// Waits until somebody sleeps for good, for a minute at most.
     func asleep() async {
+        let watchdog = Task {
+            try await Task.sleep(for: .seconds(60))
+            state.withLock { state in
+                defer { state.waiting = [] }
+                return state.waiting
+            }.forEach { $0.resume() }
+        }
+        defer { watchdog.cancel() }
         await withCheckedContinuation { continuation in
             let isAsleep = state.withLock { state in
                 guard state.sleepsLeft >= 0 else { return true }
