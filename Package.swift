@@ -116,10 +116,10 @@ let package = Package(
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey", crypto], swiftSettings: strict),
         .target(
-            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, cryptoExtras, httpTypes],
-            swiftSettings: strict),
+            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, httpTypes], swiftSettings: strict),
         .target(
-            name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials"], swiftSettings: strict),
+            name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
+            swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
@@ -199,7 +199,9 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyTests",
-            dependencies: ["Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb],
+            dependencies: [
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -248,8 +250,8 @@ let package = Package(
             name: "LatchkeyCredentialsTests",
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyPKCS11",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", crypto, cryptoExtras, grdb, httpTypes,
-                subprocess,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb,
+                httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),

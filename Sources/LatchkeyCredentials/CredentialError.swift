@@ -3,17 +3,10 @@ public import Latchkey
 
 /// Why something with a credential did not happen, and what a person can do about it.
 ///
-/// What the hardware, the store or the network says comes as `KeystoreError`, unchanged; this is everything else. Two
-/// errors are equal when their ``code`` is equal. Those who know AuthFoundation find its errors again as:
-///
-/// | AuthFoundation | here |
-/// |---|---|
-/// | `TokenError.tokenNotFound`, `duplicateTokenAdded` | `KeystoreError` `notFound`, `conflict` |
-/// | `OAuth2Error.missingToken`, `server`, `network` | `missingToken`, `oauthError`, `KeystoreError` `unavailable` |
-/// | `JWTError` | `invalidToken`, with the ``flaw`` |
-/// | `KeychainError` of a cancelled or locked prompt | `KeystoreError` `cancelled`, `wrongProof`, `lockedOut` |
+/// What the hardware or the store says comes as `KeystoreError`, unchanged; this is everything else. Two errors are
+/// equal when their ``code`` is equal.
 public struct CredentialError: Error, Sendable {
-    /// What was being done, as a verb phrase: `refresh the token`.
+    /// What was being done, as a verb phrase: `refresh the credential`.
     public let operation: String
     /// The one word for what went wrong.
     public let code: Code
@@ -21,55 +14,69 @@ public struct CredentialError: Error, Sendable {
     public let reason: String
     /// One sentence: what to do next.
     public let recovery: String
-    /// What the server said, where it did.
-    public let serverError: ServerError?
+    /// The server's own error, where there is one.
+    public let oauthError: OAuth2Error?
     /// The status of the server's answer, where it was an answer that went wrong.
     public let httpStatus: Int?
-    /// What is wrong with an ID token. Set with `invalidToken`.
-    public let flaw: IDTokenFlaw?
+    /// What a lower layer said, where there is one.
+    public let underlying: KeystoreError.Underlying?
 
-    init(
-        operation: String, code: Code, reason: String, recovery: String, serverError: ServerError? = nil,
-        httpStatus: Int? = nil, flaw: IDTokenFlaw? = nil
+    public init(
+        operation: String, code: Code, reason: String, recovery: String, oauthError: OAuth2Error? = nil,
+        httpStatus: Int? = nil, underlying: KeystoreError.Underlying? = nil
     ) {
         self.operation = operation
         self.code = code
         self.reason = reason
         self.recovery = recovery
-        self.serverError = serverError
+        self.oauthError = oauthError
         self.httpStatus = httpStatus
-        self.flaw = flaw
+        self.underlying = underlying
     }
 
     /// The vocabulary.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case missingToken, oauthError, unexpectedStatus, invalidResponse, invalidToken, invalidInput, noEndpoint
-            case invalidGrant
+            case notConfigured, notFound, duplicate, missingToken, signInAgain, cancelled, network, oauthError
+            case unexpectedStatus, rateLimited, invalidResponse, invalidToken, unsupported, refused, invalidInput
         }
 
         private let name: Name
         /// The same in the vocabulary of `KeystoreError`, from which a program's exit code follows.
         public let keystoreCode: KeystoreError.Code
 
+        /// ``Credential/storage`` was not set.
+        public static let notConfigured = Code(name: .notConfigured, keystoreCode: .wrongState)
+        /// There is no such credential, or no longer.
+        public static let notFound = Code(name: .notFound, keystoreCode: .notFound)
+        /// A credential of that id is stored already.
+        public static let duplicate = Code(name: .duplicate, keystoreCode: .conflict)
         /// The credential has no token of the kind that it takes.
         public static let missingToken = Code(name: .missingToken, keystoreCode: .notFound)
-        /// The server no longer accepts the refresh token: the person must sign in again.
-        public static let invalidGrant = Code(name: .invalidGrant, keystoreCode: .refused)
-        /// The server said no, in the words of ``CredentialError/serverError``.
+        /// The server takes the refresh token no more: the user has to sign in.
+        public static let signInAgain = Code(name: .signInAgain, keystoreCode: .refused)
+        /// The task was cancelled.
+        public static let cancelled = Code(name: .cancelled, keystoreCode: .cancelled)
+        /// The server can't be reached.
+        public static let network = Code(name: .network, keystoreCode: .unavailable)
+        /// The server said no, in the words of ``CredentialError/oauthError``.
         public static let oauthError = Code(name: .oauthError, keystoreCode: .refused)
         /// The server answered with ``CredentialError/httpStatus`` and no explanation.
         public static let unexpectedStatus = Code(name: .unexpectedStatus, keystoreCode: .refused)
+        /// The server wants fewer requests.
+        public static let rateLimited = Code(name: .rateLimited, keystoreCode: .refused)
         /// The server's answer is not what its protocol says.
         public static let invalidResponse = Code(name: .invalidResponse, keystoreCode: .refused)
-        /// An ID token is not the server's, not for this client, not for this sign-in, or not in time.
+        /// An ID token is not the server's, not for this program, not for this login, or not valid now.
         public static let invalidToken = Code(name: .invalidToken, keystoreCode: .refused)
-        /// The server does not offer what was asked of it.
-        public static let noEndpoint = Code(name: .noEndpoint, keystoreCode: .unsupported)
+        /// The server, or a gated credential, can't do it.
+        public static let unsupported = Code(name: .unsupported, keystoreCode: .unsupported)
+        /// It would send a token where it must not go.
+        public static let refused = Code(name: .refused, keystoreCode: .refused)
         /// An argument is out of its bounds.
         public static let invalidInput = Code(name: .invalidInput, keystoreCode: .invalidInput)
 
-        /// The word, for example `missingToken`.
+        /// The word, for example `signInAgain`.
         public var description: String { name.rawValue }
 
         public static func == (left: Code, right: Code) -> Bool { left.name == right.name }
@@ -82,56 +89,9 @@ extension CredentialError: Equatable {
 }
 
 extension CredentialError: CustomStringConvertible, LocalizedError {
-    /// One sentence for people: `Could not refresh the token: there is no refresh token.`
+    /// One sentence for people: `Could not refresh the credential: the server can't be reached.`
     public var description: String { "Could not \(operation): \(reason)." }
 
     public var errorDescription: String? { description }
     public var recoverySuggestion: String? { recovery }
-}
-
-extension CredentialError {
-    static func invalidInput(_ operation: String, _ reason: String) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .invalidInput, reason: reason, recovery: "Correct it and try again.")
-    }
-
-    static func invalidResponse(_ operation: String, _ reason: String) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .invalidResponse, reason: reason,
-            recovery: "Check the server's address, and that it speaks OAuth 2.")
-    }
-
-    static func missing(_ kind: Token.Kind, _ operation: String) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .missingToken,
-            reason: "there is no \(kind.rawValue.replacing("_", with: " "))", recovery: "Sign in again to get one.")
-    }
-
-    static func noEndpoint(_ operation: String, _ name: String) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .noEndpoint, reason: "the server has no \(name) endpoint",
-            recovery: "Ask whoever runs the server for it.")
-    }
-
-    static func invalidToken(_ operation: String, _ flaw: IDTokenFlaw) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .invalidToken, reason: "the server's ID token \(flaw.reason)",
-            recovery: "Nothing was stored. Sign in again; if it happens again, don't trust the server.", flaw: flaw)
-    }
-
-    static func refused(_ operation: String, _ error: ServerError, status: Int) -> CredentialError {
-        let isOver = error.error == "invalid_grant"
-        let words = error.description.map { " (\($0))" } ?? ""
-        return CredentialError(
-            operation: operation, code: isOver ? .invalidGrant : .oauthError,
-            reason: "the server refused with ‘\(error.error)’\(words)",
-            recovery: isOver ? "Sign in again." : "Ask whoever runs the server what this means, or sign in again.",
-            serverError: error, httpStatus: status)
-    }
-
-    static func unexpectedStatus(_ operation: String, _ status: Int) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .unexpectedStatus, reason: "the server answered with status \(status)",
-            recovery: "Check the server's address, and try again later.", httpStatus: status)
-    }
 }

@@ -1,98 +1,101 @@
 public import FoundationEssentials
 internal import Latchkey
-internal import Synchronization
 
 extension Credential {
-    /// How many locks refreshing credentials share between programs.
-    private static let lockCount: UInt8 = 64
+    private static let refreshing = "refresh the credential"
 
-    /// Gets a new access token from the server.
+    /// Gets a new token from the server and stores it; only then anybody sees it.
     ///
-    /// Tasks that ask at the same time share one request, and so do programs: a server takes a rotating refresh token
-    /// once. The new token is stored before anybody sees it. Cancelling one who waits does not keep the others from their
-    /// token.
+    /// Tasks and programs that refresh one credential at the same time share one request. Cancelling a task does not
+    /// cancel the refresh. The credential's id, and what the server does not renew, stay.
     ///
-    /// - Returns: The token that is stored now.
-    /// - Throws: ``CredentialError``; `missingToken` without a refresh token, `invalidGrant` when the server does not take
-    ///   it any more. `KeystoreError`; `unavailable` without a network, what opening a protected token throws, and what
-    ///   storing the new one throws: it is then kept in memory, and the next refresh stores it.
+    /// - Returns: The new token.
+    /// - Throws: ``CredentialError``: `missingToken` without a refresh token, `signInAgain` when the server takes it no
+    ///   more, `network`, `invalidToken`, `notFound` when the credential was removed; `KeystoreError` when the store
+    ///   fails: then the new token is kept in memory, and the next refresh stores it without asking the server.
     @discardableResult
     public func refresh() async throws -> Token {
-        try await unlock()
-        let task = work.withLock { work in
-            if let standing = work.refreshing { return standing }
-            let task = Task {
-                defer { self.work.withLock { $0.refreshing = nil } }
-                return try await self.refreshAlone()
+        try await store.refreshes.join(id) {
+            do {
+                let token = try await self.refreshInTurn()
+                self.store.tell(.refreshed(self))
+                return token
+            } catch {
+                self.store.tell(.refreshFailed(self, error))
+                throw error
             }
-            work.refreshing = task
-            return task
         }
-        return try await task.value
     }
 
-    /// Refreshes the token if it ends within so many seconds.
+    /// Refreshes the token if it has ended or ends soon. Whether it does is known without opening it. A token without
+    /// an end, or without a refresh token, is left as it is.
     ///
-    /// - Parameter graceInterval: nil for the store's.
-    /// - Returns: The token that is stored now.
-    @discardableResult
-    public func refreshIfNeeded(graceInterval: TimeInterval? = nil) async throws -> Token {
-        let token = try await unlock()
-        let grace = graceInterval ?? store.configuration.refreshGraceInterval
-        guard token.expires(within: grace, of: store.configuration.now()) else { return token }
-        return try await refresh()
+    /// - Parameter graceInterval: How many seconds before the end; nil for the store's. At most half of the token's
+    ///   life, so that a short-lived token is not refreshed all the time.
+    public func refreshIfNeeded(graceInterval: TimeInterval? = nil) async throws {
+        let metadata = try metadata
+        guard metadata.isRefreshable else { return }
+        let grace = graceInterval ?? store.configuration.graceInterval
+        guard let due = RefreshSchedule.dueDate(of: metadata, grace: grace) else { return }
+        if store.configuration.clock.now >= due { try await refresh() }
     }
 
-    private func refreshAlone() async throws -> Token {
+    /// One process at a time: a server may take a refresh token once, and its second use for theft.
+    private func refreshInTurn() async throws -> Token {
+        guard try metadata.isRefreshable else { throw CredentialError.missing(Self.refreshing, "refresh token") }
+        let (rows, id) = (store.rows, id)
+        let seen = try await store.disk.run { try rows.tokenGeneration(id) }
+        return try await withOpen(Self.refreshing) {
+            try await store.records.exclusively(on: "credential \(id)", for: Self.refreshing) {
+                try await refreshAlone(after: seen)
+            }
+        }
+    }
+
+    private func refreshAlone(after seen: Int?) async throws -> Token {
+        if let unsaved = store.refreshes.unsaved(id) {
+            return try await adopt(unsaved.token, after: unsaved.stored)
+        }
+        let stored = try await stored(Self.refreshing)
+        let isRefreshed = stored.tokenGeneration != seen
+        if isRefreshed, !stored.token.isExpired(at: store.configuration.clock.now) { return stored.token }
+        return try await adopt(store.client(stored.token.context).refresh(stored.token), after: stored)
+    }
+
+    /// Stores the token. Until that is done nobody sees it.
+    private func adopt(_ token: Token, after stored: StoredCredential) async throws -> Token {
         do {
-            let seen = try stored().record.generation
-            let (token, isNew) = try await store.records.exclusively(
-                for: "refresh the token", over: "credential.\((id.utf8.reduce(0) { $0 &* 31 &+ $1 }) % Self.lockCount)"
-            ) {
-                let standing = try stored()
-                // Another program has refreshed it while this one waited.
-                guard standing.record.generation == seen else { return (standing.token, false) }
-                return (try await refresh(standing.token, standing.record), true)
-            }
-            if isNew { store.tell(.refreshed(self)) }
-            return token
+            try await replace(stored, with: token)
         } catch {
-            store.tell(.refreshFailed(self, error))
+            guard try store.rows.exists(id) else {
+                // It was removed meanwhile: what the server gave must not outlive it.
+                store.refreshes.setUnsaved(nil, id)
+                try? await store.client(token.context).revoke(.refreshToken, of: token)
+                throw CredentialError.notFound(Self.refreshing, id)
+            }
+            let isOvertaken = try store.rows.tokenGeneration(id) != stored.tokenGeneration
+            store.refreshes.setUnsaved(isOvertaken ? nil : UnsavedToken(token: token, stored: stored), id)
             throw error
         }
+        store.refreshes.setUnsaved(nil, id)
+        return token
     }
 
-    private func refresh(_ token: Token, _ record: Record) async throws -> Token {
-        let refreshed: Token
-        if let unsaved = work.withLock({ $0.unsaved }), unsaved.replacing == record.generation {
-            refreshed = unsaved.token
-        } else {
-            refreshed = try await oauth2.refresh(token, "refresh the token")
-            work.withLock { $0.unsaved = (refreshed, replacing: record.generation) }
-        }
-        do throws(KeystoreError) {
-            try await keep(refreshed, record)
-        } catch {
-            guard error.code == .notFound else { throw error }
-            // The credential was removed meanwhile: what the server just gave must not outlive it.
-            work.withLock { $0.unsaved = nil }
-            if let left = refreshed.refreshToken {
-                try? await store.client(refreshed.context).revoke(left, kind: .refreshToken)
+    /// Puts a token, and what is known of it, in the place of the one that was read. Tags that were changed meanwhile
+    /// stay changed.
+    func replace(_ stored: StoredCredential, with token: Token) async throws {
+        let (store, id) = (store, id)
+        try await store.disk.run {
+            guard let (standing, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
+                throw CredentialError.notFound(Self.refreshing, id)
             }
-            throw error
-        }
-        work.withLock { $0.unsaved = nil }
-        return refreshed
-    }
-
-    /// Stores the new token in the place and under the protection of the old one.
-    private func keep(_ token: Token, _ record: Record) async throws(KeystoreError) {
-        let change = try CredentialRows.put(token, in: record.protection, ifGeneration: record.generation)
-        do throws(KeystoreError) {
-            try await store.records.apply([change], for: store.prompt("store the new token"))
-        } catch {
-            guard error.code == .conflict, try !store.records.exists(CredentialRows.tokenID(id)) else { throw error }
-            throw store.missing(id)
+            let metadata = CredentialRows.metadata(
+                of: token, tags: CredentialRows.tags(of: standing), security: stored.protection.policy,
+                copying: store.configuration.copiedClaims)
+            try store.records.applyNow([
+                CredentialRows.replacement(stored, with: token),
+                .put(metadata, payload: nil, ifGeneration: standing.generation),
+            ])
         }
     }
 }

@@ -1,92 +1,82 @@
 public import Latchkey
+internal import Synchronization
 
-/// The functions of the shared store, which ``CredentialStore/bootstrap(_:)`` names. Without one they throw
-/// `KeystoreError` with code `wrongState`.
+/// The credentials of the whole app, without a store in hand, once the app has named one when it started:
+///
+/// ```swift
+/// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
+/// ```
 extension Credential {
-    /// Stores a token: ``CredentialStore/store(token:tags:security:)``.
+    private static let shared = Mutex<CredentialStore?>(nil)
+
+    /// The store behind the static functions. Set it before anything else, and once.
+    public static var storage: CredentialStore? {
+        get { shared.withLock { $0 } }
+        set { shared.withLock { $0 = newValue } }
+    }
+
+    private static var requiredStorage: CredentialStore {
+        get throws {
+            guard let storage else { throw CredentialError.notConfigured() }
+            return storage
+        }
+    }
+
+    /// ``CredentialStore/store(_:tags:)``.
+    @discardableResult
+    public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
+        try requiredStorage.store(token, tags: tags)
+    }
+
+    /// ``CredentialStore/store(_:tags:security:)``.
     @discardableResult
     public static func store(
-        token: Token, tags: [String: String] = [:], security: AccessPolicy = .none
-    ) async throws(KeystoreError) -> Credential {
-        try await shared().store(token: token, tags: tags, security: security)
+        token: Token, tags: [String: String] = [:], security: AccessPolicy
+    ) async throws -> Credential {
+        try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// Stores a token, on the caller's own thread.
-    @available(*, noasync, message: "await the asynchronous function of the same name")
-    @discardableResult
-    public static func store(
-        token: Token, tags: [String: String] = [:], security: AccessPolicy = .none
-    ) throws(KeystoreError) -> Credential {
-        try shared().store(token: token, tags: tags, security: security)
+    /// ``CredentialStore/credential(for:)``.
+    public static func with(token: Token) throws -> Credential {
+        try requiredStorage.credential(for: token)
     }
 
-    /// The credential of a token, which is stored if it isn't yet. The same token gives the same object.
-    public static func with(token: Token) async throws(KeystoreError) -> Credential {
-        try await shared().with(token: token)
+    /// ``CredentialStore/credential(id:)``.
+    public static func with(id: String) throws -> Credential? {
+        try requiredStorage.credential(id: id)
     }
 
-    /// The credential of a token, which is stored if it isn't yet, on the caller's own thread.
-    @available(*, noasync, message: "await the asynchronous function of the same name")
-    public static func with(token: Token) throws(KeystoreError) -> Credential {
-        try shared().with(token: token)
+    /// Which credentials match, answered from an index.
+    public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
+        try requiredStorage.find(where: query)
     }
 
-    /// The credential of this id; nil without one.
-    public static func with(id: String) throws(KeystoreError) -> Credential? {
-        try shared().with(id: id)
-    }
-
-    /// The credentials that match, oldest first: ``CredentialStore/find(where:)``.
-    public static func find(
-        where condition: (CredentialFields) -> CredentialQuery
-    ) throws(KeystoreError) -> [Credential] {
-        try shared().find(where: condition)
-    }
-
-    /// The credentials for which `isWanted` is true, oldest first. Looks at every credential.
+    /// The credentials whose metadata satisfies `isIncluded`. It looks at the metadata of all of them.
     @_disfavoredOverload
-    public static func find(where isWanted: (Token.Metadata) throws -> Bool) throws -> [Credential] {
-        try shared().find(where: isWanted)
+    public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
+        try requiredStorage.find(where: isIncluded)
     }
 
-    /// All credentials, in the order in which they were stored; none when they can't be read.
-    public static var allCredentials: [Credential] { (try? shared().all()) ?? [] }
+    /// ``CredentialStore/allCredentials``.
+    public static var allCredentials: [Credential] {
+        get throws { try requiredStorage.allCredentials }
+    }
 
-    /// The ids of all credentials, in the order in which they were stored; none when they can't be read.
-    public static var allIDs: [String] { (try? shared().allIDs()) ?? [] }
-
-    /// The credential that the app uses when it doesn't say which, also after a restart; nil when there is none.
+    /// The credential that the app uses unless it says otherwise. It outlives the app.
     ///
-    /// The first token that is stored becomes the default. Setting another keeps what was there. A property can't throw:
-    /// ``CredentialStore/defaultCredential()`` and ``CredentialStore/setDefault(_:)`` do, and what goes wrong here is told
-    /// as ``CredentialEvent/failed(_:)``.
+    /// This property can't throw. Where it fails, it reads as nil or stays as it was, and ``CredentialEvent/failed(_:)``
+    /// tells why; ``CredentialStore/defaultCredential`` and ``CredentialStore/setDefault(_:)`` throw.
     public static var `default`: Credential? {
-        get {
-            reporting { store throws(KeystoreError) in try store.defaultCredential() } ?? nil
-        }
-        set {
-            reporting { store throws(KeystoreError) in try store.setDefaultNow(newValue) }
-        }
+        get { reporting { try $0.defaultCredential } ?? nil }
+        set { reporting { try $0.setDefault(newValue) } }
     }
 
     @discardableResult
-    private static func reporting<R>(_ body: (CredentialStore) throws(KeystoreError) -> R) -> R? {
-        guard let store = CredentialStore.shared else { return nil }
-        do throws(KeystoreError) {
-            return try body(store)
-        } catch {
-            store.tell(.failed(error))
+    private static func reporting<R>(_ body: (CredentialStore) throws -> R) -> R? {
+        guard let storage else {
+            CredentialNotification.post(.failed(CredentialError.notConfigured()))
             return nil
         }
-    }
-
-    private static func shared() throws(KeystoreError) -> CredentialStore {
-        guard let store = CredentialStore.shared else {
-            throw KeystoreError(
-                operation: "use the credentials", code: .wrongState,
-                reason: "this program has not named its credential store",
-                recovery: "Call CredentialStore.bootstrap when the program starts.")
-        }
-        return store
+        return storage.reporting { try body(storage) }
     }
 }

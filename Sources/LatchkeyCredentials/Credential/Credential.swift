@@ -1,31 +1,16 @@
-public import FoundationEssentials
 public import Latchkey
 internal import Synchronization
 
-/// A stored token and what can be done with it.
+/// One stored token, and what can be done with it.
 ///
-/// There is one object for each credential: whoever finds it again gets the same one. The token itself is read when it is
-/// needed, and only then does it matter what protects it.
+/// A credential is a handle: it holds no secret. The token is read, and opened by the hardware where its policy says
+/// so, each time that it is needed; so a credential sees what other programs have changed. There is one object for
+/// each id as long as somebody holds it.
 public final class Credential: Sendable, Identifiable {
-    /// A token that ends within so many seconds is refreshed before it is used, unless the store says otherwise.
-    public static let refreshGraceInterval: TimeInterval = 300
-
-    /// The token's id.
+    /// The token's id. It stays the same when the token is refreshed.
     public let id: String
-    /// The store that it is in.
-    public let store: CredentialStore
-    let work = Mutex(Work())
-
-    /// What is under way.
-    struct Work {
-        /// The refresh that everybody shares.
-        var refreshing: Task<Token, any Error>?
-        /// A token that the server has given and the disk has not taken yet, and the generation of the row that it
-        /// replaces.
-        var unsaved: (token: Token, replacing: Int)?
-        /// What refreshes by itself.
-        var automatic: Task<Void, Never>?
-    }
+    let store: CredentialStore
+    let refresher = Mutex<AutomaticRefresh?>(nil)
 
     init(id: String, store: CredentialStore) {
         self.id = id
@@ -33,109 +18,112 @@ public final class Credential: Sendable, Identifiable {
     }
 
     deinit {
-        work.withLock { $0.automatic?.cancel() }
+        refresher.withLock { $0?.stop() }
     }
 
-    // MARK: What is known of it
-
-    /// What is known of the credential without opening the token, as it is stored now.
+    /// The token, authentic. Asks the person where the credential's policy says so.
     ///
-    /// - Throws: `KeystoreError`; `notFound` when the credential was removed.
+    /// - Throws: ``CredentialError`` with code `notFound` when it was removed; `KeystoreError`: `damaged` when somebody
+    ///   else changed a row, `cancelled`, `wrongProof`, `lockedOut`, `wrongDevice`.
+    public var token: Token {
+        get async throws {
+            try await withOpen("use the token") { try await self.stored("use the token").token }
+        }
+    }
+
+    /// What is known without opening the token.
+    ///
+    /// - Throws: ``CredentialError`` with code `notFound` when it was removed.
     public var metadata: Token.Metadata {
-        get throws(KeystoreError) {
-            guard let record = try store.records.metadataNow(CredentialRows.id(id)) else { throw store.missing(id) }
-            return try CredentialRows.metadata(record)
+        get throws {
+            guard let metadata = try store.rows.metadata(id) else { throw CredentialError.notFound("look it up", id) }
+            return metadata
         }
     }
 
-    /// The app's names and values for the credential; none when they can't be read. Setting them stores them. To hear
-    /// whether that worked use ``setTags(_:)``, or look out for ``CredentialEvent/failed(_:)``.
+    /// What the hardware demands before it opens the token.
+    public var security: AccessPolicy {
+        get throws { try protection("look it up").policy }
+    }
+
+    /// The app's own labels, by which ``find(where:)`` finds the credential. Setting them keeps the token as it is.
+    ///
+    /// This property can't throw: where it fails, it reads as empty or stays as it was, and
+    /// ``CredentialEvent/failed(_:)`` tells why. ``metadata`` and ``setTags(_:)`` throw.
     public var tags: [String: String] {
-        get { (try? metadata.tags) ?? [:] }
-        set {
-            do throws(KeystoreError) {
-                try setTagsNow(newValue)
-            } catch {
-                store.tell(.failed(error))
-            }
+        get { store.reporting { try metadata.tags } ?? [:] }
+        set { store.reporting { try setTags(newValue) } }
+    }
+
+    /// Replaces the tags.
+    ///
+    /// - Throws: ``CredentialError``, `KeystoreError`; `conflict` when another program changed them meanwhile.
+    public func setTags(_ tags: [String: String]) throws {
+        try CredentialRows.check(tags: tags)
+        guard let (record, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
+            throw CredentialError.notFound("tag the credential", id)
         }
-    }
-
-    /// Replaces all tags. What protects the token stays as it is, and nobody is asked.
-    public func setTags(_ tags: [String: String]) async throws(KeystoreError) {
-        try await store.open()
-        try setTagsNow(tags)
-    }
-
-    private func setTagsNow(_ tags: [String: String]) throws(KeystoreError) {
-        guard let (record, _) = try store.records.readNow(CredentialRows.id(id)) else { throw store.missing(id) }
-        var changed = record
-        changed.attributes = try CredentialRows.tagged(record.attributes, tags)
-        try store.records.applyNow([.put(changed, payload: nil, ifGeneration: record.generation)])
+        guard CredentialRows.tags(of: record) != tags else { return }
+        try store.records.applyNow([
+            .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
+        ])
         store.tell(.tagsChanged(self))
     }
 
-    // MARK: The token
-
-    /// The token as it is stored now, from memory and disk.
-    ///
-    /// - Throws: `KeystoreError`; `wrongState` when it is locked: ``unlock()`` it first; `notFound` when the credential
-    ///   was removed, `damaged` when what is stored is not what was stored.
-    public var token: Token {
-        get throws(KeystoreError) { try stored().token }
+    /// Removes the token from the store, and this credential with it. Needs no hardware, and asks nobody. The server is
+    /// not told: see ``revoke(type:)``.
+    public func remove() throws {
+        try store.remove(self)
+        automaticRefresh = false
     }
 
-    /// Opens the token, and all others of the same policy. Somebody is asked if the policy says so and it isn't open yet.
-    @discardableResult
-    public func unlock() async throws(KeystoreError) -> Token {
-        let metadata = try metadata
-        let consent = SingleConsent(store.presence)
-        try await store.records.open(
-            CredentialRows.protection(metadata.security),
-            for: store.prompt("open the credential of \(metadata.context.issuer)"), authorizedBy: consent)
-        consent.confirm()
-        try await store.open(as: consent)
-        return try token
+    // MARK: For the other parts
+
+    /// Runs `body` with the classes open that the token takes. May ask the person, before `body`.
+    func withOpen<R>(_ operation: String, _ body: () async throws -> R) async throws -> R {
+        let protection = try protection(operation)
+        return try await store.gates.withOpen(
+            protection, for: store.prompt(operation), authorizedBy: store.presence, body)
     }
 
-    /// Shuts the token, and all others of the same policy. A token that nobody need be present for can't be shut.
-    public func lock() throws(KeystoreError) {
-        let security = try metadata.security
-        guard security.requirement != .none else { return }
-        store.records.lock(prefix: CredentialRows.protection(security).name)
-    }
-
-    /// The client that talks to the token's server.
-    public var oauth2: OAuth2Client {
-        get throws(KeystoreError) { store.client(try metadata.context) }
-    }
-
-    /// Removes the credential from this machine. The server is told nothing: see ``revoke(type:)``.
-    public func remove() async throws(KeystoreError) { try await store.remove(self) }
-
-    /// ``remove()`` on the caller's own thread.
-    @available(*, noasync, message: "await the asynchronous function of the same name")
-    public func remove() throws(KeystoreError) { try store.remove(self) }
-
-    /// The token and where its row stands.
-    func stored() throws(KeystoreError) -> (token: Token, record: Record) {
-        guard let (record, payload) = try store.records.readNow(CredentialRows.tokenID(id)) else {
-            throw store.missing(id)
+    /// The rows, read on the disk's thread.
+    func stored(_ operation: String) async throws -> StoredCredential {
+        let (rows, id) = (store.rows, id)
+        guard let stored = try await store.disk.run({ try rows.stored(id) }) else {
+            throw CredentialError.notFound(operation, id)
         }
-        return (try CredentialRows.token(payload, id: id), record)
+        return stored
+    }
+
+    private func protection(_ operation: String) throws -> ProtectionClass {
+        if let protection = try store.rows.protection(id) { return protection }
+        guard try store.rows.exists(id) else { throw CredentialError.notFound(operation, id) }
+        throw KeystoreError.damaged(operation, "the credential ‘\(id)’ has lost its token")
     }
 }
 
-extension Credential: Hashable {
-    /// Whether both are the same credential, of the same store.
+extension CredentialStore {
+    /// For what can't throw: tells of the error.
+    @discardableResult
+    func reporting<R>(_ body: () throws -> R) -> R? {
+        do {
+            return try body()
+        } catch {
+            tell(.failed(error))
+            return nil
+        }
+    }
+}
+
+extension Credential: Hashable, CustomStringConvertible {
     public static func == (left: Credential, right: Credential) -> Bool {
         left.id == right.id && left.store === right.store
     }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
-}
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(id)
+        hasher.combine(ObjectIdentifier(store))
+    }
 
-extension Credential: CustomStringConvertible, CustomReflectable {
     public var description: String { "‹credential \(id)›" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

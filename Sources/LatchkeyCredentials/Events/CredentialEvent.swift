@@ -1,21 +1,19 @@
-public import Latchkey
-
-/// What happened to the credentials in this program.
+/// What happened to the credentials, in this process, after it was made durable.
 public enum CredentialEvent: Sendable {
+    /// Another credential is the default, or none.
+    case defaultChanged(Credential?)
     /// A token was stored.
     case created(Credential)
-    /// A credential was removed from this machine.
-    case removed(Credential)
-    /// There is another default credential, or none.
-    case defaultChanged(Credential?)
-    /// A credential has other tags.
+    /// The tags were changed.
     case tagsChanged(Credential)
-    /// A credential has a new token, which is stored.
+    /// The credential was removed from the store.
+    case removed(Credential)
+    /// The token was refreshed.
     case refreshed(Credential)
-    /// A credential could not be refreshed.
+    /// The token could not be refreshed.
     case refreshFailed(Credential, any Error)
-    /// Something could not be done that had no way to say so, such as setting ``Credential/default``.
+    /// Rows of the store can't be read; what was asked for was answered without them.
+    case unreadable(any Error)
+    /// A property that can't throw (``Credential/default``, ``Credential/tags``) could not be read or set.
     case failed(any Error)
-    /// A search met a record that can't be read.
-    case unreadable(KeystoreError)
 }

@@ -1,19 +1,23 @@
 internal import Latchkey
 
-/// Which credentials are wanted: conditions on ``CredentialFields``, joined with `&&`, `||` and `!`. It is answered from
-/// an index.
-public struct CredentialQuery: Sendable {
-    let query: RecordQuery
+/// Which credentials are wanted. It is answered from an index, without the hardware, and looks only at what matches.
+///
+/// Make one from ``CredentialAttributes``, and combine them with `&&`, `||` and `!`.
+public struct CredentialQuery: Hashable, Sendable {
+    let records: RecordQuery
+
+    /// Every credential.
+    public static let all = CredentialQuery(records: .all)
 
     public static func && (left: CredentialQuery, right: CredentialQuery) -> CredentialQuery {
-        CredentialQuery(query: .and(left.query, right.query))
+        CredentialQuery(records: .and(left.records, right.records))
     }
 
     public static func || (left: CredentialQuery, right: CredentialQuery) -> CredentialQuery {
-        CredentialQuery(query: .or(left.query, right.query))
+        CredentialQuery(records: .or(left.records, right.records))
     }
 
-    public static prefix func ! (condition: CredentialQuery) -> CredentialQuery {
-        CredentialQuery(query: .not(condition.query))
+    public static prefix func ! (query: CredentialQuery) -> CredentialQuery {
+        CredentialQuery(records: .not(query.records))
     }
 }

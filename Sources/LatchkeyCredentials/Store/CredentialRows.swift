@@ -1,146 +1,127 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// How credentials are stored. Each has two records: what is known of it, in the clear and bound to the device, and the
-/// token, under the protection that the app chose. So a credential can be found, tagged and removed while its token stays
-/// shut. One more record names the default credential.
-enum CredentialRows {
+/// The rows of the credentials.
+///
+/// | id | holds |
+/// |---|---|
+/// | `credential.metadata.ID` | what can be searched: tags, claims, server, client, end; in the clear, authenticated |
+/// | `credential.token.ID` | the token, encrypted under the class of its policy |
+/// | `credential.default` | the id of the default credential |
+///
+/// The two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
+/// without opening the token, and a search reads no token.
+struct CredentialRows: Sendable {
     static let kind: RecordKind = "credential"
     static let tokenKind: RecordKind = "credential.token"
-    static let defaultKind: RecordKind = "credential.default"
-    static let defaultID: RecordID = "credentials.default"
+    static let defaultID: RecordID = "credential.default"
 
-    private static let idPrefix = "credential.data."
-    private static let tagPrefix = "tag:"
-    private static let claimPrefix = "claim:"
-    private static let issuer = "issuer"
-    private static let client = "client"
-    private static let security = "security"
+    let records: RecordContainer
 
-    static func id(_ token: String) -> RecordID { RecordID(rawValue: idPrefix + token) }
-    static func tokenID(_ token: String) -> RecordID { RecordID(rawValue: "credential.token.\(token)") }
-    static func token(_ id: RecordID) -> String { String(id.rawValue.dropFirst(idPrefix.count)) }
+    // MARK: Reading, on the caller's thread
 
-    static func tag(_ name: String) -> String { tagPrefix + name }
-    static func claim(_ name: String) -> String { claimPrefix + name }
+    /// The metadata, without a look at whether it is authentic. Needs no hardware.
+    func metadata(_ id: String) throws -> Token.Metadata? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.metadataID(id)).map(Self.metadata)
+    }
 
-    /// A claim's value as an attribute: JSON with sorted members, so that equal values give equal text.
-    static func text(_ value: JSONValue) throws(KeystoreError) -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return String(decoding: try encoder.encode(value), as: UTF8.self)
-        } catch {
-            throw .invalidInput("store the credential", "a claim can't be written as JSON")
+    func exists(_ id: String) throws -> Bool {
+        try Token.isID(id) && records.exists(Self.metadataID(id))
+    }
+
+    var ids: [String] {
+        get throws { try records.idsNow(Self.kind).map { Self.id(of: $0) } }
+    }
+
+    /// The class that opens the token, without a look at whether the row is authentic: the hardware enforces it.
+    func protection(_ id: String) throws -> ProtectionClass? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.tokenID(id))?.protection
+    }
+
+    /// The generation of the token's row. It rises with each change of the token, by whatever program.
+    func tokenGeneration(_ id: String) throws -> Int? {
+        guard Token.isID(id) else { return nil }
+        return try records.metadataNow(Self.tokenID(id))?.generation
+    }
+
+    /// Both rows, authentic. The classes must be open.
+    func stored(_ id: String) throws -> StoredCredential? {
+        guard Token.isID(id) else { return nil }
+        guard let (metadata, _) = try records.readNow(Self.metadataID(id)) else { return nil }
+        guard
+            let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
+            let token = payload.withUnsafeBytes({ try? JSONDecoder().decode(Token.self, from: Data($0)) }),
+            token.id == id
+        else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
+        return StoredCredential(
+            token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
+    }
+
+    /// The id of the default credential and the generation of its row; authentic if the device class is open.
+    var standingDefault: (id: String, generation: Int)? {
+        get throws {
+            let row =
+                records.session(.device) == nil
+                ? try records.metadataNow(Self.defaultID) : try records.readNow(Self.defaultID)?.record
+            guard let row else { return nil }
+            guard let id = row.attributes[Self.defaultAttribute] else {
+                throw KeystoreError.damaged("find the default credential", "its row names none")
+            }
+            return (id, row.generation)
         }
     }
 
-    /// The class of tokens under a policy: all tokens of one policy are opened together.
-    static func protection(_ security: AccessPolicy) -> ProtectionClass {
-        guard security.requirement != .none else { return .device }
-        let limit = security.attemptLimit.map { ".\($0)" } ?? ""
-        return ProtectionClass(name: "credentials.\(security).\(security.reuseSeconds)\(limit)", policy: security)
-    }
+    // MARK: Changes
 
-    // MARK: Writing
-
-    static func put(
-        _ token: Token, tags: [String: String], security: AccessPolicy,
-        claims: CredentialStore.Configuration.ClaimSelection
-    ) throws(KeystoreError) -> [RecordChange] {
-        var attributes = [issuer: token.context.issuer, client: token.context.clientID]
-        attributes[Self.security] = text(security)
-        for (name, value) in token.claims where claims.contains(name) { attributes[claim(name)] = try text(value) }
-        let data = Record(id: id(token.id), kind: kind, attributes: try tagged(attributes, tags))
+    /// Both rows of a credential that is not stored yet.
+    static func insertion(
+        _ token: Token, metadata: Record, security: AccessPolicy
+    ) throws -> [RecordChange] {
+        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: .credentials(security))
         return [
-            .put(data, payload: nil, ifGeneration: 0),
-            try put(token, in: protection(security), ifGeneration: 0),
+            .put(metadata, payload: nil, ifGeneration: 0),
+            .put(row, payload: try payload(token), ifGeneration: 0),
         ]
     }
 
-    static func put(
-        _ token: Token, in protection: ProtectionClass, ifGeneration generation: Int
-    ) throws(KeystoreError) -> RecordChange {
-        let record = Record(id: tokenID(token.id), kind: tokenKind, protection: protection)
-        do {
-            var bytes = try JSONEncoder().encode(token)
-            defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
-            return .put(record, payload: SecretBytes(bytes), ifGeneration: generation)
-        } catch {
-            throw .invalidInput("store the credential", "the token can't be written as JSON")
-        }
+    /// The token in place of the one that was read.
+    static func replacement(_ stored: StoredCredential, with token: Token) throws -> RecordChange {
+        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: stored.protection)
+        return .put(row, payload: try payload(token), ifGeneration: stored.tokenGeneration)
     }
 
-    static func put(default id: String, ifGeneration generation: Int) -> RecordChange {
-        .put(Record(id: defaultID, kind: defaultKind, attributes: ["id": id]), payload: nil, ifGeneration: generation)
+    static func deletion(_ id: String) -> [RecordChange] {
+        [.delete(metadataID(id), ifGeneration: nil), .delete(tokenID(id), ifGeneration: nil)]
     }
 
-    /// The attributes with these tags and no others.
-    static func tagged(
-        _ attributes: [String: String], _ tags: [String: String]
-    ) throws(KeystoreError) -> [String: String] {
-        var tagged = attributes.filter { !$0.key.hasPrefix(tagPrefix) }
-        for (name, value) in tags {
-            guard (1...128).contains(name.utf8.count), value.utf8.count <= 4096 else {
-                throw .invalidInput("tag the credential", "the tag ‘\(name.prefix(128))’ is empty or too long")
-            }
-            tagged[tag(name)] = value
-        }
-        return tagged
+    static func put(defaultID id: String, ifGeneration: Int? = nil) -> RecordChange {
+        let row = Record(id: defaultID, kind: "credential.default", attributes: [defaultAttribute: id])
+        return .put(row, payload: nil, ifGeneration: ifGeneration)
     }
 
-    // MARK: Reading
+    private static let defaultAttribute = "id"
 
-    static func metadata(_ record: Record) throws(KeystoreError) -> Token.Metadata {
-        guard
-            record.kind == kind, let issuer = record.attributes[issuer], let client = record.attributes[client],
-            let policy = record.attributes[security].flatMap(policy)
-        else { throw .damaged("read the credential", "its record is not one of a credential") }
-        var tags: [String: String] = [:]
-        var claims: [String: JSONValue] = [:]
-        for (name, value) in record.attributes {
-            if name.hasPrefix(tagPrefix) {
-                tags[String(name.dropFirst(tagPrefix.count))] = value
-            } else if name.hasPrefix(claimPrefix) {
-                claims[String(name.dropFirst(claimPrefix.count))] = try claimValue(value)
-            }
-        }
-        return Token.Metadata(
-            id: token(record.id), tags: tags, claims: claims, context: .init(issuer: issuer, clientID: client),
-            security: policy, createdAt: record.createdAt)
+    private static func payload(_ token: Token) throws -> SecretBytes {
+        SecretBytes(try JSONEncoder().encode(token))
     }
 
-    static func token(_ payload: SecretBytes?, id: String) throws(KeystoreError) -> Token {
-        let operation = "read the credential"
-        guard let payload else { throw .damaged(operation, "its token is missing") }
-        let token: Token
-        do {
-            token = try payload.withUnsafeBytes { try JSONDecoder().decode(Token.self, from: Data($0)) }
-        } catch {
-            throw .damaged(operation, "its token can't be read")
-        }
-        guard token.id == id else { throw .damaged(operation, "its token is another's") }
-        return token
-    }
+    // MARK: Names
 
-    private static func claimValue(_ text: String) throws(KeystoreError) -> JSONValue {
-        do {
-            return try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
-        } catch {
-            throw .damaged("read the credential", "one of its claims can't be read")
-        }
-    }
+    private static let metadataPrefix = "credential.metadata."
 
-    private static func text(_ policy: AccessPolicy) -> String {
-        let limit = policy.attemptLimit.map { " \($0)" } ?? ""
-        return "\(policy.requirement.rawValue) \(policy.reuseSeconds)\(limit)"
-    }
+    static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
+    static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
+    static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }
+}
 
-    private static func policy(_ text: String) -> AccessPolicy? {
-        let parts = text.split(separator: " ")
-        guard (2...3).contains(parts.count), let requirement = AccessPolicy.Requirement(rawValue: String(parts[0])),
-            let reuse = Int(parts[1])
-        else { return nil }
-        return AccessPolicy(requirement, reuseSeconds: reuse, attemptLimit: parts.count == 3 ? Int(parts[2]) : nil)
+extension ProtectionClass {
+    /// The class of the tokens with this policy.
+    static func credentials(_ policy: AccessPolicy) -> ProtectionClass {
+        guard policy != .none else { return .device }
+        let limit = policy.attemptLimit.map(String.init) ?? "any"
+        // The parenthesis ends the name, so that none is the beginning of another.
+        return ProtectionClass(name: "\(Gates.prefix)\(policy)(\(policy.reuseSeconds),\(limit))", policy: policy)
     }
 }

@@ -1,109 +1,104 @@
 public import Latchkey
-internal import Synchronization
 
-/// The credentials of one container: what the keychain is on iOS.
+/// The credentials of one container: what an app keeps of its users' tokens.
 ///
-/// Make one when the program starts and name it once; then ``Credential``'s own functions need nothing else:
+/// Tokens are encrypted under keys that the hardware holds; tags and claims can be searched without it. Calls without
+/// `async` touch memory and disk only, on the caller's thread: they need ``open()`` once, and no hardware after that.
+/// All calls may be made from any task and thread, and several processes may use one store.
 ///
-/// ```swift
-/// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
-/// ```
-///
-/// What is synchronous touches memory and disk only; the hardware, the network and people are always awaited. Several
-/// programs may use one container.
+/// A call throws ``CredentialError``, or `KeystoreError` when it is the hardware or the store that says no.
 public final class CredentialStore: Sendable {
-    /// The rows, and the keystore that protects them.
-    public let records: RecordContainer
-    /// What was chosen for this store.
-    public let configuration: Configuration
+    public let configuration: CredentialConfiguration
+    let records: RecordContainer
+    let rows: CredentialRows
     let presence: any PresenceAuthority
     let transport: any HTTPTransport
     let broadcast = Broadcast<CredentialEvent>()
-    private let registry = Mutex(Registry())
-    private static let bootstrapped = Mutex<CredentialStore?>(nil)
+    let gates: Gates
+    let disk = DiskThread()
+    let refreshes = RefreshDesk()
+    let servers: ServerDirectory
+    private let registry = CredentialRegistry()
 
-    /// What is in memory: one object for each credential and each client that somebody uses.
-    private struct Registry {
-        var credentials: [String: WeakCredential] = [:]
-        var clients: [Token.Context: OAuth2Client] = [:]
-        /// How many entries there were when the dead ones were taken out last.
-        var swept = 64
-    }
-
-    private struct WeakCredential {
-        weak var credential: Credential?
-    }
-
-    /// Makes a store. Nothing is touched yet.
-    ///
     /// - Parameters:
-    ///   - presence: Who asks the person for whom a token is protected.
+    ///   - records: Where the rows are, and the keystore that protects them. Its name is the container's.
+    ///   - presence: Who asks the person, for credentials whose policy wants one.
     ///   - transport: How servers are reached.
     public init(
         records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(), transport: any HTTPTransport,
-        configuration: Configuration = Configuration()
+        configuration: CredentialConfiguration = CredentialConfiguration()
     ) {
         self.records = records
+        rows = CredentialRows(records: records)
         self.presence = presence
         self.transport = transport
         self.configuration = configuration
+        gates = Gates(records: records)
+        servers = ServerDirectory(transport: transport, clock: configuration.clock)
     }
 
-    /// The store of ``Credential``'s own functions, once there is one.
-    public static var shared: CredentialStore? { bootstrapped.withLock { $0 } }
-
-    /// Opens a store and makes it the ``shared`` one.
-    ///
-    /// - Throws: What ``open()`` throws; there is then no new shared store.
-    public static func bootstrap(_ store: CredentialStore) async throws(KeystoreError) {
+    /// Opens a store and makes it ``Credential/storage``: what an app does when it starts.
+    public static func bootstrap(_ store: CredentialStore) async throws {
         try await store.open()
-        bootstrapped.withLock { $0 = store }
+        Credential.storage = store
     }
 
-    /// Opens what needs nobody to be present. One hardware operation; at the first start of all, two to make the key.
-    /// Hardware that opens nothing without its owner asks for them.
-    public func open() async throws(KeystoreError) {
-        try await open(as: presence)
+    /// Has the hardware open what is bound to the device only: one hardware operation, once, and nobody is asked.
+    public func open() async throws {
+        try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
     }
 
-    func open(as presence: any PresenceAuthority) async throws(KeystoreError) {
-        try await records.open(.device, for: prompt("open the credentials"), authorizedBy: presence)
+    /// Forgets the keys of everything for which somebody had to be present.
+    public func lock() {
+        records.lock(prefix: Gates.prefix)
     }
 
-    /// Everything that happens to the credentials from now on in this program, each after it is durable.
+    /// What happens from now on, in this process.
     public var events: AsyncStream<CredentialEvent> { broadcast.stream() }
 
-    // MARK: In memory
+    // MARK: Credentials
 
-    /// The one object for the credential.
-    func credential(_ id: String) -> Credential {
-        registry.withLock { registry in
-            if let credential = registry.credentials[id]?.credential { return credential }
-            if registry.credentials.count >= 2 * registry.swept {
-                registry.credentials = registry.credentials.filter { $0.value.credential != nil }
-                registry.swept = max(64, registry.credentials.count)
-            }
-            let credential = Credential(id: id, store: self)
-            registry.credentials[id] = WeakCredential(credential: credential)
-            return credential
-        }
+    /// The credential of this id; the same object as long as somebody holds it.
+    ///
+    /// - Returns: nil when there is none.
+    public func credential(id: String) throws -> Credential? {
+        try rows.exists(id) ? credential(stored: id) : nil
     }
 
-    /// Lets nobody find the object again.
-    func evict(_ id: String) {
-        registry.withLock { $0.credentials[id] = nil }
+    /// Every credential, in the order in which they were stored. No token is opened.
+    public var allCredentials: [Credential] {
+        get throws { try rows.ids.map(credential(stored:)) }
     }
 
-    /// The one client for the context.
-    func client(_ context: Token.Context) -> OAuth2Client {
-        registry.withLock { registry in
-            if let client = registry.clients[context] { return client }
-            let client = OAuth2Client(
-                context, authentication: configuration.clients[context.clientID] ?? .none, transport: transport,
-                now: configuration.now)
-            registry.clients[context] = client
-            return client
+    /// Removes a credential, with all that is stored of it. Needs no hardware, and asks nobody. The default is then
+    /// none if it was the default.
+    ///
+    /// - Throws: ``CredentialError`` with code `notFound` when it is gone already.
+    public func remove(_ credential: Credential) throws {
+        guard try rows.exists(credential.id) else {
+            throw CredentialError.notFound("remove the credential", credential.id)
         }
+        var changes = CredentialRows.deletion(credential.id)
+        let standing = try rows.standingDefault
+        let wasDefault = standing?.id == credential.id
+        if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
+        try records.applyNow(changes)
+        registry.forget(credential.id)
+        tell(.removed(credential))
+        if wasDefault { tell(.defaultChanged(nil)) }
+    }
+
+    // MARK: For the other parts
+
+    /// The one object for a stored credential.
+    func credential(stored id: String) -> Credential {
+        registry.credential(id) { Credential(id: id, store: self) }
+    }
+
+    /// Tells of what is durable now.
+    func tell(_ event: CredentialEvent) {
+        broadcast.tell(event)
+        CredentialNotification.post(event)
     }
 
     func prompt(_ reason: String) -> PromptContext {

@@ -1,42 +1,36 @@
-public import FoundationEssentials
 public import Latchkey
 
-/// Something with claims: an ID token, what is known of a stored token, a user's data.
+/// Something that says things about a user, as the claims of OpenID Connect.
 public protocol HasClaims {
-    /// All claims by name, as the issuer wrote them.
+    /// All claims by their names. That they are here says nothing about who wrote them.
     var claims: [String: JSONValue] { get }
 }
 
 extension HasClaims {
-    /// A claim's value; nil without one.
-    public subscript(claim: String) -> JSONValue? { claims[claim] }
+    /// The value of a claim: `metadata[.email]`, `metadata["department"]`.
+    public subscript(claim: Claim) -> JSONValue? { claims[claim.rawValue] }
 
-    /// Who issued it (`iss`).
-    public var issuer: String? { claims["iss"]?.string }
-    /// Whom it is about (`sub`).
-    public var subject: String? { claims["sub"]?.string }
-    /// For whom it is (`aud`): one or several clients.
-    public var audience: [String] {
-        switch claims["aud"] {
-        case .string(let one): [one]
-        case .array(let several): several.compactMap(\.string)
-        default: []
+    /// Who the user is (`sub`): unique at the issuer, and never given to somebody else.
+    public var subject: String? { self[.subject]?.string }
+    /// Who says so (`iss`).
+    public var issuer: String? { self[.issuer]?.string }
+    /// For whom it is said (`aud`): the client ids.
+    public var audience: [String] { self[.audience]?.texts ?? [] }
+    /// The user's full name.
+    public var name: String? { self[.name]?.string }
+    /// The name by which the user wants to be called; not unique.
+    public var preferredUsername: String? { self[.preferredUsername]?.string }
+    /// The user's preferred address.
+    public var email: String? { self[.email]?.string }
+}
+
+extension JSONValue {
+    /// One text, or all texts of an array.
+    var texts: [String]? {
+        switch self {
+        case .string(let text): [text]
+        case .array(let values): values.compactMap(\.string)
+        default: nil
         }
-    }
-    /// When it ends (`exp`).
-    public var expirationTime: Date? { date("exp") }
-    /// When it was issued (`iat`).
-    public var issuedTime: Date? { date("iat") }
-    /// When the person was authenticated (`auth_time`).
-    public var authenticationTime: Date? { date("auth_time") }
-    /// The full name.
-    public var name: String? { claims["name"]?.string }
-    /// The name by which the person wants to be called; not unique.
-    public var preferredUsername: String? { claims["preferred_username"]?.string }
-    /// The mail address.
-    public var email: String? { claims["email"]?.string }
-
-    private func date(_ claim: String) -> Date? {
-        claims[claim]?.number.map { Date(timeIntervalSince1970: $0) }
     }
 }

@@ -1,21 +1,19 @@
 internal import FoundationEssentials
 public import Latchkey
 
-/// A JSON Web Token in compact form (RFC 7519). Its claims can be read, which says nothing about who wrote them: see
-/// ``OAuth2Client/validate(_:nonce:maxAge:)``.
+/// A signed JSON Web Token in compact form (RFC 7519), decoded. Who signed it is decided by ``IDTokenValidator``.
 public struct JWT: Hashable, Sendable, HasClaims {
-    /// The three parts with dots between them.
+    /// The compact form: three parts in base64url.
     public let rawValue: String
-    /// The payload's members.
     public let claims: [String: JSONValue]
 
     /// - Returns: nil unless the text is a compact JWS whose payload is a JSON object.
-    public init?(_ rawValue: String) {
+    public init?(_ compact: String) {
         guard
-            let parts = JWS.parse(rawValue),
+            let parts = JWS.parse(compact),
             let claims = try? JSONDecoder().decode([String: JSONValue].self, from: parts.payload)
         else { return nil }
-        self.rawValue = rawValue
+        rawValue = compact
         self.claims = claims
     }
 }

@@ -2,21 +2,29 @@ public import FoundationEssentials
 public import Latchkey
 
 extension Token {
-    /// What is known of a stored token without opening it. It is in the clear on the disk, so that a token can be found
-    /// without anybody being present; what an ID token says about a person is part of it, unless the store is told
-    /// otherwise: ``CredentialStore/Configuration/claims``.
+    /// What is known of a stored token without opening it: it needs neither the hardware nor anybody.
+    ///
+    /// It is authenticated whenever the token is read, and not before: let it decide what to show, not what to allow.
     public struct Metadata: Hashable, Sendable, Identifiable, HasClaims {
         /// The token's id.
         public let id: String
-        /// What the app called it.
+        /// The app's own labels.
         public let tags: [String: String]
-        /// The claims of the ID token when the token was stored.
+        /// What the ID token says about the user; see ``CredentialConfiguration/copiedClaims``.
         public let claims: [String: JSONValue]
-        /// From whom the token came, and for whom.
-        public let context: Context
-        /// What opens the token.
-        public let security: AccessPolicy
-        /// When it was stored first; whole seconds.
+        /// The issuer's address.
+        public let server: String
+        /// The OAuth client id.
+        public let clientID: String
+        /// When the server's answer came; whole seconds.
+        public let issuedAt: Date
+        /// When the access token ends, where the server said so; whole seconds.
+        public let expiresAt: Date?
+        /// Whether it has a refresh token.
+        public let isRefreshable: Bool
+        /// What the hardware demands before it opens the token.
+        public let security: AccessPolicy.Requirement
+        /// When it was first stored; whole seconds.
         public let createdAt: Date
     }
 }

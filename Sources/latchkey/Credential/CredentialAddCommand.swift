@@ -7,58 +7,46 @@ import LatchkeyCredentials
 struct CredentialAddCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Store the token that comes on standard input as JSON.",
+        abstract: "Store a token that is read from stdin.",
         discussion: """
-            The JSON is the answer of a token endpoint (RFC 6749 section 5.1). From whom it is, and for which client, say \
-            its members ‘issuer’ and ‘client_id’, or --endpoint and --client-id, or its ID token.
+            stdin is the JSON object that the server's token endpoint sent. What its ID token does not say, --endpoint \
+            and --client-id do. The first credential of a container becomes the default.
             """)
 
     @OptionGroup var options: GlobalOptions
 
-    @Option(name: .customLong("tag"), help: ArgumentHelp("A tag; may be repeated.", valueName: "name=value"))
+    @Option(name: .customLong("tag"), help: ArgumentHelp("A label to find it by; may be repeated.", valueName: "k=v"))
     var tags: [TagArgument] = []
 
-    @Option(help: "What the hardware asks for before it gives the token.")
+    @Option(help: "What the hardware is to demand before it opens the token.")
     var policy = PolicyArgument(.none)
 
     func perform(in context: CommandContext) async throws -> CredentialReport {
-        let secret = try StandardStreams.readSecret("add the credential")
-        let token = try Self.token(secret, context.settings)
-        let tags = Dictionary(tags.map { ($0.name, $0.value) }) { _, last in last }
-        return try CredentialReport(
-            await context.credentials().store(token: token, tags: tags, security: policy.policy))
+        let token = try Self.token(StandardStreams.readSecret("read the token"), settings: context.settings)
+        let store = try await context.credentials()
+        let credential = try await store.store(token, tags: tags.tags, security: policy.policy)
+        return try store.report(credential)
     }
 
-    /// What else the JSON may have, beside the answer.
-    private struct Origin: Decodable {
-        let issuer: String?
-        let client_id: String?
-    }
-
-    private static func token(_ json: SecretBytes, _ settings: Settings) throws -> Token {
-        try json.withUnsafeBytes { bytes in
-            let data = Data(bytes)
-            let decoder = JSONDecoder()
-            guard let origin = try? decoder.decode(Origin.self, from: data) else { throw unreadable }
-            let idToken = (try? decoder.decode([String: JSONValue].self, from: data))?["id_token"]?.string
-                .flatMap(JWT.init)
-            let issuer = origin.issuer ?? settings.endpoint ?? idToken?.issuer
-            let clientID = origin.client_id ?? settings.clientID ?? idToken?.audience.first
-            if let issuer, let clientID, let key = Token.contextKey {
-                decoder.userInfo[key] = Token.Context(issuer: issuer, clientID: clientID)
-            }
+    /// A token as ``Token`` writes it, or a server's answer.
+    private static func token(_ json: SecretBytes, settings: Settings) throws -> Token {
+        let data = json.withUnsafeBytes { Data($0) }
+        guard (try? JSONDecoder().decode(Written.self, from: data)) == nil else {
             do {
-                return try decoder.decode(Token.self, from: data)
-            } catch DecodingError.keyNotFound(let key, _) where key.stringValue == "context" {
-                throw KeystoreError.invalidInput(
-                    "add the credential", "the JSON does not say from which server and for which client the token is")
+                return try JSONDecoder().decode(Token.self, from: data)
             } catch is DecodingError {
-                throw unreadable
+                throw KeystoreError.invalidInput("read the token", "it is damaged, or of another version of Latchkey")
             }
         }
+        var context: Token.Context?
+        if let issuer = settings.endpoint, let clientID = settings.clientID {
+            context = Token.Context(issuer: issuer, clientID: clientID)
+        }
+        return try Token(response: data, context: context)
     }
 
-    private static var unreadable: KeystoreError {
-        .invalidInput("add the credential", "what came on standard input is not a token in JSON")
+    /// What only a token has that ``Token`` wrote.
+    private struct Written: Decodable {
+        let response: [String: JSONValue]
     }
 }

@@ -7,7 +7,6 @@ struct CredentialCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "credential",
         abstract: "Keep OAuth tokens, find them, and have them refreshed and revoked.",
-        discussion: "A token is never printed. What it says about you, and its tags, can be read without the hardware.",
         subcommands: [
             CredentialAddCommand.self, CredentialListCommand.self, CredentialShowCommand.self,
             CredentialDefaultCommand.self, CredentialTagCommand.self, CredentialRefreshCommand.self,
@@ -16,9 +15,10 @@ struct CredentialCommand: AsyncParsableCommand {
 }
 
 extension CommandContext {
-    /// The container's credentials. Nothing is touched yet.
+    /// The container's credentials. Nothing is opened yet.
     func credentials() async throws -> CredentialStore {
-        CredentialStore(records: try await records(), presence: presence, transport: LoggingTransport(log: log))
+        CredentialStore(
+            records: try await records(), presence: presence, transport: LoggingTransport(log: log))
     }
 }
 
@@ -26,12 +26,17 @@ extension CredentialStore {
     /// The credential of this id.
     ///
     /// - Throws: ``KeystoreError`` with code `notFound` when there is none.
-    func found(_ id: String) throws(KeystoreError) -> Credential {
-        guard let credential = try with(id: id) else {
-            throw .notFound(
-                "find the credential", "the container ‘\(records.name)’ has none with the id ‘\(id)’",
+    func stored(_ id: String) throws -> Credential {
+        guard let credential = try credential(id: id) else {
+            throw KeystoreError.notFound(
+                "find the credential", "there is no credential ‘\(id)’",
                 recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
         }
         return credential
+    }
+
+    /// The credential as it is now, as it is shown.
+    func report(_ credential: Credential) throws -> CredentialReport {
+        CredentialReport(try credential.metadata, isDefault: try defaultCredential == credential)
     }
 }

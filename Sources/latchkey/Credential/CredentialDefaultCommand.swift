@@ -1,36 +1,39 @@
 import ArgumentParser
+import Latchkey
 import LatchkeyCredentials
 
 /// `latchkey credential default`.
 struct CredentialDefaultCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "default",
-        abstract: "Show the default credential, or choose it. The first one that was added is it.")
+        abstract: "Show the default credential, or make one the default, or none.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential to choose.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String?
 
-    @Flag(help: "Have no default credential.")
+    @Flag(help: "Have no default. No credential is removed.")
     var none = false
 
     func validate() throws {
-        guard id == nil || !none else { throw ValidationError("Give either an id or --none.") }
+        guard id == nil || !none else { throw ValidationError("Name a credential or give --none, not both.") }
     }
 
-    func perform(in context: CommandContext) async throws -> CredentialDefaultReport {
+    func perform(in context: CommandContext) async throws -> DefaultCredentialReport {
         let store = try await context.credentials()
-        if none {
-            try await store.setDefault(nil)
-        } else if let id {
-            try await store.setDefault(store.found(id))
+        if let id {
+            let credential = try store.stored(id)
+            try await store.open()
+            try store.setDefault(credential)
+        } else if none {
+            try store.setDefault(nil)
         }
-        return CredentialDefaultReport(id: Nullable(try store.defaultCredential()?.id))
+        return DefaultCredentialReport(id: Nullable(try store.defaultCredential?.id))
     }
 }
 
-struct CredentialDefaultReport: Report {
+struct DefaultCredentialReport: Report {
     let id: Nullable<String>
 
     var text: String { id.value ?? "There is no default credential." }

@@ -6,41 +6,42 @@ import LatchkeyCredentials
 struct CredentialListCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "List the credentials, oldest first. Needs no hardware.")
+        abstract: "List credentials, oldest first. Needs neither you nor the hardware.",
+        discussion: """
+            Each --where narrows the list: to those with this tag, or, where the name begins with ‘claim.’, to those \
+            whose ID token says so, as in --where claim.sub=jane.
+            """)
 
     @OptionGroup var options: GlobalOptions
 
-    @Option(
-        name: .customLong("where"),
-        help: ArgumentHelp(
-            "Only those with this tag, or with ‘claim.NAME=VALUE’ this claim; may be repeated.",
-            valueName: "name=value"))
+    @Option(name: .customLong("where"), help: ArgumentHelp("Only those with this tag or claim.", valueName: "k=v"))
     var conditions: [TagArgument] = []
 
     func perform(in context: CommandContext) async throws -> CredentialListReport {
         let store = try await context.credentials()
-        guard let first = conditions.first else { return try CredentialListReport(store.all()) }
-        return try CredentialListReport(
-            store.find { fields in
-                conditions.dropFirst().reduce(Self.query(first, fields)) { $0 && Self.query($1, fields) }
-            })
+        let found = try store.metadata { credential in
+            conditions.reduce(.all) { query, condition in
+                let name = condition.name
+                guard name.hasPrefix(Self.claimPrefix) else { return query && credential.tags[name] == condition.value }
+                let claim = Claim(rawValue: String(name.dropFirst(Self.claimPrefix.count)))
+                return query && credential[claim] == condition.value
+            }
+        }
+        let defaultID = try store.defaultCredential?.id
+        return CredentialListReport(credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) })
     }
 
-    private static func query(_ condition: TagArgument, _ fields: CredentialFields) -> CredentialQuery {
-        let claim = "claim."
-        guard condition.name.hasPrefix(claim) else { return fields.tags[condition.name] == condition.value }
-        return fields[String(condition.name.dropFirst(claim.count))] == condition.value
-    }
+    private static let claimPrefix = "claim."
 }
 
 struct CredentialListReport: Report {
     let credentials: [CredentialReport]
 
-    init(_ credentials: [Credential]) throws {
-        self.credentials = try credentials.map(CredentialReport.init)
-    }
-
     var text: String {
-        credentials.isEmpty ? "There are no credentials." : credentials.map(\.line).joined(separator: "\n")
+        guard !credentials.isEmpty else { return "There are no such credentials." }
+        return credentials.map { credential in
+            let user = printable(credential.claims["sub"]?.string ?? "-")
+            return "\(credential.id)\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
+        }.joined(separator: "\n")
     }
 }

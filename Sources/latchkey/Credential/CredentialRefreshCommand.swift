@@ -1,30 +1,23 @@
 import ArgumentParser
-import FoundationEssentials
+import Latchkey
 import LatchkeyCredentials
 
 /// `latchkey credential refresh`.
 struct CredentialRefreshCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
-        abstract: "Get the next access token from the server. Programs that do so at once share one request.")
+        abstract: "Get a new token from the server.",
+        discussion: "Programs that refresh one credential at the same time share one request.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential's id.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
-    func perform(in context: CommandContext) async throws -> CredentialRefreshReport {
-        let token = try await context.credentials().found(id).refresh()
-        return CredentialRefreshReport(id: id, expiresAt: Nullable(token.expiresAt))
-    }
-}
-
-struct CredentialRefreshReport: Report {
-    let id: String
-    let expiresAt: Nullable<Date>
-
-    var text: String {
-        let end = expiresAt.value.map { " It ends at \($0.formatted(.iso8601))." } ?? ""
-        return "The credential \(id) has a new access token.\(end)"
+    func perform(in context: CommandContext) async throws -> CredentialReport {
+        let store = try await context.credentials()
+        let credential = try store.stored(id)
+        try await credential.refresh()
+        return try store.report(credential)
     }
 }

@@ -1,19 +1,28 @@
 import ArgumentParser
+import Latchkey
 import LatchkeyCredentials
 
 /// `latchkey credential remove`.
 struct CredentialRemoveCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Forget a credential on this machine. The server is told nothing, and nobody is asked.")
+        abstract: "Remove a credential from this device. Asks nobody, and tells the server nothing.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential's id.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
     func perform(in context: CommandContext) async throws -> CredentialRemovalReport {
-        try await context.credentials().found(id).remove()
-        return CredentialRemovalReport(id: id, revoked: nil, removed: true)
+        let store = try await context.credentials()
+        try store.stored(id).remove()
+        return CredentialRemovalReport(id: id, removed: true)
     }
+}
+
+struct CredentialRemovalReport: Report {
+    let id: String
+    let removed: Bool
+
+    var text: String { "The credential \(id) is removed." }
 }

@@ -2,47 +2,54 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
 
-/// What is known of a credential; never a token.
+/// A credential as it is shown. It has no secret.
 struct CredentialReport: Report {
     let id: String
+    let isDefault: Bool
     let tags: [String: String]
     let claims: [String: JSONValue]
     let issuer: String
     let clientID: String
     let policy: String
-    let isDefault: Bool
+    let refreshable: Bool
+    let issuedAt: Date
+    let expiresAt: Nullable<Date>
     let createdAt: Date
 
-    init(_ credential: Credential) throws {
-        let metadata = try credential.metadata
+    private enum CodingKeys: String, CodingKey {
+        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt
+        case isDefault = "default"
+    }
+
+    init(_ metadata: Token.Metadata, isDefault: Bool) {
         id = metadata.id
+        self.isDefault = isDefault
         tags = metadata.tags
         claims = metadata.claims
-        issuer = metadata.context.issuer
-        clientID = metadata.context.clientID
-        policy = metadata.security.description
+        issuer = metadata.server
+        clientID = metadata.clientID
+        policy = metadata.security.rawValue
+        refreshable = metadata.isRefreshable
+        issuedAt = metadata.issuedAt
+        expiresAt = Nullable(metadata.expiresAt)
         createdAt = metadata.createdAt
-        isDefault = try credential.store.defaultCredential() == credential
     }
 
     var text: String {
-        var lines = [
-            "Credential:  \(id)\(isDefault ? " (default)" : "")",
-            "Server:      \(printable(issuer)), client \(printable(clientID))",
-            "User:        \(claims["sub"]?.string.map(printable) ?? "unknown")",
-            "Opened by:   \(policy == AccessPolicy.none.description ? "this machine" : policy)",
-        ]
-        if !tags.isEmpty { lines.append("Tags:        \(printable(tagText))") }
-        return lines.joined(separator: "\n")
+        """
+        Credential:  \(id)\(isDefault ? " (the default)" : "")
+        User:        \(printable(claims["sub"]?.string ?? "unknown"))
+        Tags:        \(tags.isEmpty ? "none" : tagText)
+        Server:      \(printable(issuer))
+        Client:      \(printable(clientID))
+        Policy:      \(policy)
+        Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "not said")
+        Refreshes:   \(refreshable ? "yes" : "no")
+        """
     }
 
-    /// One line of a list.
-    var line: String {
-        let subject = claims["sub"]?.string.map(printable) ?? "-"
-        return "\(id)  \(isDefault ? "*" : " ")  \(subject)  \(printable(issuer))  \(printable(tagText))"
-    }
-
-    private var tagText: String {
-        tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+    /// The tags in one line, sorted.
+    var tagText: String {
+        printable(tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
     }
 }

@@ -1,52 +1,57 @@
 import ArgumentParser
+import Latchkey
 import LatchkeyCredentials
 
 /// `latchkey credential revoke`.
 struct CredentialRevokeCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Have the server take tokens back. A credential of which nothing useful is left is removed.")
+        abstract: "Have the server forget the token, or a part of it.",
+        discussion: """
+            The credential is removed when nothing of it can be used any more: always, except after ‘access’ where \
+            there is a refresh token, and after ‘device’.
+            """)
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential's id.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
-    @Option(help: "What to take back: all, access-token, refresh-token or device-secret.")
-    var type = RevokeTypeArgument(type: .all)
+    @Option(help: "What to revoke: access, refresh, device or all.")
+    var type = RevocationArgument.all
 
-    func perform(in context: CommandContext) async throws -> CredentialRemovalReport {
+    func perform(in context: CommandContext) async throws -> CredentialRevocationReport {
         let store = try await context.credentials()
-        try await store.found(id).revoke(type: type.type)
-        return CredentialRemovalReport(id: id, revoked: type.type.rawValue, removed: try store.with(id: id) == nil)
+        let credential = try store.stored(id)
+        try await credential.revoke(type: type.type)
+        return CredentialRevocationReport(
+            id: id, revoked: type.rawValue, removed: try store.credential(id: id) == nil)
     }
 }
 
-/// What to take back, as `--type` names it.
-struct RevokeTypeArgument: ExpressibleByArgument {
-    let type: Credential.RevokeType
+/// A part of a token as `--type` names it.
+enum RevocationArgument: String, ExpressibleByArgument, CaseIterable {
+    case access
+    case refresh
+    case device
+    case all
 
-    init?(argument: String) {
-        guard let type = Credential.RevokeType(rawValue: argument) else { return nil }
-        self.type = type
+    var type: Credential.RevokeType {
+        switch self {
+        case .access: .accessToken
+        case .refresh: .refreshToken
+        case .device: .deviceSecret
+        case .all: .all
+        }
     }
-
-    init(type: Credential.RevokeType) { self.type = type }
-
-    var defaultValueDescription: String { type.rawValue }
-
-    static let allValueStrings = Credential.RevokeType.allCases.map(\.rawValue)
 }
 
-/// What is left of a credential.
-struct CredentialRemovalReport: Report {
+struct CredentialRevocationReport: Report {
     let id: String
-    /// What the server took back; nil where it was not asked.
-    let revoked: String?
+    let revoked: String
     let removed: Bool
 
     var text: String {
-        let words = [revoked == nil ? nil : "revoked", removed ? "removed" : nil].compactMap(\.self)
-        return "The credential \(id) was \(words.joined(separator: " and "))."
+        removed ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays."
     }
 }

@@ -1,17 +1,20 @@
 import ArgumentParser
+import Latchkey
+import LatchkeyCredentials
 
 /// `latchkey credential show`.
 struct CredentialShowCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show what is known of a credential. Needs no hardware, and opens no token.")
+        abstract: "Show what is known of a credential. Needs neither you nor the hardware.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential's id.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
     func perform(in context: CommandContext) async throws -> CredentialReport {
-        try CredentialReport(await context.credentials().found(id))
+        let store = try await context.credentials()
+        return try store.report(store.stored(id))
     }
 }

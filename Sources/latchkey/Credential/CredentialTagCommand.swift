@@ -1,25 +1,27 @@
 import ArgumentParser
+import Latchkey
 import LatchkeyCredentials
 
 /// `latchkey credential tag`.
 struct CredentialTagCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "tag",
-        abstract: "Set tags, or with ‘name=’ take one away; other tags stay.")
+        abstract: "Set a credential's tags. The token stays closed.")
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: "The credential's id.")
+    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
-    @Argument(help: ArgumentHelp("The tags.", valueName: "name=value"))
+    @Argument(help: ArgumentHelp("A tag to set; an empty value takes it away.", valueName: "k=v"))
     var tags: [TagArgument]
 
     func perform(in context: CommandContext) async throws -> CredentialReport {
-        let credential = try await context.credentials().found(id)
-        var changed = try credential.metadata.tags
-        for tag in tags { changed[tag.name] = tag.value.isEmpty ? nil : tag.value }
-        try await credential.setTags(changed)
-        return try CredentialReport(credential)
+        let store = try await context.credentials()
+        let credential = try store.stored(id)
+        try await store.open()
+        let changed = try credential.metadata.tags.merging(tags.tags) { $1 }
+        try credential.setTags(changed.filter { !$0.value.isEmpty })
+        return try store.report(credential)
     }
 }

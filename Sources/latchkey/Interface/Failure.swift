@@ -32,6 +32,7 @@ struct Failure {
         case let error as CredentialError:
             status = ExitStatus(error.code.keystoreCode)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            underlying = error.underlying
         case is CancellationError:
             status = .cancelled
             (code, message) = ("cancelled", "Could not finish: it was cancelled.")

@@ -1,32 +1,55 @@
+import GRDB
 import Latchkey
-
-@testable import LatchkeyCredentials
+import LatchkeyCredentials
+import Testing
 
 // Errors compare by their code, so one value of each code is all that an expectation needs.
-let cancelled = error(.cancelled)
-let conflict = error(.conflict)
-let damaged = error(.damaged)
-let failed = error(.failed)
-let invalidInput = error(.invalidInput)
-let notFound = error(.notFound)
-let refused = error(.refused)
-let unavailable = error(.unavailable)
-let unsupported = error(.unsupported)
-let wrongProof = error(.wrongProof)
-let wrongState = error(.wrongState)
+func credentials(_ code: CredentialError.Code) -> CredentialError {
+    CredentialError(operation: "", code: code, reason: "", recovery: "")
+}
 
-private func error(_ code: KeystoreError.Code) -> KeystoreError {
+func keystore(_ code: KeystoreError.Code) -> KeystoreError {
     KeystoreError(operation: "", code: code, reason: "", recovery: "")
 }
 
-let invalidGrant = credentialError(.invalidGrant)
-let invalidResponse = credentialError(.invalidResponse)
-let invalidToken = credentialError(.invalidToken)
-let missingToken = credentialError(.missingToken)
-let noEndpoint = credentialError(.noEndpoint)
-let oauthError = credentialError(.oauthError)
-let unexpectedStatus = credentialError(.unexpectedStatus)
+/// Changes the store's file as somebody could who may write it.
+func tamper(_ bench: Bench, _ sql: String, _ arguments: StatementArguments = [], rows: Int = 1) throws {
+    let database = try DatabaseQueue(path: bench.databasePath)
+    try database.write { database in
+        try database.execute(sql: sql, arguments: arguments)
+        #expect(database.changesCount == rows)
+    }
+}
 
-private func credentialError(_ code: CredentialError.Code) -> CredentialError {
-    CredentialError(operation: "", code: code, reason: "", recovery: "")
+/// What happened, in few words.
+func name(_ event: CredentialEvent) -> String {
+    switch event {
+    case .defaultChanged(let credential): "default \(credential?.id ?? "none")"
+    case .created(let credential): "created \(credential.id)"
+    case .tagsChanged(let credential): "tagged \(credential.id)"
+    case .removed(let credential): "removed \(credential.id)"
+    case .refreshed(let credential): "refreshed \(credential.id)"
+    case .refreshFailed(let credential, let error):
+        "failed \(credential.id) \((error as? CredentialError)?.code.description ?? "\(error)")"
+    case .unreadable: "unreadable"
+    case .failed: "failed"
+    }
+}
+
+/// Collects events until it has so many, for a minute at most.
+func names(of events: AsyncStream<CredentialEvent>, count: Int) async -> [String] {
+    let collector = Task {
+        var names: [String] = []
+        for await event in events {
+            names.append(name(event))
+            if names.count == count { break }
+        }
+        return names
+    }
+    let watchdog = Task {
+        try await Task.sleep(for: .seconds(60))
+        collector.cancel()
+    }
+    defer { watchdog.cancel() }
+    return await collector.value
 }

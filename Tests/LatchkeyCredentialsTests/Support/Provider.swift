@@ -1,133 +1,199 @@
-import Crypto
 import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
+import Synchronization
 
-/// An OpenID provider in this process: it rotates refresh tokens and takes each once, as strict servers do.
-actor Provider: HTTPTransport {
-    static let issuer = "https://id.test"
-    static let context = Token.Context(issuer: issuer, clientID: "app")
-
-    /// What the provider does differently.
+/// An OpenID provider in memory, for what a real one does not do on demand: it takes a refresh token once, and counts
+/// what it is asked.
+final class Provider: HTTPTransport {
     struct Manner: Sendable {
-        var rotates = true
+        var issuer = "https://id.test"
         var lifetime = 3600
-        /// Whether a refresh gives an ID token too, and what is different in it.
-        var idToken: (@Sendable (inout [String: Any]) -> Void)?
-        /// What the next token, revocation or userinfo request gets instead of an answer.
-        var refusal: (status: Int, body: String)?
-        var isUnreachable = false
-        /// Has each request of the token endpoint wait for ``Provider/release()``.
-        var holdsTokens = false
-        var userInfoSubject = "jane"
-        var endpoints: Set = ["userinfo", "revoke", "introspect"]
+        /// Whether a refresh token is replaced when it is used, and its second use refused.
+        var rotates = true
+        /// Whether a refresh brings a new ID token.
+        var renewsIDToken = true
+        var canRevoke = true
+        var canIntrospect = true
     }
 
-    private(set) var requests: [(path: String, fields: [String: String])] = []
-    private(set) var revoked: [String] = []
-    private var manner: Manner
-    private var live: Set<String> = ["refresh-0"]
-    private var serial = 0
-    private var held: [CheckedContinuation<Void, Never>] = []
-    private var arrivals: [CheckedContinuation<Void, Never>] = []
-    nonisolated let signer = TokenSigner()
-    private let now: @Sendable () -> Date
+    private struct State {
+        var count = 0
+        var valid: Set<String> = []
+        var requests: [String] = []
+        var failures: [(path: String, step: Step)] = []
+        var signer: Signer?
+        var subject = "jane"
+        var hold: Hold?
+    }
 
-    init(_ manner: Manner = Manner(), now: @escaping @Sendable () -> Date = { Date() }) {
+    /// What happens to a request instead.
+    enum Step: Sendable {
+        case status(Int, String)
+        case noNetwork
+        /// The server does what it is asked, and its answer is lost.
+        case loseAnswer
+    }
+
+    let manner: Manner
+    private let clock: SettableClock
+    private let state: Mutex<State>
+
+    init(_ manner: Manner = .init(), clock: SettableClock) {
         self.manner = manner
-        self.now = now
+        self.clock = clock
+        state = Mutex(State())
     }
 
-    func change(_ body: (inout Manner) -> Void) { body(&manner) }
+    // MARK: For tests
 
-    /// How many requests came to the path.
-    func count(_ path: String) -> Int { requests.count { $0.path == path } }
+    /// Method and path of all requests so far.
+    var requests: [String] { state.withLock { $0.requests } }
 
-    /// Waits until a request is held.
-    func arrival() async {
-        if held.isEmpty { await withCheckedContinuation { arrivals.append($0) } }
+    func count(_ path: String) -> Int { requests.count { $0.hasSuffix(" \(path)") } }
+
+    func fail(_ path: String, _ step: Step) {
+        state.withLock { $0.failures.append((path, step)) }
     }
 
-    /// Answers all requests that are held, and holds no more.
-    func release() {
-        manner.holdsTokens = false
-        held.forEach { $0.resume() }
-        held = []
+    func healAll() { state.withLock { $0.failures = [] } }
+
+    /// Lets the next request for the token wait until the test lets it go.
+    func hold() -> Hold {
+        let hold = Hold()
+        state.withLock { $0.hold = hold }
+        return hold
     }
+
+    var signer: Signer {
+        get throws {
+            try state.withLock { state in
+                if let signer = state.signer { return signer }
+                let signer = try Signer()
+                state.signer = signer
+                return signer
+            }
+        }
+    }
+
+    func use(_ signer: Signer) { state.withLock { $0.signer = signer } }
+
+    func setSubject(_ subject: String) { state.withLock { $0.subject = subject } }
+
+    /// Whether the server still takes a token.
+    func isValid(_ token: String?) -> Bool { state.withLock { state in token.map(state.valid.contains) ?? false } }
+
+    /// What a user gets who has just signed in.
+    func signIn(
+        subject: String = "jane", id: String = Token.newID(), refreshes: Bool = true, deviceSecret: Bool = false,
+        claims: [String: JSONValue] = [:], lifetime: Int? = nil
+    ) throws -> Token {
+        let answer = try answer(subject, claims: claims, refreshes: refreshes, deviceSecret: deviceSecret, lifetime)
+        return try Token(
+            response: answer, context: Token.Context(issuer: manner.issuer, clientID: "app"), id: id,
+            receivedAt: clock.now)
+    }
+
+    func idToken(_ subject: String, _ claims: [String: JSONValue] = [:]) throws -> JWT {
+        let now = clock.now.timeIntervalSince1970
+        let standard: [String: JSONValue] = [
+            "iss": .string(manner.issuer), "sub": .string(subject), "aud": .string("app"), "iat": .number(now),
+            "exp": .number(now + 3600), "email": .string("\(subject)@example.com"),
+        ]
+        return try signer.sign(standard.merging(claims) { $1 })
+    }
+
+    // MARK: HTTPTransport
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
-        let path = String((request.path ?? "").prefix { $0 != "?" })
-        var fields = FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:]
-        fields["authorization"] = request.headerFields[.authorization]
-        requests.append((path, fields))
-        guard !manner.isUnreachable else {
-            throw KeystoreError(
-                operation: "reach the server", code: .unavailable, reason: "the test cut the line", recovery: "None.")
+        let path = request.path ?? ""
+        let (step, hold) = state.withLock { state -> (Step?, Hold?) in
+            state.requests.append("\(request.method) \(path)")
+            let index = state.failures.firstIndex { $0.path == path }
+            let step = index.map { state.failures.remove(at: $0).step }
+            guard path == "/token" else { return (step, nil) }
+            defer { state.hold = nil }
+            return (step, state.hold)
         }
-        if path == "/token", manner.holdsTokens {
-            arrivals.forEach { $0.resume() }
-            arrivals = []
-            await withCheckedContinuation { held.append($0) }
-        }
-        if !path.hasPrefix("/.well-known"), path != "/keys", let refusal = manner.refusal {
-            return answer(refusal.body, status: refusal.status)
-        }
-        switch path {
-        case "/.well-known/openid-configuration": return answer(json(metadata))
-        case "/keys": return answer(signer.keySet)
-        case "/token": return token(fields)
-        case "/userinfo": return answer(#"{"sub":"\#(manner.userInfoSubject)","name":"Jane"}"#)
-        case "/revoke":
-            revoked.append(fields["token_type_hint"] ?? "")
-            live.remove(fields["token"] ?? "")
-            return answer("")
-        case "/introspect": return answer(#"{"active":\#(live.contains(fields["token"] ?? "")),"sub":"jane"}"#)
-        default: return answer("", status: 404)
+        await hold?.wait()
+        switch step {
+        case .status(let status, let text):
+            return (HTTPResponse(status: .init(code: status)), Array(text.utf8))
+        case .noNetwork: throw Self.unreachable
+        case .loseAnswer:
+            _ = respond(request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
+            throw Self.unreachable
+        case nil:
+            let (status, body) = respond(
+                request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
+            return (HTTPResponse(status: .init(code: status)), Array(body))
         }
     }
 
-    private func token(_ fields: [String: String]) -> (HTTPResponse, [UInt8]) {
-        guard let old = fields["refresh_token"], live.contains(old) else {
-            return answer(#"{"error":"invalid_grant"}"#, status: 400)
+    private static let unreachable = KeystoreError(
+        operation: "reach the server", code: .unavailable, reason: "the cable is out", recovery: "Put it in.")
+
+    private func respond(_ request: HTTPRequest, form: [String: String]) -> (Int, Data) {
+        let issuer = manner.issuer
+        let bearer = request.headerFields[.authorization]?.split(separator: " ").last.map(String.init)
+        do {
+            switch request.path {
+            case "/.well-known/openid-configuration":
+                var document = [
+                    "issuer": issuer, "token_endpoint": "\(issuer)/token", "jwks_uri": "\(issuer)/keys",
+                    "userinfo_endpoint": "\(issuer)/userinfo",
+                ]
+                if manner.canRevoke { document["revocation_endpoint"] = "\(issuer)/revoke" }
+                if manner.canIntrospect { document["introspection_endpoint"] = "\(issuer)/introspect" }
+                return (200, try JSONEncoder().encode(document))
+            case "/keys": return (200, try JSONEncoder().encode(["keys": [signer.jwk]]))
+            case "/token": return try refresh(form)
+            case "/revoke":
+                state.withLock { _ = $0.valid.remove(form["token"] ?? "") }
+                return (200, Data())
+            case "/introspect":
+                return (200, Data(#"{"active":\#(isValid(form["token"]))}"#.utf8))
+            case "/userinfo":
+                guard isValid(bearer) else { return (401, Data(#"{"error":"invalid_token"}"#.utf8)) }
+                let subject = state.withLock { $0.subject }
+                return (200, Data(#"{"sub":"\#(subject)","name":"Jane Doe"}"#.utf8))
+            default: return (404, Data())
+            }
+        } catch {
+            return (500, Data("\(error)".utf8))
         }
-        serial += 1
-        var response: [String: Any] = [
-            "access_token": "access-\(serial)", "token_type": "Bearer", "expires_in": manner.lifetime,
+    }
+
+    private func refresh(_ form: [String: String]) throws -> (Int, Data) {
+        let token = form["refresh_token"] ?? ""
+        let isTaken = state.withLock { state in
+            manner.rotates ? state.valid.remove(token) != nil : state.valid.contains(token)
+        }
+        guard form["grant_type"] == "refresh_token", form["client_id"] == "app", isTaken else {
+            return (400, Data(#"{"error":"invalid_grant"}"#.utf8))
+        }
+        let subject = state.withLock { $0.subject }
+        return (200, try answer(subject, claims: [:], refreshes: manner.rotates, deviceSecret: false, nil))
+    }
+
+    private func answer(
+        _ subject: String, claims: [String: JSONValue], refreshes: Bool, deviceSecret: Bool, _ lifetime: Int?
+    ) throws -> Data {
+        let number = state.withLock { state in
+            state.count += 1
+            state.valid.insert("access-\(state.count)")
+            if refreshes { state.valid.insert("refresh-\(state.count)") }
+            if deviceSecret { state.valid.insert("device-\(state.count)") }
+            return state.count
+        }
+        var members: [String: JSONValue] = [
+            "access_token": .string("access-\(number)"), "token_type": .string("Bearer"),
+            "expires_in": .number(Double(lifetime ?? manner.lifetime)), "scope": .string("openid"),
         ]
-        if manner.rotates {
-            live.remove(old)
-            live.insert("refresh-\(serial)")
-            response["refresh_token"] = "refresh-\(serial)"
-        }
-        if let change = manner.idToken {
-            response["id_token"] = signer.sign(claims(access: "access-\(serial)", change))
-        }
-        return answer(json(response))
+        if refreshes { members["refresh_token"] = .string("refresh-\(number)") }
+        if deviceSecret { members["device_secret"] = .string("device-\(number)") }
+        if manner.renewsIDToken || number == 1 { members["id_token"] = .string(try idToken(subject, claims).rawValue) }
+        return try JSONEncoder().encode(members)
     }
-
-    private nonisolated func claims(
-        access: String, _ change: @Sendable (inout [String: Any]) -> Void
-    ) -> [String: Any] {
-        var claims = TokenSigner.claims(now: now())
-        change(&claims)
-        return claims
-    }
-
-    private var metadata: [String: Any] {
-        var metadata = [
-            "issuer": Self.issuer, "token_endpoint": "\(Self.issuer)/token", "jwks_uri": "\(Self.issuer)/keys",
-        ]
-        for (path, name) in [("userinfo", "userinfo"), ("revoke", "revocation"), ("introspect", "introspection")]
-        where manner.endpoints.contains(path) { metadata["\(name)_endpoint"] = "\(Self.issuer)/\(path)" }
-        return metadata
-    }
-
-    private func answer(_ text: String, status: Int = 200) -> (HTTPResponse, [UInt8]) {
-        (HTTPResponse(status: .init(code: status)), Array(text.utf8))
-    }
-}
-
-func json(_ value: [String: Any]) -> String {
-    String(decoding: (try? JSONSerialization.data(withJSONObject: value)) ?? Data(), as: UTF8.self)
 }

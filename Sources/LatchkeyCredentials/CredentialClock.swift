@@ -1,0 +1,9 @@
+public import FoundationEssentials
+
+/// What time it is, and how to wait.
+public protocol CredentialClock: Sendable {
+    var now: Date { get }
+
+    /// Waits. Throws when the task is cancelled.
+    func sleep(for duration: Duration) async throws
+}

@@ -1,0 +1,36 @@
+public import FoundationEssentials
+
+/// What a store of credentials needs to know.
+public struct CredentialConfiguration: Sendable {
+    /// Which claims of an ID token are copied into the metadata, where they can be searched, and read by whoever can
+    /// read the store's file.
+    public enum CopiedClaims: Hashable, Sendable {
+        /// Every claim about the user. Those about the token itself (times, hashes, nonce) are never copied.
+        case all
+        case only(Set<Claim>)
+        case none
+
+        func includes(_ name: String) -> Bool {
+            switch self {
+            case .all: !Claim.ofTheTokenItself.contains(name)
+            case .only(let claims): claims.contains(Claim(rawValue: name))
+            case .none: false
+            }
+        }
+    }
+
+    public var copiedClaims: CopiedClaims
+    /// How many seconds before its end an access token is refreshed.
+    public var graceInterval: TimeInterval
+    /// The clock.
+    public var clock: any CredentialClock
+
+    public init(
+        copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300,
+        clock: any CredentialClock = SystemClock()
+    ) {
+        self.copiedClaims = copiedClaims
+        self.graceInterval = graceInterval
+        self.clock = clock
+    }
+}

@@ -1,0 +1,9 @@
+internal import Latchkey
+
+/// A credential's rows, opened and authentic.
+struct StoredCredential: Sendable {
+    let token: Token
+    let metadata: Record
+    let protection: ProtectionClass
+    let tokenGeneration: Int
+}

@@ -1,0 +1,61 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+extension Token {
+    /// One of the secrets of a token. The raw value is its name in a `token_type_hint` (RFC 7009 section 2.1).
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        case deviceSecret = "device_secret"
+        case refreshToken = "refresh_token"
+        case accessToken = "access_token"
+
+        var words: String { rawValue.replacing("_", with: " ") }
+    }
+
+    /// The secret of this kind, if there is one.
+    public subscript(kind: Kind) -> String? {
+        switch kind {
+        case .accessToken: accessToken
+        case .refreshToken: refreshToken
+        case .deviceSecret: deviceSecret
+        }
+    }
+
+    /// The token after the server has forgotten one of its secrets: without it, and an access token is past its end.
+    func without(_ kind: Kind) -> Token {
+        var members = response
+        switch kind {
+        case .accessToken: members[Member.expiresIn] = .number(0)
+        case .refreshToken, .deviceSecret: members[kind.rawValue] = nil
+        }
+        return Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
+    }
+
+    /// The token after a refresh: what the server's answer leaves out stays, and the id stays.
+    func refreshed(by answer: Data, at now: Date, _ operation: String) throws(CredentialError) -> Token {
+        guard
+            let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer),
+            members[Member.accessToken]?.string != nil
+        else {
+            throw .invalidResponse(operation, "the server's answer is not what its protocol says")
+        }
+        var merged = response
+        // An old end says nothing about a new access token.
+        merged[Member.expiresIn] = nil
+        merged.merge(members) { $1 == .null ? $0 : $1 }
+        do {
+            return try Token(members: merged, context: context, id: id, receivedAt: now)
+        } catch {
+            throw .invalidResponse(operation, error.reason)
+        }
+    }
+
+    /// What goes into the field `Authorization` (RFC 6750 section 2.1).
+    func authorization(_ operation: String) throws(CredentialError) -> String {
+        guard tokenType.lowercased() == "bearer" else {
+            throw .unsupported(
+                operation, "tokens of type ‘\(tokenType)’ need more than a header",
+                recovery: "Ask the server for a bearer token.")
+        }
+        return "Bearer \(accessToken)"
+    }
+}

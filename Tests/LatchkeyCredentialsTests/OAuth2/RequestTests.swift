@@ -1,0 +1,176 @@
+import Foundation
+import FoundationNetworking
+import HTTPTypes
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyCredentialsFoundation
+import LatchkeyTesting
+import Testing
+
+/// What is done with a token: revocation, the user's data, introspection, requests.
+@Suite(.softwareTPM)
+struct RequestTests {
+    @Test(arguments: [
+        (Credential.RevokeType.accessToken, true, 1, true), (.accessToken, false, 1, false),
+        (.refreshToken, true, 1, false), (.deviceSecret, true, 1, true), (.all, true, 3, false),
+        (.all, false, 2, false),
+    ])
+    func `what can't be used any more is removed`(
+        type: Credential.RevokeType, refreshes: Bool, requests: Int, stays: Bool
+    ) async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn(refreshes: refreshes, deviceSecret: true)
+        let credential = try store.store(token)
+        try await credential.revoke(type: type)
+        #expect(bench.provider.count("/revoke") == requests)
+        #expect(try store.allCredentials.isEmpty == !stays)
+        #expect(try store.defaultCredential == (stays ? credential : nil))
+        guard stays else { return }
+        let rest = try await credential.token
+        if type == .deviceSecret {
+            #expect(rest.deviceSecret == nil)
+            #expect(rest.accessToken == token.accessToken)
+        } else {
+            // The server takes it no more, so the next use refreshes it.
+            #expect(rest.isExpired(at: bench.clock.now))
+            #expect(try await credential.userInfo().subject == "jane")
+            #expect(try await credential.token.accessToken != token.accessToken)
+        }
+    }
+
+    @Test func `asking to revoke what is not there sends nothing`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(refreshes: false))
+        for type in [Credential.RevokeType.refreshToken, .deviceSecret] {
+            await #expect(throws: credentials(.missingToken)) { try await credential.revoke(type: type) }
+        }
+        #expect(bench.provider.requests.isEmpty)
+    }
+
+    @Test func `when the server fails half way, the rest stays and can be revoked`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        let credential = try store.store(token)
+        bench.provider.fail("/revoke", .status(400, #"{"error":"invalid_token"}"#))
+        let error = await #expect(throws: credentials(.oauthError)) { try await credential.revoke() }
+        #expect(error?.oauthError?.error == "invalid_token")
+        #expect(try await credential.token == token)
+
+        _ = try await bench.start()
+        let other = try store.store(bench.provider.signIn(id: "half"))
+        let steps = RecordingTransport([.forward, .fail(keystore(.unavailable))], forwardingTo: bench.provider)
+        let flaky = try #require(try await bench.start(transport: steps).credential(id: "half"))
+        // Discovery goes through, and the first revocation fails.
+        await #expect(throws: credentials(.network)) { try await flaky.revoke() }
+        steps.append(.forward, .fail(keystore(.unavailable)))
+        await #expect(throws: credentials(.network)) { try await flaky.revoke() }
+        let rest = try await other.token
+        #expect(rest.refreshToken == nil)
+        #expect(!bench.provider.isValid("refresh-2") && bench.provider.isValid("access-2"))
+        #expect(try !other.metadata.isRefreshable)
+        try await other.revoke()
+        #expect(!bench.provider.isValid("access-2"))
+        #expect(try store.credential(id: "half") == nil)
+    }
+
+    @Test func `a server without revocation says so`() async throws {
+        let bench = try Bench(.softwareTPM, Provider.Manner(canRevoke: false, canIntrospect: false))
+        let credential = try await bench.start().store(bench.provider.signIn())
+        await #expect(throws: credentials(.unsupported)) { try await credential.revoke() }
+        await #expect(throws: credentials(.unsupported)) { try await credential.introspect() }
+        #expect(try await credential.token.accessToken == "access-1")
+    }
+
+    @Test func `the user's data are the user's`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let user = try await credential.userInfo()
+        #expect(user.subject == "jane")
+        #expect(user.name == "Jane Doe")
+        bench.provider.setSubject("eve")
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.userInfo() }
+        bench.provider.fail("/userinfo", .status(401, #"{"error":"invalid_token"}"#))
+        await #expect(throws: credentials(.oauthError)) { try await credential.userInfo() }
+    }
+
+    @Test func `introspection says whether a token works`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        #expect(try await credential.introspect().isActive)
+        try await credential.revoke(type: .accessToken)
+        #expect(try await !credential.introspect(.accessToken).isActive)
+        #expect(try await credential.introspect(.refreshToken).isActive)
+    }
+
+    @Test func `a request gets a token that works`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
+        try await credential.authorize(&request)
+        #expect(request.headerFields[.authorization] == "Bearer access-1")
+        bench.clock.advance(3500)
+        var foundation = URLRequest(url: try #require(URL(string: "https://api.test:8443/x?y=z")))
+        try await credential.authorize(&foundation)
+        #expect(foundation.value(forHTTPHeaderField: "Authorization") == "Bearer access-2")
+    }
+
+    @Test func `where the refresh fails, a token that has not ended is used, and one that has is not`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
+        bench.clock.advance(3500)
+        bench.provider.fail("/token", .noNetwork)
+        try await credential.authorize(&request)
+        #expect(request.headerFields[.authorization] == "Bearer access-1")
+        bench.clock.advance(100)
+        bench.provider.fail("/token", .noNetwork)
+        await #expect(throws: credentials(.network)) { try await credential.authorize(&request) }
+    }
+
+    @Test(arguments: ["http://api.test/x", "ftp://api.test/x", "http://127.0.0.1.evil.test/"])
+    func `no token goes where it can be read`(url: String) async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let parts = try #require(URL(string: url))
+        var request = HTTPRequest(method: .get, scheme: parts.scheme, authority: parts.host(), path: parts.path)
+        await #expect(throws: credentials(.refused)) { try await credential.authorize(&request) }
+        #expect(request.headerFields[.authorization] == nil)
+        var foundation = URLRequest(url: parts)
+        await #expect(throws: credentials(.refused)) { try await credential.authorize(&foundation) }
+        #expect(foundation.value(forHTTPHeaderField: "Authorization") == nil)
+    }
+
+    @Test func `a server that is another than it was asked for is not believed`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        bench.provider.fail(
+            "/.well-known/openid-configuration",
+            .status(
+                200,
+                #"{"issuer":"https://evil.test","token_endpoint":"https://evil.test/t","jwks_uri":"https://evil.test/k"}"#
+            ))
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.refresh() }
+        bench.provider.fail(
+            "/.well-known/openid-configuration",
+            .status(
+                200, #"{"issuer":"https://id.test","token_endpoint":"http://id.test/t","jwks_uri":"https://id.test/k"}"#
+            ))
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.refresh() }
+        #expect(bench.provider.count("/token") == 0)
+    }
+
+    @Test func `a client with a secret shows it where the server wants it`() async throws {
+        let bench = try Bench()
+        let context = Token.Context(issuer: "https://id.test", clientID: "app:1", clientSecret: "s c")
+        let answer = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r"}"#
+        let token = try Token(response: Data(answer.utf8), context: context)
+        let recording = RecordingTransport(forwardingTo: bench.provider)
+        let credential = try await bench.start(transport: recording).store(token)
+        await #expect(throws: credentials(.signInAgain)) { try await credential.refresh() }
+        let basic = try #require(recording.recordings.last?.request.headerFields[.authorization])
+        #expect(basic == "Basic \(Data("app%3A1:s%20c".utf8).base64EncodedString())")
+        #expect(recording.recordings.last?.text == "grant_type=refresh_token&refresh_token=r")
+    }
+}

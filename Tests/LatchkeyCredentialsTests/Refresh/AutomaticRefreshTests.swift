@@ -1,0 +1,82 @@
+import Foundation
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyTesting
+import Testing
+
+/// Automatic refresh, on a clock that runs as fast as it is slept on.
+@Suite(.softwareTPM)
+struct AutomaticRefreshTests {
+    @Test func `a token is refreshed before each end, and no sooner`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let start = bench.clock.now
+        bench.clock.allow(sleeps: 60)
+        credential.automaticRefresh = true
+        await bench.clock.asleep()
+        let hours = bench.clock.now.timeIntervalSince(start) / 3300
+        #expect(abs(Double(bench.provider.count("/token")) - hours) <= 1)
+        #expect(bench.provider.count("/token") >= 5)
+        #expect(credential.automaticRefresh)
+        credential.automaticRefresh = false
+    }
+
+    @Test func `a server that fails is asked seldom`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(lifetime: 10))
+        for _ in 0..<100 { bench.provider.fail("/token", .status(503, "")) }
+        let start = bench.clock.now
+        bench.clock.allow(sleeps: 40)
+        credential.automaticRefresh = true
+        await bench.clock.asleep()
+        let minutes = bench.clock.now.timeIntervalSince(start) / 60
+        let attempts = bench.provider.count("/token")
+        #expect(attempts >= 7)
+        #expect(Double(attempts) <= 6 + minutes / 5 + 1, "\(attempts) in \(minutes) minutes")
+        credential.automaticRefresh = false
+    }
+
+    @Test(arguments: [0, 1, 4, 200])
+    func `a token that lives shorter than any grace neither traps nor spins`(lifetime: Int) async throws {
+        let bench = try Bench(.softwareTPM, Provider.Manner(lifetime: lifetime))
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let start = bench.clock.now
+        bench.clock.allow(sleeps: 30)
+        credential.automaticRefresh = true
+        await bench.clock.asleep()
+        let seconds = bench.clock.now.timeIntervalSince(start)
+        #expect(Double(bench.provider.count("/token")) <= seconds / max(5, Double(lifetime) / 2) + 2)
+        #expect(bench.provider.count("/token") >= 2)
+        credential.automaticRefresh = false
+    }
+
+    @Test func `it ends when the user has to sign in again, and for a gated credential at once`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let over = try store.store(bench.provider.signIn(id: "over", lifetime: 10))
+        bench.provider.fail("/token", .status(400, #"{"error":"invalid_grant"}"#))
+        let events = store.events
+        over.automaticRefresh = true
+        #expect(await names(of: events, count: 1) == ["failed over signInAgain"])
+        let gated = try await store.store(bench.provider.signIn(id: "gated"), security: .pin)
+        let more = store.events
+        gated.automaticRefresh = true
+        #expect(await names(of: more, count: 1) == ["failed gated unsupported"])
+        while over.automaticRefresh || gated.automaticRefresh { await Task.yield() }
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `it keeps no credential alive`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        bench.clock.allow(sleeps: 1)
+        weak var released: Credential?
+        do {
+            let credential = try store.store(bench.provider.signIn())
+            released = credential
+            credential.automaticRefresh = true
+            await bench.clock.asleep()
+        }
+        #expect(released == nil)
+    }
+}

@@ -1,0 +1,235 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyTesting
+import Testing
+
+/// Refreshing, against a server that takes a refresh token once.
+@Suite(.softwareTPM)
+struct RefreshTests {
+    @Test(.softwareToken, arguments: Hardware.allCases)
+    func `a refreshed token is stored, and the id and what was left out stay`(hardware: Hardware) async throws {
+        let bench = try Bench(hardware)
+        let store = try await bench.start()
+        let token = try bench.provider.signIn(deviceSecret: true)
+        let credential = try store.store(token, tags: ["a": "1"])
+        let events = store.events
+        bench.clock.advance(1000)
+        let fresh = try await credential.refresh()
+        #expect(fresh.id == token.id)
+        #expect(fresh.accessToken == "access-2")
+        #expect(fresh.refreshToken == "refresh-2")
+        #expect(fresh.deviceSecret == token.deviceSecret)
+        #expect(fresh.issuedAt == bench.clock.now)
+        #expect(try await credential.token == fresh)
+        #expect(credential.tags == ["a": "1"])
+        #expect(try credential.metadata.expiresAt == fresh.expiresAt)
+        #expect(try await bench.start().credential(id: token.id)?.token == fresh)
+        #expect(await names(of: events, count: 1) == ["refreshed \(token.id)"])
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `an ID token that is not renewed stays`() async throws {
+        let bench = try Bench(.softwareTPM, Provider.Manner(renewsIDToken: false))
+        let token = try bench.provider.signIn()
+        let fresh = try await bench.start().store(token).refresh()
+        #expect(fresh.accessToken != token.accessToken)
+        #expect(fresh.idToken == token.idToken)
+    }
+
+    @Test func `without a refresh token nothing is sent`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(refreshes: false))
+        await #expect(throws: credentials(.missingToken)) { try await credential.refresh() }
+        try await credential.refreshIfNeeded(graceInterval: 1e9)
+        #expect(bench.provider.requests.isEmpty)
+    }
+
+    @Test func `many callers share one request`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let hold = bench.provider.hold()
+        let tokens = try await withThrowingTaskGroup(of: Token.self) { group in
+            for _ in 0..<32 { group.addTask { try await credential.refresh() } }
+            await hold.reached()
+            hold.go()
+            return try await group.reduce(into: Set<Token>()) { $0.insert($1) }
+        }
+        #expect(tokens.count == 1)
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `who gives up takes the others' refresh away from nobody`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let hold = bench.provider.hold()
+        let leader = Task { try await credential.refresh() }
+        await hold.reached()
+        let follower = Task { try await credential.refresh() }
+        leader.cancel()
+        hold.go()
+        #expect(try await follower.value.accessToken == "access-2")
+        #expect(try await credential.token.accessToken == "access-2")
+    }
+
+    @Test func `two programs share one request, and both have the token that works`() async throws {
+        let bench = try Bench()
+        let first = try await bench.start().store(bench.provider.signIn())
+        let second = try #require(try await bench.start().credential(id: first.id))
+        let hold = bench.provider.hold()
+        async let one = first.refresh()
+        await hold.reached()
+        async let two = second.refresh()
+        // The second has looked at the row, and waits for the first, when its own turn can only come after it.
+        try await Task.sleep(for: .seconds(1))
+        hold.go()
+        let tokens = try await [one, two]
+        #expect(tokens[0] == tokens[1])
+        #expect(bench.provider.isValid(tokens[0].accessToken))
+        #expect(bench.provider.isValid(tokens[1].refreshToken))
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `a token that could not be stored is seen by nobody, and stored by the next refresh`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        let credential = try store.store(token)
+        // Another program that writes for longer than anybody waits.
+        var configuration = Configuration()
+        configuration.allowsUnsafeTransactions = true
+        let other = try DatabaseQueue(path: bench.databasePath, configuration: configuration)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+        await #expect(throws: keystore(.transient)) { try await credential.refresh() }
+        #expect(try await credential.token == token)
+        try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+        #expect(try await bench.start().credential(id: token.id)?.token == token)
+        let saved = try await credential.refresh()
+        #expect(saved.accessToken == "access-2")
+        #expect(try await bench.start().credential(id: token.id)?.token == saved)
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `a credential that is removed meanwhile stays removed, and its new token is revoked`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let hold = bench.provider.hold()
+        let refresh = Task { try await credential.refresh() }
+        await hold.reached()
+        try credential.remove()
+        hold.go()
+        await #expect(throws: credentials(.notFound)) { try await refresh.value }
+        #expect(!bench.provider.isValid("refresh-2"))
+        #expect(try await bench.start().allCredentials.isEmpty)
+    }
+
+    @Test func `tags that are set meanwhile stay set`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(), tags: ["a": "1"])
+        let hold = bench.provider.hold()
+        let refresh = Task { try await credential.refresh() }
+        await hold.reached()
+        try credential.setTags(["b": "2"])
+        hold.go()
+        #expect(try await refresh.value.accessToken == "access-2")
+        #expect(credential.tags == ["b": "2"])
+        #expect(try await credential.token.accessToken == "access-2")
+    }
+
+    @Test func `when the server is through with a token, the user has to sign in again`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        let credential = try store.store(token)
+        let events = store.events
+        bench.provider.fail("/token", .status(400, #"{"error":"invalid_grant","error_description":"over"}"#))
+        let error = await #expect(throws: credentials(.signInAgain)) { try await credential.refresh() }
+        #expect(error?.oauthError?.description == "over")
+        #expect(await names(of: events, count: 1) == ["failed \(token.id) signInAgain"])
+        #expect(try await credential.token == token)
+    }
+
+    @Test(arguments: [
+        (Provider.Step.noNetwork, CredentialError.Code.network), (.loseAnswer, .network),
+        (.status(503, ""), .unexpectedStatus),
+        (.status(429, ""), .rateLimited), (.status(200, "<html>"), .invalidResponse),
+        (.status(200, #"{"x":1}"#), .invalidResponse),
+        (.status(400, #"{"error":"invalid_client"}"#), .oauthError), (.status(302, ""), .unexpectedStatus),
+    ])
+    func `an answer that is none changes nothing`(step: Provider.Step, code: CredentialError.Code) async throws {
+        let bench = try Bench()
+        let token = try bench.provider.signIn()
+        let credential = try await bench.start().store(token)
+        bench.provider.fail("/token", step)
+        await #expect(throws: credentials(code)) { try await credential.refresh() }
+        #expect(try await credential.token == token)
+    }
+
+    @Test func `another user's token is not taken`() async throws {
+        let bench = try Bench()
+        let token = try bench.provider.signIn()
+        let credential = try await bench.start().store(token)
+        bench.provider.setSubject("eve")
+        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
+        #expect(try await credential.token == token)
+    }
+
+    @Test func `a token that somebody else signed is not taken`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        let credential = try store.store(token)
+        // The server's keys are known; then somebody signs with a key of the same name.
+        _ = try await credential.refresh()
+        bench.provider.use(try Signer())
+        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
+        #expect(try await credential.token.accessToken == "access-2")
+    }
+
+    @Test func `a key that is new is looked for once`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        _ = try await credential.refresh()
+        bench.clock.advance(60)
+        bench.provider.use(try Signer(keyID: "key-2"))
+        _ = try await credential.refresh()
+        #expect(bench.provider.count("/keys") == 2)
+        bench.provider.use(try Signer(keyID: "key-3"))
+        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
+        #expect(bench.provider.count("/keys") == 2)
+    }
+
+    @Test func `a token is refreshed when it ends soon, and not before`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
+        bench.clock.advance(3299)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 0)
+        bench.clock.advance(1)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `a token that lives shorter than the grace is used for half of its life`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(lifetime: 200))
+        try await credential.refreshIfNeeded()
+        bench.clock.advance(99)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 0)
+        bench.clock.advance(1)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `a gated credential asks once for a refresh, before the server is asked`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .decline])
+        let credential = try await bench.start(presence: presence).store(bench.provider.signIn(), security: .pin)
+        _ = try await credential.refresh()
+        #expect(presence.requests.count == 2)
+        await #expect(throws: keystore(.cancelled)) { try await credential.refresh() }
+        #expect(bench.provider.count("/token") == 1)
+    }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyTesting
+import Testing
+
+/// Finding credentials, with the hardware out of reach.
+@Suite(.softwareTPM)
+struct FindTests {
+    /// Four tokens as an app has them, and a store that could open none.
+    private func bench() async throws -> (Bench, CredentialStore) {
+        let bench = try Bench()
+        let store = try await bench.start()
+        for (id, subject, service) in [("1", "jane", "a"), ("2", "jane", "b"), ("3", "bob", "a"), ("4", "eve", "")] {
+            let token = try bench.provider.signIn(
+                subject: subject, id: id, claims: ["level": .number(Double(id) ?? 0), "admin": .bool(id == "3")])
+            try store.store(token, tags: service.isEmpty ? [:] : ["service": service, "n": id])
+        }
+        return (bench, try await bench.start(keystore: AbsentKeystore(), isOpen: false))
+    }
+
+    @Test func `by tag and by claim`() async throws {
+        let (_, store) = try await bench()
+        func ids(_ query: (CredentialAttributes) -> CredentialQuery) throws -> [String] {
+            try store.find(where: query).map(\.id)
+        }
+        #expect(try ids { $0.tags["service"] == "a" } == ["1", "3"])
+        #expect(try ids { $0.tags["service"] != "a" } == ["2", "4"])
+        #expect(try ids { $0.tags["service"] == nil } == ["4"])
+        #expect(try ids { $0.subject == "jane" } == ["1", "2"])
+        #expect(try ids { $0.email == "bob@example.com" || $0[.subject] == "eve" } == ["3", "4"])
+        #expect(try ids { $0.subject == "jane" && $0.tags["service"] == "b" } == ["2"])
+        #expect(try ids { !($0.subject == "jane") } == ["3", "4"])
+        #expect(try ids { $0["level"] == 2 } == ["2"])
+        #expect(try ids { $0["level"] == "2" }.isEmpty)
+        #expect(try ids { $0["admin"] == true } == ["3"])
+        #expect(try ids { $0.id == "4" } == ["4"])
+        #expect(try ids { _ in .all } == ["1", "2", "3", "4"])
+        #expect(try ids { $0["nonce"] != nil }.isEmpty)
+    }
+
+    @Test func `by any code`() async throws {
+        let (_, store) = try await bench()
+        let found = try store.find { metadata in
+            let service = metadata.tags["service"]?.uppercased()
+            return service == "A" && metadata["level"]?.number ?? 0 > 2
+        }
+        #expect(found.map(\.id) == ["3"])
+        #expect(try store.find { $0.email?.hasPrefix("jane") ?? false }.count == 2)
+        struct Stop: Error {}
+        #expect(throws: Stop.self) { try store.find { _ in throw Stop() } }
+    }
+
+    @Test func `both ways find the same`() async throws {
+        let (_, store) = try await bench()
+        for service in ["a", "b", "c"] {
+            let indexed: [Credential] = try store.find { $0.tags["service"] == service }
+            let scanned: [Credential] = try store.find { (metadata: Token.Metadata) -> Bool in
+                metadata.tags["service"] == service
+            }
+            #expect(indexed == scanned)
+        }
+    }
+
+    @Test func `a row that can't be read hides no others, and is told of`() async throws {
+        let (bench, store) = try await bench()
+        try tamper(bench, "UPDATE record SET attributes = 'x' WHERE id = 'credential.metadata.1'")
+        let events = store.events
+        #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["3"])
+        #expect(
+            try store.find { (metadata: Token.Metadata) -> Bool in metadata.tags["service"] == "a" }.map(\.id) == ["3"])
+        #expect(await names(of: events, count: 2) == ["unreadable", "unreadable"])
+        #expect(throws: keystore(.damaged)) { try #require(try store.credential(id: "1")).metadata }
+    }
+
+    @Test func `what an index is made to say is not believed`() async throws {
+        let (bench, store) = try await bench()
+        try tamper(
+            bench, "UPDATE recordAttribute SET value = 'a' WHERE id = 'credential.metadata.2' AND name = 'tag.service'")
+        #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["1", "3"])
+    }
+
+    @Test func `metadata that somebody edited is refused when the token is read`() async throws {
+        let (bench, _) = try await bench()
+        try tamper(
+            bench,
+            "UPDATE record SET attributes = replace(attributes, 'tag.n', 'tag.m') WHERE id = 'credential.metadata.1'")
+        let store = try await bench.start()
+        await #expect(throws: keystore(.damaged)) { try await #require(try store.credential(id: "1")).token }
+        #expect(try await #require(try store.credential(id: "2")).token.id == "2")
+        // It can still be removed.
+        try #require(try store.credential(id: "1")).remove()
+        #expect(try store.allCredentials.count == 3)
+    }
+
+    @Test func `a default that can't be told is not taken for none`() async throws {
+        let (bench, _) = try await bench()
+        try tamper(bench, "UPDATE record SET attributes = '{}' WHERE id = 'credential.default'")
+        let store = try await bench.start()
+        #expect(throws: keystore(.damaged)) { try store.defaultCredential }
+    }
+
+    @Test func `an app says which claims may be searched`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start(
+            configuration: CredentialConfiguration(copiedClaims: .only([.subject]), clock: bench.clock))
+        let credential = try store.store(bench.provider.signIn())
+        #expect(try credential.metadata.claims == ["sub": .string("jane")])
+        #expect(try store.find { $0.email == "jane@example.com" }.isEmpty)
+        #expect(try await credential.token.email == "jane@example.com")
+    }
+}

@@ -1,0 +1,209 @@
+import Foundation
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyTPM
+import LatchkeyTesting
+import Synchronization
+import Testing
+
+/// Storing, default, tags and removal, over each kind of hardware.
+@Suite(.softwareTPM)
+struct StoringTests {
+    @Test(.softwareToken, arguments: Hardware.allCases)
+    func `a stored token is there after a restart, as it was`(hardware: Hardware) async throws {
+        let bench = try Bench(hardware)
+        let token = try bench.provider.signIn(deviceSecret: true)
+        let stored = try await bench.start().store(token, tags: ["service": "purchase"])
+        #expect(try await stored.token == token)
+
+        bench.clock.advance(100)
+        let again = try #require(try await bench.start().credential(id: token.id))
+        let read = try await again.token
+        #expect(read == token)
+        // Not fresh because it was just read.
+        #expect(read.expiresAt == bench.clock.now.addingTimeInterval(3500))
+        #expect(again.tags == ["service": "purchase"])
+        #expect(try again.metadata.claims["email"] == .string("jane@example.com"))
+        #expect(try again.metadata.claims["exp"] == nil)
+        #expect(try again.metadata.isRefreshable)
+        let file = try Data(contentsOf: URL(filePath: bench.databasePath))
+        #expect(file.range(of: Data(token.accessToken.utf8)) == nil)
+    }
+
+    @Test func `a token is stored once`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        let first = try store.store(token, tags: ["a": "1"])
+        #expect(throws: credentials(.duplicate)) { try store.store(token) }
+        await #expect(throws: credentials(.duplicate)) { try await store.store(token, security: .pin) }
+        #expect(try store.credential(for: token) === first)
+        #expect(try store.credential(id: token.id) === first)
+        #expect(first.tags == ["a": "1"])
+        #expect(try store.allCredentials == [first])
+    }
+
+    @Test func `equal tokens with two ids are two credentials`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let answer = try JSONEncoder().encode(["access_token": "a", "token_type": "Bearer"])
+        let context = Token.Context(issuer: "https://id.test", clientID: "app")
+        let tokens = try ["one", "two"].map { try Token(response: answer, context: context, id: $0) }
+        let stored = try tokens.map { try store.store($0, tags: ["id": $0.id]) }
+        #expect(stored[0] !== stored[1])
+        #expect(try store.find { $0.tags["id"] == "two" } == [stored[1]])
+        #expect(try await stored[1].token.id == "two")
+        #expect(try store.allCredentials.map(\.id) == ["one", "two"])
+    }
+
+    @Test func `the first token is the default, and nobody follows when it is removed`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        #expect(try store.defaultCredential == nil)
+        let first = try store.store(bench.provider.signIn())
+        let second = try store.credential(for: bench.provider.signIn())
+        #expect(try store.defaultCredential === first)
+        try first.remove()
+        #expect(try store.defaultCredential == nil)
+        #expect(try store.allCredentials == [second])
+        let third = try store.store(bench.provider.signIn())
+        #expect(try store.defaultCredential == nil)
+        try store.setDefault(third)
+        #expect(try await bench.start().defaultCredential?.id == third.id)
+        try store.setDefault(nil)
+        #expect(try store.defaultCredential == nil)
+        #expect(try store.allCredentials.count == 2)
+        try third.remove()
+        #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
+    }
+
+    @Test func `a removed credential is gone, with all that was stored of it`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let credential = try store.store(bench.provider.signIn(), tags: ["a": "1"])
+        try credential.remove()
+        #expect(try store.credential(id: credential.id) == nil)
+        #expect(try store.find { $0.tags["a"] == "1" }.isEmpty)
+        #expect(throws: credentials(.notFound)) { try credential.remove() }
+        #expect(throws: credentials(.notFound)) { try credential.metadata }
+        #expect(throws: credentials(.notFound)) { try credential.setTags([:]) }
+        await #expect(throws: credentials(.notFound)) { try await credential.token }
+        await #expect(throws: credentials(.notFound)) { try await credential.refresh() }
+        let (records, _) = try await bench.records()
+        #expect(try records.idsNow("credential.token").isEmpty)
+    }
+
+    @Test func `removing needs no hardware`() async throws {
+        let bench = try Bench()
+        let id = try await bench.start().store(bench.provider.signIn()).id
+        let offline = try await bench.start(keystore: AbsentKeystore(), isOpen: false)
+        try #require(try offline.credential(id: id)).remove()
+        #expect(try offline.allCredentials.isEmpty)
+        #expect(try offline.defaultCredential == nil)
+    }
+
+    @Test func `each change is one event, after it is durable`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let events = store.events
+        let credential = try store.store(bench.provider.signIn(id: "a"), tags: ["x": "y"])
+        try store.setDefault(credential)
+        credential.tags = ["z": "1"]
+        credential.tags = ["z": "1"]
+        try store.setDefault(nil)
+        try store.setDefault(credential)
+        try credential.remove()
+        try store.setDefault(nil)
+        try store.store(bench.provider.signIn(id: "b"))
+        #expect(
+            await names(of: events, count: 8) == [
+                "created a", "default a", "tagged a", "default none", "default a", "removed a", "default none",
+                "created b",
+            ])
+    }
+
+    @Test func `a notification finds everything in place`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let seen = Mutex<[String]>([])
+        let id = Token.newID()
+        let observers = [Notification.Name.credentialCreated, .defaultCredentialChanged].map { name in
+            NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { notification in
+                guard let credential = notification.object as? Credential, credential.id == id else { return }
+                let isDefault = (try? store.defaultCredential) == credential
+                seen.withLock { $0.append("\(name.rawValue) \(credential.tags["a"] ?? "") \(isDefault)") }
+            }
+        }
+        defer { observers.forEach(NotificationCenter.default.removeObserver) }
+        try store.store(bench.provider.signIn(id: id), tags: ["a": "1"])
+        #expect(
+            seen.withLock { $0 } == [
+                "LatchkeyCredentialCreated 1 true", "LatchkeyDefaultCredentialChanged 1 true",
+            ])
+    }
+
+    @Test func `tags change without the token being opened, and keep its protection`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence(pins: Bench.pin)
+        let store = try await bench.start(presence: presence)
+        let credential = try await store.store(bench.provider.signIn(), tags: ["a": "1"], security: .pin)
+        #expect(presence.requests.count == 1)
+        try credential.setTags(["b": "2"])
+        #expect(presence.requests.count == 1)
+        #expect(try credential.security == .pin)
+        #expect(try credential.metadata.security == .pin)
+        #expect(try store.find { $0.tags["a"] == "1" }.isEmpty)
+        #expect(try await bench.start().find { $0.tags["b"] == "2" }.map(\.id) == [credential.id])
+    }
+
+    @Test func `tags that can't be stored are refused`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let token = try bench.provider.signIn()
+        for tags in [["": "x"], ["a\n": "x"], ["a": "\u{1b}"], ["a": String(repeating: "x", count: 1025)]] {
+            #expect(throws: credentials(.invalidInput)) { try store.store(token, tags: tags) }
+        }
+        #expect(try store.allCredentials.isEmpty)
+    }
+
+    @Test(.softwareToken, arguments: Hardware.allCases)
+    func `a gated token asks each time, and a wrong PIN opens nothing`(hardware: Hardware) async throws {
+        let bench = try Bench(hardware)
+        let pin = try hardware.pin
+        // A token has its PIN already, and is asked for it; a TPM's key gets one.
+        let first: PINRequest.Purpose = hardware == .softwareTPM ? .new : .current
+        let presence = ScriptedPresence([.pin(pin), .pin(pin), .pin("0000"), .decline])
+        let store = try await bench.start(presence: presence)
+        let token = try bench.provider.signIn()
+        let credential = try await store.store(token, security: .pin)
+        #expect(presence.requests.map(\.purpose) == [first])
+        #expect(try await credential.token == token)
+        await #expect(throws: keystore(.wrongProof)) { try await credential.token }
+        await #expect(throws: keystore(.cancelled)) { try await credential.token }
+        #expect(presence.requests.map(\.purpose) == [first, .current, .current, .current])
+        // What can be known without the token still can.
+        #expect(try store.find { $0.subject == "jane" } == [credential])
+        await #expect(throws: keystore(.unavailable)) {
+            try await #require(try await bench.start(presence: NobodyPresent()).credential(id: token.id)).token
+        }
+    }
+
+    @Test func `a policy that the hardware can't enforce is refused, not weakened`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        await #expect(throws: keystore(.unsupported)) {
+            try await store.store(bench.provider.signIn(), security: .biometryAny)
+        }
+        #expect(try store.allCredentials.isEmpty)
+    }
+
+    @Test func `before the store is open, tokens are neither written nor read synchronously`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start(isOpen: false)
+        let token = try bench.provider.signIn()
+        #expect(throws: keystore(.wrongState)) { try store.store(token) }
+        #expect(try store.allCredentials.isEmpty)
+        // What can wait opens it.
+        #expect(try await store.store(token, security: .none).token == token)
+    }
+}

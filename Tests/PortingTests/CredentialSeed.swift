@@ -1,0 +1,54 @@
+import Foundation
+import LatchkeyCredentials
+
+// The code of the seed's article, word for word but for the import, in the places that an app has for it. The rest of
+// this file is the app's own.
+
+/// An app of the seed's reader.
+final class CredentialApp {
+    /// What it has done, in order.
+    nonisolated(unsafe) private(set) static var done: [String] = []
+
+    // swift-format-ignore
+    static func observe() -> any NSObjectProtocol {
+NotificationCenter.default.addObserver(forName: .defaultCredentialChanged,
+                                       object: nil,
+                                       queue: .main) { notification in
+    guard let credential = notification.object as? Credential else {
+        // User signed out
+        return
+    }
+
+    // Do something with the user
+    done.append("default \(credential.id)")
+}
+    }
+
+    // swift-format-ignore
+    static func use(serviceTokenId: String) throws {
+if let credential = try Credential.with(id: serviceTokenId) {
+    // Do something with the credential
+    done.append("id \(credential.id)")
+}
+    }
+
+    // swift-format-ignore
+    static func store(newToken: Token) throws {
+try Credential.store(token: newToken, tags: ["service": "purchase"])
+
+// Later ...
+
+if let credential = try Credential.find(where: { $0.tags["service"] == "purchase" }).first {
+    // Use the credential
+    done.append("tag \(credential.id)")
+}
+    }
+
+    // swift-format-ignore
+    static func findUser() throws {
+let userCredentials = try Credential.find { metadata in
+    metadata.subject == "jane.doe@example.com"
+}
+        done.append("claim \(userCredentials.map(\.id))")
+    }
+}
