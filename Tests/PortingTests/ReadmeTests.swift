@@ -19,7 +19,8 @@ func unlockAndFind(
     }
     try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
     let credential = try Credential.find { $0.tags["service"] == "purchase" }.first
-    return (try vault.credentials, try await credential?.refreshIfNeeded())
+    try await credential?.refreshIfNeeded()
+    return (try vault.credentials, try await credential?.token)
 }
 // The mark.
 

@@ -18,8 +18,8 @@ package final class SingleConsent: PresenceAuthority {
         self.authority = authority
     }
 
-    var broker: (any PresenceBroker)? { authority.broker }
-    var preference: PresencePreference { authority.preference }
+    package var broker: (any PresenceBroker)? { authority.broker }
+    package var preference: PresencePreference { authority.preference }
 
     /// Says that the PIN was right.
     package func confirm() {

@@ -27,5 +27,9 @@ struct LoginPolicyArgument: ExpressibleByArgument {
         self.policy = policy
     }
 
+    init(_ policy: AccessPolicy) { self.policy = policy }
+
+    var defaultValueDescription: String { policy.description }
+
     static let allValueStrings = PolicyArgument.allValueStrings.filter { $0 != AccessPolicy.none.description }
 }
