@@ -71,10 +71,23 @@ public final class VaultSpace: Sendable {
 
     /// Looks at the hardware again: a reader may have been unplugged, a lockout be over. Asks nobody.
     public func refreshAvailability() async {
-        let capabilities = try? await records.keystore.capabilities()
-        let canEnforce = capabilities?.sealing.contains(policy.requirement) ?? false
-        let isLockedOut = canEnforce ? (try? await records.keystore.pinStatus())?.isLockedOut ?? false : false
-        available.withLock { $0 = canEnforce && !isLockedOut }
+        let isAvailable = await canAskForProof()
+        available.withLock { $0 = isAvailable }
+    }
+
+    private func canAskForProof() async -> Bool {
+        guard let capabilities = try? await records.keystore.capabilities(),
+            capabilities.sealing.contains(policy.requirement)
+        else { return false }
+        // What is new needs the finger; what is there may be opened by either.
+        if policy.hasFinger {
+            switch await capabilities.fingerState(through: presence) {
+            case .ready: return true
+            case .lockedOut where policy.hasPIN: break
+            case .notAvailable, .notEnrolled, .lockedOut: return false
+            }
+        }
+        return (try? await records.keystore.pinStatus())?.isLockedOut != true
     }
 
     func prompt(_ reason: String) -> PromptContext {

@@ -33,10 +33,10 @@ struct DetectionTests {
         #expect(!fingers.isUserVerificationAvailable)
         let empty = vault(in: fingers)
         #expect(name(of: empty) == .empty)
-        await #expect(throws: unsupported) { try await empty.storeToBiometrics(credentials: .jane) }
+        await #expect(throws: unavailable) { try await empty.storeToBiometrics(credentials: .jane) }
         let plain = try await empty.storeToKeychain(credentials: .jane)
         #expect(name(of: plain) == .keychain)
-        await #expect(throws: unsupported) { try await plain.upgrade() }
+        await #expect(throws: unavailable) { try await plain.upgrade() }
         #expect(name(of: vault(in: try await scene.start())) == .keychainUpgradable)
     }
 

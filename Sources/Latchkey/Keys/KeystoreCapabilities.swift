@@ -9,19 +9,29 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     /// The policies under which it can seal. A token may have sealing keys that need nobody and no such signing keys,
     /// or the other way round.
     public var sealing: Set<AccessPolicy.Requirement>
+    /// Whether the hardware looks at fingers itself, at a reader of its own. Elsewhere that takes a ``PresenceBroker``.
+    public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
 
     /// - Parameter sealing: nil when it is the same as `requirements`.
     public init(
         device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
-        sealing: Set<AccessPolicy.Requirement>? = nil, canAttest: Bool
+        sealing: Set<AccessPolicy.Requirement>? = nil, readsFingers: Bool = false, canAttest: Bool
     ) {
         self.device = device
         self.root = root
         self.requirements = requirements
         self.sealing = sealing ?? requirements
+        self.readsFingers = readsFingers
         self.canAttest = canAttest
+    }
+
+    /// Whether a finger can be asked for now, at the hardware's own reader or through the broker.
+    package func fingerState(through presence: any PresenceAuthority) async -> FingerState {
+        if readsFingers { return .ready }
+        guard let broker = presence.broker else { return .notAvailable("this program can't ask for a finger") }
+        return await broker.fingerState()
     }
 
     /// The policy that asks for the least of those under which it can seal, or nil when it can't seal at all.

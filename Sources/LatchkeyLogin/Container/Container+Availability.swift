@@ -7,8 +7,9 @@ extension Container {
     /// - Parameter policy: Nil for the configured one.
     public func biometricAvailability(under policy: AccessPolicy? = nil) async -> BiometricAvailability {
         let wanted = if let policy { policy } else { await preferredPolicy() }
+        let capabilities: KeystoreCapabilities
         do throws(KeystoreError) {
-            let capabilities = try await keystore.capabilities()
+            capabilities = try await keystore.capabilities()
             guard capabilities.requirements.contains(wanted.requirement) else {
                 return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
             }
@@ -18,10 +19,10 @@ extension Container {
         switch wanted.requirement {
         case .none: return .available
         case .pin: return await pinAvailability()
-        case .biometryAny, .biometryCurrentSet: return await fingerAvailability()
+        case .biometryAny, .biometryCurrentSet: return await fingerAvailability(capabilities)
         case .userPresence:
             // What is new needs the finger; what is there may be opened by either.
-            let finger = await fingerAvailability()
+            let finger = await fingerAvailability(capabilities)
             if case .lockedOut = finger { return await pinAvailability() }
             return finger
         }
@@ -33,15 +34,15 @@ extension Container {
     /// A finger or the PIN, where a finger can be checked now and the caller wants no PIN only; else the PIN.
     func preferredPolicy() async -> AccessPolicy {
         if let policy = configuration.policy { return policy }
-        guard presence.preference != .pin, let broker = presence.broker, await broker.fingerState() == .ready,
-            let capabilities = try? await keystore.capabilities(), capabilities.requirements.contains(.userPresence)
+        guard presence.preference != .pin,
+            let capabilities = try? await keystore.capabilities(), capabilities.requirements.contains(.userPresence),
+            await capabilities.fingerState(through: presence) == .ready
         else { return .pin }
         return .userPresence
     }
 
-    private func fingerAvailability() async -> BiometricAvailability {
-        guard let broker = presence.broker else { return .notAvailable("this program can't ask for a finger") }
-        return switch await broker.fingerState() {
+    private func fingerAvailability(_ capabilities: KeystoreCapabilities) async -> BiometricAvailability {
+        switch await capabilities.fingerState(through: presence) {
         case .ready: .available
         case .notAvailable(let why): .notAvailable(why)
         case .notEnrolled: .notEnrolled

@@ -153,7 +153,7 @@ extension Container {
     private static func isEnabled(_ operation: String) -> LoginError {
         LoginError(
             operation: operation, code: .conflict, reason: "it is enabled already",
-            recovery: "Use it, disable it first, or ask for it to be replaced.")
+            recovery: "Use it, or disable it first.")
     }
 
     private static func lostRace(_ operation: String) -> LoginError {

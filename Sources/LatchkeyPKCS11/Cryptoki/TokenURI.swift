@@ -25,7 +25,7 @@ public struct TokenURI: Hashable, Sendable {
 
     /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never repeats the URI, which may hold a secret.
     public init(_ text: String) throws(CryptokiError) {
-        let parsed = try ParsedURI(text)
+        let parsed = try ParsedURI(Self.withModuleInQuery(text))
         guard parsed.pinValue == nil else {
             throw CryptokiError(
                 .invalidURI, reason: "the URI holds a PIN (pin-value), where every process could read it")
@@ -35,7 +35,11 @@ public struct TokenURI: Hashable, Sendable {
                 .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not read")
         }
         guard !parsed.hasUnrecognized else {
-            throw CryptokiError(.invalidURI, reason: "the URI has an attribute that p11-kit does not know")
+            throw CryptokiError(
+                .invalidURI,
+                reason:
+                    "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
+                    + "id, object, and after a question mark module-path and module-name)")
         }
         try self.init(parsed)
     }

@@ -44,7 +44,8 @@ extension PKCS11Keystore {
             throw .unsupported(
                 operation, "the module can't delete keys from this token, whatever it answers",
                 recovery: "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
-                    + "firmware 5.7 on). Without its PIN the key is of no use to anybody.")
+                    + "firmware 5.7 on), and forget the key here with `latchkey key delete --forget`. Without its PIN it is of no "
+                    + "use to anybody.")
         }
         return (blob, sight)
     }

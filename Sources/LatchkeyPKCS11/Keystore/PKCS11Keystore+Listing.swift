@@ -25,6 +25,16 @@ extension PKCS11Keystore {
         }
     }
 
+    /// Where a stored key is: the URI of its token with its `id`, without a module. Needs neither token nor module.
+    public static func location(of key: HardwareKey) throws(KeystoreError) -> String {
+        try TokenKeyBlob.of(key, "find a key").name.uri
+    }
+
+    /// Whether a stored key was on its token before it was taken over: such a key is never deleted there.
+    public static func isAdopted(_ key: HardwareKey) -> Bool {
+        (try? TokenKeyBlob.of(key, "find a key").isAdopted) ?? false
+    }
+
     /// The URI of a stored key: its token, this keystore's module, and its `id`. For programs that use the key by other
     /// means, such as OpenSSL's.
     public func uri(of key: HardwareKey) throws(KeystoreError) -> String {

@@ -45,9 +45,15 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Reads a stored key, and holds what is said in the open against what the blob says.
     func blob(of key: HardwareKey, _ operation: String) throws(KeystoreError) -> TokenKeyBlob {
-        guard key.backend == backend else { throw .otherBackend(operation, key.backend) }
+        try TokenKeyBlob.of(key, operation)
+    }
+}
+
+extension TokenKeyBlob {
+    /// Reads a stored key, and holds what is said in the open against what the blob says.
+    static func of(_ key: HardwareKey, _ operation: String) throws(KeystoreError) -> TokenKeyBlob {
+        guard key.backend == PKCS11Keystore.backend else { throw .otherBackend(operation, key.backend) }
         let blob: TokenKeyBlob
         do {
             blob = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self)

@@ -12,7 +12,10 @@ public import Latchkey
 ///
 /// Keystores of one process on one token share its thread, its session and its login.
 public struct PKCS11Keystore: Keystore {
-    public let backend = "pkcs11"
+    /// The name under which keys of this kind are stored.
+    public static let backend = "pkcs11"
+
+    public var backend: String { Self.backend }
 
     let uri: TokenURI
     let options: PKCS11Options
@@ -44,7 +47,7 @@ public struct PKCS11Keystore: Keystore {
             root: sight.nature.root,
             requirements: sight.token.profile.signsWithoutLogin
                 ? sight.nature.requirements : sight.nature.requirements.subtracting([.none]),
-            sealing: seals ? sight.nature.requirements : [],
+            sealing: seals ? sight.nature.requirements : [], readsFingers: sight.nature.asksItself,
             canAttest: sight.token.profile.family == .ykcs11)
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyPKCS11
 
 /// `latchkey key delete`.
 struct KeyDeleteCommand: ContextCommand {
@@ -26,7 +27,7 @@ struct KeyDeleteCommand: ContextCommand {
         // The hardware first, since somebody may say no there. A key that is gone from it can be deleted again.
         if !forget { try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence) }
         try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
-        return KeyDeletionReport(id: stored.id.rawValue, deleted: !forget)
+        return KeyDeletionReport(id: stored.id.rawValue, deleted: !forget && !PKCS11Keystore.isAdopted(stored))
     }
 }
 

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyPKCS11
 
 /// A key as it is shown. It has no secret.
 struct KeyReport: Report {
@@ -11,6 +12,8 @@ struct KeyReport: Report {
     /// What counts wrong PINs: `device`, the hardware's own guard, or `user`, a count of the user's own.
     let pinProtection: Nullable<String>
     let backend: String
+    /// Where a token's key is: a URI of RFC 7512 with the token and the key's `id`.
+    let uri: Nullable<String>
     let createdAt: Date
     let publicKeyJWK: JWK
 
@@ -22,6 +25,7 @@ struct KeyReport: Report {
         enforcedPresence = key.assurance.presence.rawValue
         pinProtection = Nullable(key.assurance.pinProtection?.rawValue)
         backend = key.backend
+        uri = Nullable(key.backend == PKCS11Keystore.backend ? try? PKCS11Keystore.location(of: key) : nil)
         createdAt = key.createdAt
         publicKeyJWK = JWK(key.publicKey, kid: key.id)
     }
@@ -42,6 +46,7 @@ struct KeyReport: Report {
         Assurance:  \(assurance), enforces \(enforcedPresence)
         PIN guard:  \(pinGuard)
         Backend:    \(backend)
+        Where:      \(uri.value.map(printable) ?? "wrapped by the TPM, in the store")
         Created:    \(createdAt.formatted(.iso8601))
         """
     }

@@ -191,7 +191,7 @@ struct StoringTests {
     @Test func `a policy that the hardware can't enforce is refused, not weakened`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
-        await #expect(throws: keystore(.unsupported)) {
+        await #expect(throws: keystore(.unavailable)) {
             try await store.store(bench.provider.signIn(), security: .biometryAny)
         }
         #expect(try store.allCredentials.isEmpty)

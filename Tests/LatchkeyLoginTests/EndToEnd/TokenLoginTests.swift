@@ -34,15 +34,14 @@ import VirtualSmartCard
     }
 
     /// tpm2-pkcs11 has no key that needs nobody: what is stored is sealed under the PIN too. Opening the store and
-    /// signing ask for it once together; whoever logs in without biometrics is asked at the store's birth, twice: for
-    /// sealing its key, and for opening it.
+    /// signing ask for it once together; whoever logs in without biometrics is asked once, at the store's birth.
     @Test(.requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"))
     func `the whole life of a device on a token in a TPM`() async throws {
         try await SoftwareTPMToken.withToken { token in
             let options = TokenOptions(isolation: .always, environment: token.environment)
             let onTPM = try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))
             var person = LoginToken(keystore: onTPM, pin: token.userPIN)
-            person.proofsToAuthorize = 2
+            person.proofsToAuthorize = 1
             try await wholeLife(person)
         }
     }
