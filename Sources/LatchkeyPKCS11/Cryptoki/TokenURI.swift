@@ -37,6 +37,15 @@ public struct TokenURI: Hashable, Sendable {
         guard !parsed.hasUnrecognized else {
             throw CryptokiError(.invalidURI, reason: "the URI has an attribute that p11-kit does not know")
         }
+        guard !parsed.namesSlot else {
+            throw CryptokiError(
+                .invalidURI,
+                reason: "the URI names a slot (slot-*), which is not always the same token's: name the token")
+        }
+        guard !parsed.namesLibrary else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI describes a module (library-*), which is not read: give its module-path")
+        }
         try self.init(parsed)
     }
 
@@ -60,7 +69,7 @@ public struct TokenURI: Hashable, Sendable {
     /// Whether the URI names a key and not only a token.
     public var namesKey: Bool { keyID != nil || keyLabel != nil }
 
-    /// Whether the URI fits a token. Slot, module and key don't count.
+    /// Whether the URI fits a token. Module and key don't count.
     public func matches(_ token: TokenInformation) -> Bool {
         guard let parsed = try? ParsedURI(string) else { return false }
         return parsed.matches(token)
