@@ -29,39 +29,29 @@ static inline const char *latchkey_p11_kit_file(void) {
     return latchkey_dladdr((const void *)p11_kit_module_load, &library) ? library.file : NULL;
 }
 
-/* `environ` before and after an entry was added; see ModuleProcess.withAddressInEnvironment. In C since Swift takes a
-   mutable global of C for a data race, which this is made not to be: the pointer is stored atomically, and what it
-   points to is never changed or freed. */
-struct latchkey_environment_exchange {
-    char **before;
-    char **after;
-};
-
+/* Adds an entry to `environ` and takes it out again; see ModuleProcess.withAddressInEnvironment. In C since Swift takes
+   a mutable global of C for a data race. Each change makes a new copy and stores its pointer atomically, and only if
+   nobody stored another meanwhile; a copy is never changed or freed, nor is the old one put back, which setenv(3) may have
+   freed. So what other threads' getenv(3) reads stays valid. What remains is setenv(3) itself, which stores without
+   looking: one that runs at the same moment may be lost, or may lose ours. It never leads to freed memory. */
 extern char **latchkey_environ __asm__("environ");
 
-/* Points `environ` at a copy of itself that begins with entry. Returns null without memory. */
-static inline struct latchkey_environment_exchange *latchkey_environment_add(char *entry) {
-    char **before = __atomic_load_n(&latchkey_environ, __ATOMIC_ACQUIRE);
-    size_t count = 0;
-    while (before && before[count]) count++;
-    char **after = __builtin_calloc(count + 2, sizeof *after);
-    struct latchkey_environment_exchange *exchange = __builtin_malloc(sizeof *exchange);
-    if (!after || !exchange) {
+/* Points `environ` at a copy of itself that begins with added, where that is not null, and lacks removed. Returns 0
+   without memory. */
+static inline int latchkey_environment_change(char *added, const char *removed) {
+    for (;;) {
+        char **before = __atomic_load_n(&latchkey_environ, __ATOMIC_ACQUIRE);
+        size_t count = 0, end = 0;
+        while (before && before[count]) count++;
+        char **after = (char **)__builtin_calloc(count + 2, sizeof *after);
+        if (!after) return 0;
+        if (added) after[end++] = added;
+        for (size_t i = 0; i < count; i++)
+            if (before[i] != removed) after[end++] = before[i];
+        char **expected = before;
+        if (__atomic_compare_exchange_n(&latchkey_environ, &expected, after, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return 1;
+        /* Nobody has seen this copy. */
         __builtin_free(after);
-        __builtin_free(exchange);
-        return NULL;
     }
-    after[0] = entry;
-    for (size_t i = 0; i < count; i++) after[i + 1] = before[i];
-    exchange->before = before;
-    exchange->after = after;
-    __atomic_store_n(&latchkey_environ, after, __ATOMIC_RELEASE);
-    return exchange;
-}
-
-/* Points `environ` back, unless somebody has meanwhile pointed it elsewhere. */
-static inline void latchkey_environment_restore(struct latchkey_environment_exchange *exchange) {
-    char **expected = exchange->after;
-    __atomic_compare_exchange_n(&latchkey_environ, &expected, exchange->before, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    __builtin_free(exchange);
 }

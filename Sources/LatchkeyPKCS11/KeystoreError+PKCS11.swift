@@ -86,6 +86,8 @@ private struct Meaning {
             switch failure {
             case .missing: "Install the module, or correct `module-path=` in the URI."
             case .notAModule: "Name a PKCS#11 module, for example /usr/lib/x86_64-linux-gnu/libykcs11.so."
+            case .writableByOthers:
+                "Make the file root's or your own (chown), and take from others the right to write it (chmod go-w)."
             case .wrongArchitecture: "Install the module for this machine's architecture."
             case .unloadable: "Install what it needs; `ldd` shows what is missing."
             case .initializeFailed: "See that what the module needs (pcscd, a TPM, its configuration) is there."

@@ -11,14 +11,22 @@ struct AttributeTemplate {
 
     /// Lends the template as Cryptoki has it.
     func withAttributes<R>(_ body: (UnsafeMutablePointer<CK_ATTRIBUTE>?, CK_ULONG) -> R) -> R {
-        let bytes = UnsafeMutablePointer<UInt8>.allocate(capacity: max(1, rows.reduce(0) { $0 + $1.value.count }))
+        // Modules read numbers as `CK_ULONG *`: each value begins where one may be.
+        let alignment = MemoryLayout<CK_ULONG>.alignment
+        func room(_ count: Int) -> Int { (count + alignment - 1) / alignment * alignment }
+        let bytes = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: rows.reduce(alignment) { $0 + room($1.value.count) }, alignment: alignment)
         defer { bytes.deallocate() }
+        bytes.initializeMemory(as: UInt8.self, repeating: 0)
         var attributes: [CK_ATTRIBUTE] = []
-        var end = bytes
+        var start = 0
         for (type, value) in rows {
-            end.initialize(from: value, count: value.count)
-            attributes.append(CK_ATTRIBUTE(type: type, pValue: end, ulValueLen: CK_ULONG(value.count)))
-            end += value.count
+            let place = UnsafeMutableRawBufferPointer(rebasing: bytes[start..<start + value.count])
+            place.copyBytes(from: value)
+            attributes.append(
+                CK_ATTRIBUTE(
+                    type: type, pValue: bytes.baseAddress.map { $0 + start }, ulValueLen: CK_ULONG(value.count)))
+            start += room(value.count)
         }
         return attributes.withUnsafeMutableBufferPointer { body($0.baseAddress, CK_ULONG($0.count)) }
     }

@@ -15,6 +15,9 @@ final class CallWatch: Sendable {
     init() { Watchdog.shared.attend(self) }
 
     /// Has `handler` called from the watchdog's thread, once for each call whose deadline passes.
+    ///
+    /// The call does not end while it runs, even when the module comes back meanwhile: what the handler does about the
+    /// call never hits the next one. So it must be quick, and must not ask this watch anything.
     func onExpiry(_ handler: @escaping @Sendable (_ function: String) -> Void) {
         self.handler.withLock { $0 = handler }
     }
@@ -35,12 +38,11 @@ final class CallWatch: Sendable {
     }
 
     func check(at now: ContinuousClock.Instant) {
-        let overdue: String? = state.withLock { state in
-            guard case .calling(let function, let deadline) = state, deadline <= now else { return nil }
+        let handler = handler.withLock { $0 }
+        state.withLock { state in
+            guard case .calling(let function, let deadline) = state, deadline <= now else { return }
             state = .overdue
-            return function
+            handler?(function)
         }
-        guard let overdue, let handler = handler.withLock({ $0 }) else { return }
-        handler(overdue)
     }
 }

@@ -31,6 +31,11 @@ extension Caller {
     func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
         var info = CK_TOKEN_INFO()
         try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
-        return TokenInformation(info)
+        var information = TokenInformation(info)
+        // A slot that can't say what it is, is taken for software.
+        var slotInfo = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &slotInfo) }
+        information.isInHardwareSlot = value == .ok && slotInfo.flags & CK_FLAGS(CKF_HW_SLOT) != 0
+        return information
     }
 }

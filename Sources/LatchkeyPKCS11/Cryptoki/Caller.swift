@@ -27,10 +27,11 @@ struct Caller {
         _ function: String, _ patience: Patience = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) -> ReturnValue {
+        // The watch starts after the wait: what another thread's start of the module takes is not this call's fault.
+        try module.beginCall(patience: deadlines.restart)
+        defer { module.endCall() }
         watch.begin(function, within: limit(patience))
         defer { watch.end() }
-        try module.beginCall()
-        defer { module.endCall() }
         guard let value = body(functions.pointer) else {
             throw CryptokiError(
                 .returned(.functionNotSupported), function: function, reason: "the module has no such function")

@@ -29,9 +29,9 @@ struct ConfiguredModules: Sendable {
         let system = ["/usr/share/p11-kit/modules", "/etc/pkcs11/modules"]
         guard getuid() != 0, geteuid() == getuid() else { return system }
         let environment = ProcessInfo.processInfo.environment
-        guard
-            let home = environment["XDG_CONFIG_HOME"] ?? environment["HOME"].map({ "\($0)/.config" })
-        else { return system }
+        // A relative path is to be ignored (XDG Base Directory Specification): it would mean the working directory.
+        func absolute(_ name: String) -> String? { environment[name].flatMap { $0.hasPrefix("/") ? $0 : nil } }
+        guard let home = absolute("XDG_CONFIG_HOME") ?? absolute("HOME").map({ "\($0)/.config" }) else { return system }
         return system + ["\(home)/pkcs11/modules"]
     }
 

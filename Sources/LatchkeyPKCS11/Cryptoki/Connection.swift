@@ -20,19 +20,28 @@ final class Connection: @unchecked Sendable {
         self.settlingTime = settlingTime
     }
 
-    /// Does `work` with a session, climbing the ladder as long as that helps and somebody waits.
+    /// Does `work` with a session, climbing the ladder as long as that helps and somebody waits. A
+    /// proof that the token was shown and did not accept ends the work, whatever else would help.
     func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        session?.hasUnsettledProof = false
         var ladder = RecoveryLadder()
+        // A proof that may have been counted as wrong is not shown again by itself: what is left then is to see whether
+        // the token is still there, and to say how it ended.
+        var unsettled: CryptokiError?
         while true {
             do throws(CryptokiError) {
-                return try work(open())
+                let session = try open()
+                if unsettled != nil { break }
+                return try work(session)
             } catch {
+                if session?.hasUnsettledProof == true { unsettled = error }
                 guard !thread.isWorkAbandoned, let rung = ladder.next(after: error, seesNothing: seesNothing) else {
                     throw giveUp(error)
                 }
                 try climb(rung)
             }
         }
+        throw giveUp(unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
     }
 
     func close() {

@@ -66,6 +66,7 @@ final class JobLine: Sendable {
 
     var isWorkAbandoned: Bool { state.withLock { $0.current }?.isAbandoned ?? false }
 
+    /// Called while the watch keeps the call from ending, so that what is current is what made the call.
     private func expire(_ function: String) {
         let current = state.withLock { $0.current }
         let rescue = findRescue(function)

@@ -1,3 +1,4 @@
+internal import CPKCS11
 internal import Glibc
 
 /// A UNIX socket for one connection.
@@ -24,5 +25,22 @@ enum ListeningSocket {
             throw .notIsolated("\(path): \(text)")
         }
         return descriptor
+    }
+
+    /// Waits for a connection that this process made itself (`SO_PEERCRED`, unix(7)). Others are turned away.
+    ///
+    /// - Returns: the connection, closed on exec; nil when the socket was shut down. The caller closes it.
+    static func acceptOurselves(_ descriptor: Int32) -> Int32? {
+        while true {
+            let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+            if connection < 0, errno == EINTR { continue }
+            guard connection >= 0 else { return nil }
+            // struct ucred: process, user, group.
+            var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
+            var size = socklen_t(MemoryLayout.size(ofValue: peer))
+            let isKnown = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
+            if isKnown, peer.process == getpid(), peer.user == geteuid() { return connection }
+            close(connection)
+        }
     }
 }

@@ -75,13 +75,21 @@ extension Module {
     }
 
     /// Waits while the module is being initialised anew, and refuses when it hangs.
-    func beginCall() throws(CryptokiError) {
+    ///
+    /// - Parameter patience: how long to wait at most. That it passes says nothing of the module: whoever initialises it
+    ///   has deadlines of their own.
+    func beginCall(patience: Duration) throws(CryptokiError) {
+        let deadline = ContinuousClock.now + patience
         while true {
             switch state.withLock({ $0.beginCall() }) {
             case .proceed: return
             case .refuse(let function): throw .wedged(by: function)
-            // The watch of the call that waits is running.
-            case .wait: usleep(1000)
+            case .wait:
+                guard ContinuousClock.now < deadline else {
+                    throw CryptokiError(
+                        .timedOut, function: "C_Initialize", reason: "the module is still being started again")
+                }
+                usleep(1000)
             }
         }
     }

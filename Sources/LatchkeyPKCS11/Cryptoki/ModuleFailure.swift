@@ -6,6 +6,8 @@ public enum ModuleFailure: Hashable, Sendable {
     case notAModule
     /// The file is a shared object for another processor.
     case wrongArchitecture
+    /// The file is another user's, or others can write it: it would run with this program's rights and see PINs.
+    case writableByOthers
     /// The dynamic loader refuses it, for example because a library that it needs is missing.
     case unloadable
     /// `C_Initialize` answered with that code.

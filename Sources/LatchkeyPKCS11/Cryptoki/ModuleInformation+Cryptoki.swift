@@ -17,13 +17,19 @@ extension ModuleInformation.Version {
 
 extension String {
     /// Text as Cryptoki's structures have it: a fixed number of bytes of UTF-8, blank at the end and not terminated.
-    /// Control characters, which such text must not have and a terminal would obey, become U+FFFD.
+    /// Control and format characters (the latter turn the direction of text, or hide), which such text must not have and
+    /// a terminal would obey, become U+FFFD.
     init(blankPadded bytes: UnsafeRawBufferPointer) {
         let text = bytes.prefix { $0 != 0 }
         let end = text.lastIndex { $0 != 0x20 }.map { $0 + 1 } ?? text.startIndex
         let decoded = String(decoding: text[text.startIndex..<end], as: UTF8.self)
         self = String(
             String.UnicodeScalarView(
-                decoded.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+                decoded.unicodeScalars.map { scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .format, .lineSeparator, .paragraphSeparator: "\u{FFFD}"
+                    default: scalar
+                    }
+                }))
     }
 }

@@ -25,9 +25,11 @@ final class ModuleProcess: Sendable {
         /// - Returns: the complaint, where the process has ended.
         mutating func reap(_ module: String) -> String? {
             var status: Int32 = 0
-            guard let process = processIdentifier, waitpid(process, &status, WNOHANG) == process else {
-                return complaint
-            }
+            guard let process = processIdentifier else { return complaint }
+            let reaped = waitpid(process, &status, WNOHANG)
+            // Somebody else in this process waited for it: the number may be anybody's by now.
+            if reaped < 0, errno == ECHILD { processIdentifier = nil }
+            guard reaped == process else { return complaint }
             processIdentifier = nil
             let code = status >> 8 & 0xff
             if code == 126 || code == 127 {
@@ -67,7 +69,15 @@ final class ModuleProcess: Sendable {
     /// A name for a directory that does not exist; whoever makes one of that name first keeps us from starting, and no
     /// more.
     private static func makeDirectoryName() throws(CryptokiError) -> String {
-        let parent = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) } ?? "/tmp"
+        let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        let parent = runtime.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
+        var status = stat()
+        // Whose directory it is, and who may write it where it is not sticky, can put another one in place of ours.
+        guard stat(parent, &status) == 0, status.st_uid == 0 || status.st_uid == geteuid(),
+            status.st_mode & S_ISVTX != 0 || status.st_mode & (S_IWGRP | S_IWOTH) == 0
+        else {
+            throw .notIsolated("\(parent) is no directory that only this user can change; set XDG_RUNTIME_DIR")
+        }
         let name = "\(parent)/latchkey-\(getpid())-\(UInt64.random(in: .min ... .max).hexadecimal)"
         guard name.utf8.count + "/socket".utf8.count <= ListeningSocket.maximumPathBytes else {
             throw .notIsolated("the path of its socket would be too long; set XDG_RUNTIME_DIR to a shorter one")
@@ -104,14 +114,15 @@ final class ModuleProcess: Sendable {
     }
 
     /// Ends the process, whatever it does. Calls into it come back with `CKR_DEVICE_ERROR`.
+    ///
+    /// It does not wait for the end, which a process in the kernel's hands may put off: who calls this watches over
+    /// all other calls too. ``reapLater()`` waits.
     func kill() {
         state.withLock { state in
+            // What has ended or was reaped by somebody else has a number that may be another's.
+            _ = state.reap(module)
             guard let process = state.processIdentifier else { return }
-            // Nobody else reaps it, so the number is still its own.
             Glibc.kill(process, SIGKILL)
-            var status: Int32 = 0
-            waitpid(process, &status, 0)
-            state.processIdentifier = nil
         }
     }
 
@@ -136,8 +147,7 @@ final class ModuleProcess: Sendable {
                 if current == descriptor { current = nil }
             }
         }
-        let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
-        guard connection >= 0 else { return }
+        guard let connection = ListeningSocket.acceptOurselves(descriptor) else { return }
         defer { close(connection) }
         kill()
         // Under the lock, so that nobody looks for the process between its start and our knowing of it.
@@ -179,16 +189,16 @@ extension ModuleProcess {
     /// Lets `body` call the client's `C_GetFunctionList` with our address in `P11_KIT_SERVER_ADDRESS`.
     ///
     /// setenv(3) is no way to do it: it may free the environment under another thread's getenv(3). Instead `environ` is
-    /// pointed at a copy with the one entry more, and back. Both stay valid for good (the copy, some hundred bytes, is
-    /// never freed), so a reader sees one or the other and never freed memory. A setenv in another thread meanwhile
-    /// copies ours, and is then left in place.
+    /// pointed at a copy with the one entry more, and then at another without it. The copies, some hundred bytes for each
+    /// load of a module, are never freed, so a reader never sees freed memory.
     func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let address = "P11_KIT_SERVER_ADDRESS=unix:path=\(socketPath)"
         return try Self.environmentLock.withLock { _ throws(CryptokiError) in
-            guard let entry = strdup(address), let exchange = latchkey_environment_add(entry) else {
+            guard let entry = strdup(address), latchkey_environment_change(entry, nil) != 0 else {
                 throw .notIsolated("there is no memory for its address")
             }
-            defer { latchkey_environment_restore(exchange) }
+            // Without memory it stays: the name of a socket that is gone, which does nobody harm.
+            defer { _ = latchkey_environment_change(nil, entry) }
             return try body()
         }
     }

@@ -68,8 +68,6 @@ public struct ModuleProfile: Hashable, Sendable {
     public let fingerprintPIN: String?
     /// Whether a module of this family and version runs in a process of its own unless told otherwise.
     public let isolatesByDefault: Bool
-    /// What the family's keys live in, where it is software: `softhsm`.
-    public let simulator: String?
 
     /// The profile of a module that says this of itself. What a file is called doesn't count.
     public init(for information: ModuleInformation) {
@@ -94,8 +92,7 @@ public struct ModuleProfile: Hashable, Sendable {
         deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, signsWithoutLogin: Bool = true,
         hiddenHalfDistance: UInt? = nil, clingsToThePast: Bool = false, wantsVersionForAES: String? = nil,
         sessionLimit: Int? = nil,
-        hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false,
-        simulator: String? = nil
+        hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false
     ) {
         self.family = family
         self.takesExtractable = takesExtractable
@@ -113,13 +110,12 @@ public struct ModuleProfile: Hashable, Sendable {
         self.hasSlotEvents = hasSlotEvents
         self.fingerprintPIN = fingerprintPIN
         self.isolatesByDefault = isolatesByDefault
-        self.simulator = simulator
     }
 
     /// Anything else: what the standard says is believed, and each refusal is shown.
     static let generic = ModuleProfile(family: .generic)
 
-    static let softhsm = ModuleProfile(family: .softhsm, simulator: "softhsm")
+    static let softhsm = ModuleProfile(family: .softhsm)
 
     /// tpm2-pkcs11's. Its keys go only with a login.
     static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses)

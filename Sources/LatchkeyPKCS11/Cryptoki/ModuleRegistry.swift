@@ -31,9 +31,10 @@ final class ModuleRegistry: Sendable {
         return try await loader.module()
     }
 
-    /// The absolute path without symbolic links.
+    /// The absolute path without symbolic links. What is not absolute is in p11-kit's module directory.
     static func resolve(_ path: String) throws(CryptokiError) -> String {
-        let candidate = path.contains("/") ? path : "\(ConfiguredModules.moduleDirectory)/\(path)"
+        // Never the working directory, which is whose it may be.
+        let candidate = path.hasPrefix("/") ? path : "\(ConfiguredModules.moduleDirectory)/\(path)"
         guard let resolved = realpath(candidate, nil) else {
             throw CryptokiError(
                 .module(.missing), reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")

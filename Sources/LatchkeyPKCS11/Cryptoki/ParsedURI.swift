@@ -41,6 +41,21 @@ final class ParsedURI {
     var modulePath: String? { p11_kit_uri_get_module_path(uri).map { String(cString: $0) } }
     var moduleName: String? { p11_kit_uri_get_module_name(uri).map { String(cString: $0) } }
 
+    /// Whether it has `slot-id`, `slot-description` or `slot-manufacturer`.
+    var namesSlot: Bool {
+        let info = p11_kit_uri_get_slot_info(uri)?.pointee
+        return p11_kit_uri_get_slot_id(uri) != CK_SLOT_ID.max
+            || info?.slotDescription.0 ?? 0 != 0 || info?.manufacturerID.0 ?? 0 != 0
+    }
+
+    /// Whether it has `library-description`, `library-manufacturer` or `library-version`.
+    var namesLibrary: Bool {
+        guard let info = p11_kit_uri_get_module_info(uri)?.pointee else { return false }
+        // p11-kit keeps 255 for a version that is not given.
+        let hasVersion = info.libraryVersion.major != .max || info.libraryVersion.minor != .max
+        return info.libraryDescription.0 != 0 || info.manufacturerID.0 != 0 || hasVersion
+    }
+
     func formatted() throws(CryptokiError) -> String {
         var text: UnsafeMutablePointer<CChar>?
         let status = p11_kit_uri_format(uri, P11_KIT_URI_FOR_ANY, &text)

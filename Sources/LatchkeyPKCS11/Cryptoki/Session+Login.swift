@@ -36,7 +36,7 @@ extension Session {
         try checkCancellation()
         try old.withBytes { oldBytes, oldCount throws(CryptokiError) in
             try new.withBytes { newBytes, newCount throws(CryptokiError) in
-                try call("C_SetPIN", .person) {
+                try show("C_SetPIN") {
                     $0.pointee.C_SetPIN?(handle, oldBytes, oldCount, newBytes, newCount)
                 }
             }
@@ -54,7 +54,19 @@ extension Session {
     /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
     func prove(_ userType: UInt, with proof: LoginProof) throws(CryptokiError) {
         try proof.withBytes { bytes, count throws(CryptokiError) in
-            try call("C_Login", .person) { $0.pointee.C_Login?(handle, userType, bytes, count) }
+            try show("C_Login") { $0.pointee.C_Login?(handle, userType, bytes, count) }
         }
+    }
+
+    /// Makes a call that shows a proof. What it answers but success leaves the proof unsettled, so that the ladder does
+    /// not show it again: a token that answers ‘device error’ may have counted a wrong PIN before it did. Only a
+    /// session or a module that was gone before the call can't have looked at it.
+    private func show(
+        _ function: String, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+    ) throws(CryptokiError) {
+        hasUnsettledProof = true
+        let value = try call.answer(function, .person, body)
+        hasUnsettledProof = ![.ok, .sessionHandleInvalid, .cryptokiNotInitialized].contains(value)
+        guard value == .ok else { throw CryptokiError(value, from: function) }
     }
 }

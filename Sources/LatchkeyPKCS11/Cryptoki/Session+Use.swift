@@ -39,6 +39,8 @@ extension Session {
         let function = "C_Sign"
         let start = ContinuousClock.now
         return try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 128) { buffer throws(CryptokiError) in
+            // A module that writes less than it says must not have us take what was on the stack for a signature.
+            buffer.initialize(repeating: 0)
             var input = digest.bytes
             var count = CK_ULONG(buffer.count)
             let value = try call.answer(function, .person) {

@@ -13,6 +13,9 @@ final class Session {
     let handle: UInt
     /// The keys that were looked up, until logout: finding one takes as long as the token has keys.
     var knownKeys: [Data: TokenKey] = [:]
+    /// Whether a proof was shown and the token gave no verdict that counts as none: the PIN may have been counted as
+    /// wrong, and nothing may show it again by itself.
+    var hasUnsettledProof = false
     private let thread: TokenThread
 
     /// Opens a session; one that only reads where the token can't be written to.

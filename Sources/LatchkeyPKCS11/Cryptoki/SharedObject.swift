@@ -6,7 +6,7 @@ enum SharedObject {
     private static let headSize = 20
     private static let sharedObject: UInt16 = 3
 
-    /// - Throws: `module` with `missing`, `notAModule` or `wrongArchitecture`.
+    /// - Throws: `module` with `missing`, `notAModule`, `writableByOthers` or `wrongArchitecture`.
     static func check(_ path: String) throws(CryptokiError) {
         let head = try head(of: path)
         guard head.count == headSize, head.starts(with: [0x7f, 0x45, 0x4c, 0x46]),
@@ -14,6 +14,7 @@ enum SharedObject {
         else {
             throw CryptokiError(.module(.notAModule), reason: "\(path) is no shared object")
         }
+        try checkOwner(of: path)
         let own = try Self.head(of: "/proc/self/exe")
         guard own.count == headSize, head[4..<6] == own[4..<6], number(head, at: 18) == number(own, at: 18) else {
             throw CryptokiError(.module(.wrongArchitecture), reason: "\(path) is for another processor")
@@ -29,6 +30,20 @@ enum SharedObject {
         }
         guard dlsym(handle, "C_GetFunctionList") != nil else {
             throw CryptokiError(.module(.notAModule), reason: "\(path) has no C_GetFunctionList")
+        }
+    }
+
+    /// Whoever can write the file reads every PIN: nobody may but root and the user whom the program runs as.
+    private static func checkOwner(of path: String) throws(CryptokiError) {
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            throw CryptokiError(
+                .module(.missing), reason: "\(path) can't be looked at: \(String(cString: strerror(errno)))")
+        }
+        guard status.st_uid == 0 || status.st_uid == geteuid(), status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
+            throw CryptokiError(
+                .module(.writableByOthers),
+                reason: "\(path) can be changed by others than root and this user, who would see each PIN")
         }
     }
 

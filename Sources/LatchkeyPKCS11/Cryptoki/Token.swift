@@ -63,7 +63,8 @@ final class Token: Sendable {
     ///
     /// When a call in it fails because session, handles or token were lost, the ladder of section 7.3 is climbed and
     /// `body` runs **again from its start**: it must be a whole operation that may be repeated (log in, find, sign),
-    /// and keep no handle from an earlier run. A wrong PIN never makes it run again.
+    /// and keep no handle from an earlier run. A PIN that was shown and not accepted,
+    /// whatever the token answered, never makes it run again.
     ///
     /// - Throws: ``CryptokiError``, what `body` throws or what ended the ladder: `tokenAbsent`, `timedOut`, `wedged`,
     ///   `loginNeeded` (log in again and repeat), `cancelled`.

@@ -7,7 +7,7 @@ public struct TokenDirectory: Sendable {
         /// The module's file.
         public let modulePath: String
         public let module: ModuleInformation
-        /// `softhsm` for a token that is software; nil for what says that it is hardware.
+        /// `swtpm` or `softhsm` for a token that is software; nil for what says that it is hardware.
         public let simulator: String?
     }
 
@@ -56,7 +56,7 @@ public struct TokenDirectory: Sendable {
                         Entry(
                             uri: try TokenURI(naming: information, modulePath: module.path), information: information,
                             modulePath: module.path, module: module.information,
-                            simulator: module.profile.simulator))
+                            simulator: information.simulator(behind: module.profile)))
                 } catch {
                     failures.append(Failure(modulePath: module.path, error: error))
                 }

@@ -13,6 +13,8 @@ public struct TokenInformation: Hashable, Sendable {
     public let pinLength: ClosedRange<Int>?
     public let hardwareVersion: ModuleInformation.Version
     public let firmwareVersion: ModuleInformation.Version
+    /// Whether its slot says that it is realised in hardware (`CKF_HW_SLOT` of `C_GetSlotInfo`).
+    public internal(set) var isInHardwareSlot = false
 
     /// `CKF_…` of a token.
     public struct Flags: OptionSet, Hashable, Sendable {

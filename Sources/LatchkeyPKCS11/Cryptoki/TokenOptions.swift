@@ -28,6 +28,10 @@ public struct TokenOptions: Hashable, Sendable {
             self.load = load
             self.touch = touch
         }
+
+        /// How long a call waits while another thread starts the module again: `C_Finalize`, `C_Initialize`, and
+        /// `C_Initialize` once more for a module that can't lock.
+        var restart: Duration { load * 3 + data }
     }
 
     public var isolation: Isolation

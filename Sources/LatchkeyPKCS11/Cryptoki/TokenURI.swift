@@ -41,6 +41,15 @@ public struct TokenURI: Hashable, Sendable {
                     "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
                     + "id, object, and after a question mark module-path and module-name)")
         }
+        guard !parsed.namesSlot else {
+            throw CryptokiError(
+                .invalidURI,
+                reason: "the URI names a slot (slot-*), which is not always the same token's: name the token")
+        }
+        guard !parsed.namesLibrary else {
+            throw CryptokiError(
+                .invalidURI, reason: "the URI describes a module (library-*), which is not read: give its module-path")
+        }
         try self.init(parsed)
     }
 
@@ -64,7 +73,7 @@ public struct TokenURI: Hashable, Sendable {
     /// Whether the URI names a key and not only a token.
     public var namesKey: Bool { keyID != nil || keyLabel != nil }
 
-    /// Whether the URI fits a token. Slot, module and key don't count.
+    /// Whether the URI fits a token. Module and key don't count.
     public func matches(_ token: TokenInformation) -> Bool {
         guard let parsed = try? ParsedURI(string) else { return false }
         return parsed.matches(token)

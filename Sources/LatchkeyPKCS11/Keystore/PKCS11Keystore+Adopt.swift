@@ -16,6 +16,11 @@ extension PKCS11Keystore {
                 sight, under: request.policy, for: request.prompt, operation, presence
             ) { (session, proof) throws(CryptokiError) in
                 let key = try session.key(id: id, label: label)
+                guard (1...64).contains(key.id.count) else {
+                    throw CryptokiError(
+                        .unsupported,
+                        reason: "the key's CKA_ID has \(key.id.count) bytes, and not 1 to 64: give it another")
+                }
                 try session.checkProtection(of: key)
                 try hint.during { () throws(CryptokiError) in
                     try session.prove(key, with: key.wantsProofAtUse ? proof : nil)

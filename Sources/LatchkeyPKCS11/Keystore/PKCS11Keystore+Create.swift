@@ -83,6 +83,7 @@ extension PKCS11Keystore {
         let officer = try await officerProof(sight, for: request.prompt, operation, presence)
         let user = pair.isPrivate ? try await userProof(sight, for: request.prompt, operation, presence) : nil
         let hint = TouchHint(presence, for: request.prompt, on: sight.token.profile.family)
+        if case .pin = user { try await checkPIN(user, sight, operation) }
         return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
             try session.checkCancellation()
             let key = try session.generateStrictest(pair)
@@ -90,6 +91,19 @@ extension PKCS11Keystore {
                 try hint.during { () throws(CryptokiError) in try session.prove(key, with: user) }
                 return BornKey(key, attestation: try session.attestation(of: key))
             }
+        }
+    }
+
+    /// Shows the token the user's PIN before it makes a key that could not be tested with a wrong one, nor be deleted.
+    private func checkPIN(
+        _ proof: LoginProof?, _ sight: TokenSight, _ operation: String
+    ) async throws(KeystoreError) {
+        guard let proof else { return }
+        let login = sight.login
+        try await visit(sight, operation) { (session) throws(CryptokiError) in
+            login.forget()
+            try session.login(.user, with: proof)
+            try session.logout()
         }
     }
 
@@ -101,6 +115,13 @@ extension PKCS11Keystore {
         guard sight.token.profile.identifiers == .slot else {
             var generator = SystemRandomNumberGenerator()
             return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+        }
+        guard sight.showsOccupiedSlots else {
+            throw .unsupported(
+                operation, "YubiKeys before firmware 5.3 don't tell whether a slot holds a key, and would overwrite it",
+                recovery:
+                    "Make one with `ykman piv keys generate`, then adopt it by a URI with `id=`, for example `id=%01` "
+                    + "for slot 9a.")
         }
         let fitting = PIVSlot.candidates(for: policy)
         guard options.slot.map(fitting.contains) ?? true else {

@@ -32,12 +32,12 @@ struct TokenNature: Sendable {
     /// What OpenSC writes as the manufacturer of a PIV card's token.
     private static let openSCsPIV = "piv_II"
 
-    /// What holds the keys. Software that says so is believed: SoftHSM2, and behind tpm2-pkcs11, which passes on its
-    /// TPM's manufacturer and vendor string, the reference implementation that swtpm is.
     private static func root(_ profile: ModuleProfile, _ information: TokenInformation) -> AssuranceLevel.Root {
-        if profile.simulator != nil { return .softhsm }
-        let isReferenceTPM = information.manufacturer.hasPrefix("IBM") && information.model.hasPrefix("SW")
-        return profile.family == .tpm2 && isReferenceTPM ? .swtpm : .token
+        switch information.simulator(behind: profile) {
+        case nil: .token
+        case "swtpm": .swtpm
+        default: .softhsm
+        }
     }
 
     /// The policies that the token can enforce.

@@ -11,3 +11,12 @@ struct TokenSight: Sendable {
     /// Whether a policy's time of reuse holds here.
     var keepsLogin = true
 }
+
+extension TokenSight {
+    /// Whether a slot that holds a key shows it. YubiKeys tell since firmware 5.3, which ykcs11 writes as 5.30; before, a
+    /// key without a certificate is seen by nobody.
+    var showsOccupiedSlots: Bool {
+        token.profile.family != .ykcs11
+            || information.firmwareVersion >= ModuleInformation.Version(major: 5, minor: 30)
+    }
+}

@@ -70,7 +70,8 @@ extension PKCS11Keystore {
             : try await officerProof(sight, for: prompt, operation, presence)
         let entry = TokenDirectory.Entry(
             uri: sight.token.uri, information: sight.information, modulePath: sight.token.module.path,
-            module: sight.token.module.information, simulator: sight.token.profile.simulator)
+            module: sight.token.module.information,
+            simulator: sight.token.information.simulator(behind: sight.token.profile))
         let administrator = TokenAdministrator(
             sight.token.uri, options: options, container: prompt.container, presence: presence)
         let id = blob.name.id

@@ -115,6 +115,27 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Login") == before + 1)
     }
 
+    @Test(arguments: [ReturnValue.deviceError, .generalError, .deviceRemoved, .functionFailed])
+    func `a PIN without a verdict is not shown again by itself`(_ value: ReturnValue) async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        let before = try hostile.count(of: "C_Login")
+        try hostile.tell("C_Login return \(value.rawValue) 1")
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        #expect(error?.function == "C_Login")
+        #expect(try hostile.count(of: "C_Login") == before + 1)
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+    }
+
+    @Test func `a PIN that no session was there for is shown again`() async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        let before = try hostile.count(of: "C_Login")
+        try hostile.tell("C_Login return \(ReturnValue.sessionHandleInvalid.rawValue) 1")
+        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try hostile.count(of: "C_Login") == before + 2)
+    }
+
     @Test func `a signature that is refused at once wants a login, and one that is refused late wants a touch`()
         async throws
     {

@@ -21,6 +21,8 @@ struct TokenURITests {
     @Test(arguments: [
         "", "token=a", "http://a", "pkcs11:token=%zz", "pkcs11:token",
         "pkcs11:token=a?pin-value=1234", "pkcs11:token=a?pin-source=/etc/pin", "pkcs11:colour=red",
+        "pkcs11:slot-id=0", "pkcs11:token=a;slot-description=b", "pkcs11:library-manufacturer=a",
+        "pkcs11:library-version=1.2",
     ])
     func `what is no URI, and what holds a PIN, is refused without repeating it`(_ text: String) {
         let error = #expect(throws: CryptokiError.self) { try TokenURI(text) }
