@@ -11,7 +11,7 @@ extension TemporaryDirectory {
     ///
     /// - Parameter text: The whole script, with its first line `#!…`.
     /// - Returns: Its path.
-    /// - Throws: When it can't be written, or is still open for writing after five seconds.
+    /// - Throws: When it can't be written, or is still open for writing after thirty seconds.
     public func makeScript(_ name: String, _ text: String) throws -> String {
         let path = path(of: name)
         try Data(text.utf8).write(to: URL(filePath: path))
@@ -21,7 +21,7 @@ extension TemporaryDirectory {
         defer { close(descriptor) }
         // F_SETLEASE (linux/fcntl.h), which Glibc's module leaves out.
         let setLease: Int32 = 1024
-        let deadline = ContinuousClock.now + .seconds(5)
+        let deadline = ContinuousClock.now + .seconds(30)
         while fcntl(descriptor, setLease, Int32(F_RDLCK)) != 0 {
             try #require(errno == EAGAIN && ContinuousClock.now < deadline)
             usleep(500)

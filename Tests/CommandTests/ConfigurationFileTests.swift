@@ -3,7 +3,7 @@ import Glibc
 import LatchkeySimulators
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct ConfigurationFileTests {
     private static let isRoot = geteuid() == 0
 

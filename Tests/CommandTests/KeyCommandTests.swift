@@ -27,7 +27,7 @@ struct KeyCommandTests {
         let created = try outcome.json()
         let expected: Set = [
             "assurance", "backend", "createdAt", "enforcedPresence", "id", "label", "pinProtection", "policy",
-            "publicKeyJWK",
+            "publicKeyJWK", "uri",
         ]
         #expect(Set(created.keys) == expected)
         #expect(created["policy"] == "pin")

@@ -6,7 +6,7 @@ import LatchkeyPresence
 import LatchkeySimulators
 import Testing
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct FilePresenceTests {
     private static let isRoot = geteuid() == 0
 

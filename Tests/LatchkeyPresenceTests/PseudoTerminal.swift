@@ -36,7 +36,7 @@ final class PseudoTerminal: Sendable {
     ///
     /// - Returns: Everything read by this call.
     @discardableResult
-    func wait(for text: String, within seconds: Double = 10) async throws -> String {
+    func wait(for text: String, within seconds: Double = 40) async throws -> String {
         let master = master
         let screen: String = await withCheckedContinuation { continuation in
             DispatchQueue(label: "test.terminal").async {

@@ -28,7 +28,7 @@ public actor VirtualFingerprintReader {
     /// Starts the bus and what serves on it.
     ///
     /// - Throws: ``KeystoreError`` with code `unavailable` when a program is not installed (Debian's `dbus-daemon`,
-    ///   `fprintd`, `python3-dbusmock`, `libglib2.0-bin`) or does not answer within ten seconds.
+    ///   `fprintd`, `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
         guard directory.path(of: Self.socketName).utf8.count <= UNIXSocket.maximumPathBytes else {
@@ -78,7 +78,7 @@ public actor VirtualFingerprintReader {
         _ finger: Finger = .rightIndex, as image: String, for user: String
     ) async throws(KeystoreError) {
         let swipes = Array(repeating: Touch.finger(image), count: Self.enrolmentSwipes)
-        async let presented = take(swipes, within: .seconds(10))
+        async let presented = take(swipes, within: .seconds(30))
         let result = try await run("fprintd-enroll", "-f", finger.rawValue, user)
         guard result.isSuccess, result.text.contains("enroll-completed"), await presented else {
             throw .fingerprintReaderFailed("the finger was not enrolled", text: result.text)
@@ -103,7 +103,7 @@ public actor VirtualFingerprintReader {
     /// Each waits until fprintd asks for a finger.
     ///
     /// - Throws: ``KeystoreError`` with code `unavailable` when nobody asks for a finger within `limit`.
-    public func present(_ touches: Touch..., within limit: Duration = .seconds(10)) async throws(KeystoreError) {
+    public func present(_ touches: Touch..., within limit: Duration = .seconds(30)) async throws(KeystoreError) {
         guard await take(touches, within: limit) else {
             throw .fingerprintReaderFailed("nobody asked for a finger within \(limit)")
         }
@@ -119,7 +119,7 @@ public actor VirtualFingerprintReader {
 
     /// Starts fprintd again with the fingers that it had. Does nothing when it runs.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when it does not answer within ten seconds.
+    /// - Throws: ``KeystoreError`` with code `unavailable` when it does not answer within thirty seconds.
     public func start() async throws(KeystoreError) {
         guard daemon?.isRunning != true else { return }
         let daemon = try await ChildProcess(
@@ -129,8 +129,8 @@ public actor VirtualFingerprintReader {
                 "FP_VIRTUAL_DEVICE": directory.path(of: Self.socketName),
             ]) { $1 })
         self.daemon = daemon
-        try await bus.wait(for: Self.daemonName, within: .seconds(10))
-        try await succeed("fprintd shows no reader", within: .seconds(10)) { [bus] () throws(KeystoreError) in
+        try await bus.wait(for: Self.daemonName, within: .seconds(30))
+        try await succeed("fprintd shows no reader", within: .seconds(30)) { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "\(Self.daemonName).Manager.GetDefaultDevice", of: "/net/reactivated/Fprint/Manager",
                 at: Self.daemonName, within: .seconds(5))
@@ -139,7 +139,7 @@ public actor VirtualFingerprintReader {
 
     /// Lets polkit allow or refuse everything that fprintd asks it. At first it allows.
     public func authorize(_ isAllowed: Bool) async throws(KeystoreError) {
-        try await succeed("polkit does not answer", within: .seconds(10)) { [bus] () throws(KeystoreError) in
+        try await succeed("polkit does not answer", within: .seconds(30)) { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "org.freedesktop.DBus.Mock.AllowUnknown", of: "/org/freedesktop/PolicyKit1/Authority",
                 at: Self.polkitName, "\(isAllowed)", within: .seconds(5))
@@ -174,7 +174,7 @@ public actor VirtualFingerprintReader {
         polkit = try await ChildProcess(
             "/usr/bin/python3", arguments: ["-m", "dbusmock", "--system", "--template", "polkitd"],
             environment: environment)
-        try await bus.wait(for: Self.polkitName, within: .seconds(10))
+        try await bus.wait(for: Self.polkitName, within: .seconds(30))
         try await authorize(true)
     }
 

@@ -9,7 +9,7 @@ import Testing
 
 @testable import LatchkeyLogin
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct OneTimeLinkTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
         let listener = try await LoopbackListener.start(

@@ -37,7 +37,7 @@ struct KeyTransportTests {
 
     @Test(
         .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
-        .requires(program: "p11-kit"), .timeLimit(.minutes(1)))
+        .requires(program: "p11-kit"), .timeLimit(.minutes(10)))
     func `a forged ciphertext opens nothing, and stands in nobody's way`() async throws {
         try await SoftwareTPMToken.withToken { token in
             let options = TokenOptions(isolation: .always, environment: token.environment)

@@ -6,7 +6,7 @@ import Testing
 @testable import LatchkeyPKCS11
 
 /// How long a PIN serves.
-@Suite(.softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareToken, .timeLimit(.minutes(10)))
 struct LoginLifetimeTests {
     @Test func `after a use with a PIN nobody is logged in`() async throws {
         let keystore = try KeystoreBench.keystore()
