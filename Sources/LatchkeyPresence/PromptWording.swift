@@ -20,6 +20,7 @@ struct PromptWording: Sendable {
         case .new: (wanted, label) = ("a new PIN", "New PIN:")
         case .securityOfficer:
             (wanted, label) = ("the token's security officer PIN (YubiKey: its management key)", "Officer PIN:")
+        case .unblocking: (wanted, label) = ("the token's unblocking code (PUK)", "PUK:")
         }
         var text =
             "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.printable(request.context.container))’)."

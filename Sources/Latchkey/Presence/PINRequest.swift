@@ -9,6 +9,8 @@ public struct PINRequest: Hashable, Sendable {
         /// That of the token's security officer, who may make keys where its user may not: the SO PIN of PKCS#11, on a
         /// YubiKey the management key as 48 hexadecimal digits.
         case securityOfficer
+        /// The token's code for unblocking its PIN (PUK).
+        case unblocking
     }
 
     public var purpose: Purpose

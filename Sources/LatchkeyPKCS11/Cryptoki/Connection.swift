@@ -44,6 +44,16 @@ final class Connection: @unchecked Sendable {
         throw giveUp(unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
     }
 
+    /// Does `work`, which may close all sessions of this process with the token, while none is open here. It opens the one
+    /// that it needs with what it gets; nothing is repeated, and afterwards none is open again.
+    func performAlone<R>(
+        _ work: (_ open: () throws(CryptokiError) -> Session) throws(CryptokiError) -> R
+    ) throws(CryptokiError) -> R {
+        close()
+        defer { close() }
+        return try work { () throws(CryptokiError) in try open() }
+    }
+
     func close() {
         session?.close()
         session = nil

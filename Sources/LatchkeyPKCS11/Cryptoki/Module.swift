@@ -49,6 +49,15 @@ final class Module: Sendable {
         try await ModuleRegistry.shared.module(path, options: options)
     }
 
+    /// The same for what can only be done in this process: one that is isolated is loaded here beside.
+    static func loadHere(_ path: String, options: TokenOptions) async throws(CryptokiError) -> Module {
+        let module = try await load(path, options: options)
+        guard module.isIsolated else { return module }
+        var options = options
+        options.isolation = .never
+        return try await load(path, options: options)
+    }
+
     /// Counts re-initialisations: what was obtained from the module (slots, sessions, handles) holds within one epoch.
     /// Whoever keeps something on the side, such as a libp11 context, abandons it when this has changed.
     var epoch: Int { state.withLock { $0.epoch } }

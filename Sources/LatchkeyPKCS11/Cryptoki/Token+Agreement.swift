@@ -17,6 +17,14 @@ extension Token {
         guard try await !perform({ (session) throws(CryptokiError) in try session.carriesAgreement() }) else {
             return nil
         }
+        return try await here()
+    }
+
+    /// The same token in the same module, loaded into this process; itself where it is that already.
+    ///
+    /// - Throws: ``CryptokiError``; `tokenAbsent`, `tokenAmbiguous`, `module`, `timedOut`, `wedged`, `cancelled`.
+    func here() async throws(CryptokiError) -> Token {
+        guard module.isIsolated else { return self }
         var options = module.options
         options.isolation = .never
         let identity = TokenIdentity(information, in: profile)

@@ -76,6 +76,18 @@ final class Token: Sendable {
         }
     }
 
+    /// Runs `body` on the token's thread while no session is open there: for what closes all sessions, or must be done
+    /// when there is none. Nothing is repeated. Handles are found anew afterwards.
+    ///
+    /// - Parameter body: Gets what opens a session, once it wants one.
+    func performAlone<R: Sendable>(
+        _ body: @escaping @Sendable (_ open: () throws(CryptokiError) -> Session) throws(CryptokiError) -> R
+    ) async throws(CryptokiError) -> R {
+        try await thread.run { [connection] in
+            Result { () throws(CryptokiError) in try connection.performAlone(body) }
+        }
+    }
+
     /// Finalises and initialises the module, so that it forgets what it holds for true. All its sessions and logins end.
     func restartModule() async throws(CryptokiError) {
         try await thread.run { [connection] in

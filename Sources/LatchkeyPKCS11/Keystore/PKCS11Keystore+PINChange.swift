@@ -58,14 +58,20 @@ extension PKCS11Keystore {
                 try session.changePIN(from: old, to: .pin(new))
             }
         } catch {
-            guard error.function == "C_SetPIN", error.blamesNewPIN else {
-                throw await explained(error, operation, sight)
-            }
-            throw KeystoreError(
-                operation: operation, code: .invalidInput, reason: "the token does not take the new PIN",
-                recovery: "Choose another one, of six to eight digits if nothing else is known; the old one holds.",
-                underlying: KeystoreError.Underlying(error))
+            if let refusal = KeystoreError.newPINRefused(operation, error) { throw refusal }
+            throw await explained(error, operation, sight)
         }
+    }
+}
+
+extension KeystoreError {
+    /// What it means that a PIN was not set after somebody had logged in to set it; nil where it is not for the new PIN.
+    static func newPINRefused(_ operation: String, _ error: CryptokiError) -> KeystoreError? {
+        guard error.function == "C_SetPIN" || error.function == "C_InitPIN", error.blamesNewPIN else { return nil }
+        return KeystoreError(
+            operation: operation, code: .invalidInput, reason: "the token does not take the new PIN",
+            recovery: "Choose another one, of six to eight digits if nothing else is known; the old one holds.",
+            underlying: Underlying(error))
     }
 }
 

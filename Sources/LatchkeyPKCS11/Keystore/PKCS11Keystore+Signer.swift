@@ -15,7 +15,7 @@ extension PKCS11Keystore {
     /// - Parameter body: Runs on the token's own thread, and everything else that wants the token waits meanwhile. Don't
     ///   use the keystore in it.
     /// - Throws: What `body` throws; ``KeystoreError`` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
-    ///   anybody is asked, for a key that wants its PIN at each use.
+    ///   anybody is asked, for a key whose policy or token wants its PIN at each use.
     public func withSigner<R: Sendable>(
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         _ body: @escaping @Sendable (TokenSigner) throws -> R
@@ -26,6 +26,9 @@ extension PKCS11Keystore {
             throw KeystoreError.unsupported(
                 operation, "the token wants the PIN for each single use of this key",
                 recovery: "Sign one digest at a time, or make a key with a time of reuse.")
+        }
+        guard key.policy.allowsManyUses, blob.terms.policy.allowsManyUses else {
+            throw KeystoreError.manyUses(operation)
         }
         let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
         let (id, publicKey, profile) = (blob.name.id, key.publicKey, sight.token.profile)
@@ -39,5 +42,19 @@ extension PKCS11Keystore {
             return Result { try body(signer) }
         }
         return try outcome.get()
+    }
+}
+
+extension AccessPolicy {
+    /// Whether one proof may serve more than one use.
+    var allowsManyUses: Bool { requirement == .none || reuseSeconds > 0 }
+}
+
+extension KeystoreError {
+    /// A key is not lent for as many uses as one likes when its policy wants a proof for each.
+    static func manyUses(_ operation: String) -> KeystoreError {
+        .unsupported(
+            operation, "the key's policy wants a proof for each single use",
+            recovery: "Sign one digest at a time, or make a key with a time of reuse.")
     }
 }

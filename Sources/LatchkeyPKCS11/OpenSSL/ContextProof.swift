@@ -21,6 +21,9 @@ final class ContextProof: Sendable {
         PKCS11_set_ui_method(context, method, nil)
     }
 
+    /// Forgets the proof, wherever it is still offered.
+    func revoke() { proof.withLock { $0 = nil } }
+
     private func answer(_ interface: OpaquePointer?, _ prompt: OpaquePointer?) -> Int32 {
         guard let proof = proof.withLock({ $0.take() }) else { return 0 }
         return proof.withTerminatedBytes { pin in

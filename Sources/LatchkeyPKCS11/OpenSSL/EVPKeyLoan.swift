@@ -5,14 +5,12 @@ internal import Latchkey
 /// Lends OpenSSL's view of a key on a token: an `EVP_PKEY` whose private half stays on the token.
 ///
 /// libp11 opens sessions of its own. They see the private key because they belong to the same PKCS#11 application as
-/// the token's kept session, which is logged in; only a module that runs in a process of its own is another application,
-/// and there libp11 logs in itself.
+/// the token's kept session, which is logged in. A module that runs in a process of its own would be another
+/// application, and is not lent from.
 struct EVPKeyLoan: Sendable {
     let token: Token
     let id: Data
     let publicKey: PublicKey
-    /// What was shown to the token at login.
-    let login: LoginProof?
     /// For one signature of a key that asks for the PIN at each use.
     let proof: LoginProof?
     /// How long `body` may take in all.
@@ -25,23 +23,26 @@ struct EVPKeyLoan: Sendable {
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
-        try LibP11Thread.run("libp11", in: token.module.path, within: limit) { [self] in
-            Result { () throws(CryptokiError) in try lendHere(body) }
+        let proof = ContextProof(self.proof)
+        // Whatever is left behind at the limit signs no more.
+        defer { proof.revoke() }
+        return try LibP11Thread.run("libp11", in: token.module, within: limit) { [self] in
+            Result { () throws(CryptokiError) in try lendHere(proof, body) }
         }
     }
 
     private func lendHere<R: Sendable>(
-        _ body: @Sendable (OpaquePointer) throws -> R
+        _ proof: ContextProof, _ body: @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
         let (view, key) = try borrow()
-        let proof = ContextProof(self.proof)
         proof.offer(to: view.context.pointer)
         defer {
             ContextProof.withdraw(from: view.context.pointer)
             EVP_PKEY_free(key)
         }
         LibP11Error.clear()
-        let outcome = Result { try body(key) }
+        // libp11 has a bare pointer to the proof.
+        let outcome = withExtendedLifetime(proof) { Result { try body(key) } }
         if case .failure = outcome, LibP11Error.take("EVP_PKEY").returnValue != nil {
             // Whatever the module said: its sessions may be dead, and libp11 0.4.12 would keep them.
             LibP11Contexts.shared.abandon(token)
@@ -52,7 +53,6 @@ struct EVPKeyLoan: Sendable {
     private func borrow() throws(CryptokiError) -> (LibP11Token, OpaquePointer) {
         do throws(CryptokiError) {
             let view = try LibP11Contexts.shared.token(token)
-            if token.module.isIsolated, let login { try view.login(.user, with: login) }
             return (view, try view.privateKey(id: id, publicKey: publicKey))
         } catch {
             LibP11Contexts.shared.abandon(token)

@@ -11,29 +11,38 @@ enum LibP11Thread {
     ///
     /// - Parameters:
     ///   - name: What is being done, for the error.
-    ///   - module: The module's file.
+    ///   - module: One that runs in this process. It is not finalised before `work` has come back.
     /// - Throws: What `work` answers; `timedOut`, and `wedged` ever after.
     static func run<R: Sendable>(
-        _ name: String, in module: String, within limit: Duration,
+        _ name: String, in module: Module, within limit: Duration,
         _ work: @escaping @Sendable () -> Result<R, CryptokiError>
     ) throws(CryptokiError) -> R {
-        guard !hanging.withLock({ $0.contains(module) }) else { throw .wedged(by: name) }
+        guard !hanging.withLock({ $0.contains(module.path) }) else { throw .wedged(by: name) }
+        try module.beginCall(patience: limit)
         let errand = Errand<R>()
         let isStarted = OperatingSystemThread.start {
             let outcome = work()
+            module.endCall()
             errand.outcome.withLock { $0 = outcome }
             errand.end.signal()
         }
-        guard isStarted else { throw CryptokiError(.wedged, reason: "the system has no thread for libp11") }
-        let (seconds, attoseconds) = limit.components
-        let nanoseconds = Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
-        guard errand.end.wait(timeout: .now() + .nanoseconds(nanoseconds)) == .success,
+        guard isStarted else {
+            module.endCall()
+            throw CryptokiError(.wedged, reason: "the system has no thread for libp11")
+        }
+        guard errand.end.wait(timeout: .now() + interval(limit)) == .success,
             let outcome = errand.outcome.withLock({ $0 })
         else {
-            hanging.withLock { _ = $0.insert(module) }
+            hanging.withLock { _ = $0.insert(module.path) }
             throw .timedOut(in: name)
         }
         return try outcome.get()
+    }
+
+    /// At most a day, which is for ever here and no number overflows.
+    private static func interval(_ limit: Duration) -> DispatchTimeInterval {
+        let (seconds, attoseconds) = min(max(limit, .zero), .seconds(86_400)).components
+        return .nanoseconds(Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000))
     }
 
     private static let hanging = Mutex<Set<String>>([])

@@ -3,6 +3,9 @@ internal import FoundationEssentials
 
 /// What changes a token. All of it is for an administration context: one in which nothing else was done before
 /// ``beginWriting()``, and which nothing else is done in after ``endWriting()``.
+///
+/// libp11 is told no PIN but the one that `C_InitToken` wants: `PKCS11_login` keeps a copy of what it is given for as long
+/// as the process lives. The direct side logs in, and that is the whole application's login.
 extension LibP11Token {
     /// Fixes libp11's sessions to be ones that may write. It closes all sessions that this process has with the token,
     /// the direct side's too, which opens new ones when it needs them.
@@ -19,15 +22,6 @@ extension LibP11Token {
         LibP11Error.clear()
     }
 
-    func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
-        LibP11Error.clear()
-        try proof.withTerminatedBytes { (bytes) throws(CryptokiError) in
-            guard PKCS11_login(slot, role == .securityOfficer ? 1 : 0, bytes) == 0 else {
-                throw LibP11Error.take("C_Login")
-            }
-        }
-    }
-
     /// Erases the token and gives it a security officer's PIN and a label.
     ///
     /// - Parameter label: 1 to 32 bytes.
@@ -38,24 +32,6 @@ extension LibP11Token {
             Array((label + String(repeating: " ", count: 32)).utf8.prefix(32).map(CChar.init(bitPattern:))) + [0]
         try proof.withTerminatedBytes { (bytes) throws(CryptokiError) in
             guard PKCS11_init_token(token, bytes, padded) == 0 else { throw LibP11Error.take("C_InitToken") }
-        }
-    }
-
-    /// Sets the user's PIN. The security officer is logged in.
-    func initializePIN(_ proof: LoginProof) throws(CryptokiError) {
-        LibP11Error.clear()
-        try proof.withTerminatedBytes { (bytes) throws(CryptokiError) in
-            guard PKCS11_init_pin(token, bytes) == 0 else { throw LibP11Error.take("C_InitPIN") }
-        }
-    }
-
-    /// Changes the PIN of who is logged in, or of the user where nobody is.
-    func changePIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
-        LibP11Error.clear()
-        try old.withTerminatedBytes { (old) throws(CryptokiError) in
-            try new.withTerminatedBytes { (new) throws(CryptokiError) in
-                guard PKCS11_change_pin(slot, old, new) == 0 else { throw LibP11Error.take("C_SetPIN") }
-            }
         }
     }
 }

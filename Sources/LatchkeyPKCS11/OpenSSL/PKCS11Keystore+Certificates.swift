@@ -68,17 +68,23 @@ extension PKCS11Keystore {
             role == .user
             ? try await userProof(sight, for: prompt, operation, presence)
             : try await officerProof(sight, for: prompt, operation, presence)
-        let entry = TokenDirectory.Entry(
-            uri: sight.token.uri, information: sight.information, modulePath: sight.token.module.path,
-            module: sight.token.module.information,
-            simulator: sight.token.information.simulator(behind: sight.token.profile))
-        let administrator = TokenAdministrator(
-            sight.token.uri, options: options, container: prompt.container, presence: presence)
-        let id = blob.name.id
-        sight.login.forget()
-        return try await administrator.write(operation, on: entry) { (token) throws(CryptokiError) in
-            try token.login(role, with: proof)
-            return try body(token, id)
+        let (id, limit) = (blob.name.id, options.token.deadlines.person)
+        do throws(CryptokiError) {
+            let token = try await sight.token.here()
+            let logins = [sight.login, LoginKeeper.of(token)]
+            // libp11 waits for ever for a session that it does not get.
+            _ = try await token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
+            return try await token.performAlone { (open) throws(CryptokiError) in
+                for login in logins { login.forget() }
+                let writer = try LibP11Writer(operation, on: token, within: limit)
+                defer { writer.end() }
+                let session = try open()
+                try session.login(role, with: proof)
+                defer { try? session.logout() }
+                return try writer.write { (token) throws(CryptokiError) in try body(token, id) }
+            }
+        } catch {
+            throw await explained(error, operation, sight)
         }
     }
 }

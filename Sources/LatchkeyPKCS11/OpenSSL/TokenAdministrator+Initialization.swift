@@ -37,15 +37,10 @@ extension TokenAdministrator {
             isUsed ? .securityOfficer : .new, of: entry.information,
             to: isUsed ? "erase the token" : "set the security officer's PIN")
         let user = try await newProof(for: entry, to: "set the token's PIN")
-        try await work(operation, on: entry) { (token) throws(CryptokiError) in
-            // A token that has a session open is not initialised (CKR_SESSION_EXISTS).
-            token.endWriting()
-            try token.initialize(label: label, securityOfficer: officer)
-        }
+        try await initialize(operation, entry, label: label, securityOfficer: officer)
         let made = try await freshEntry(operation, label: label, before: entry)
-        try await write(operation, on: made) { (token) throws(CryptokiError) in
-            try token.login(.securityOfficer, with: officer)
-            try token.initializePIN(user)
+        try await administer(operation, on: made, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+            try session.initializePIN(user)
         }
         return try await freshEntry(operation, label: label, before: made).information
     }

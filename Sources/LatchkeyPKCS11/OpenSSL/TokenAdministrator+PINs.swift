@@ -12,8 +12,9 @@ extension TokenAdministrator {
         try refuseWhenLocked(operation, entry)
         let old = try await proof(.current, of: entry.information, to: operation)
         let new = try await newProof(for: entry, to: operation)
-        try await write(operation, on: entry) { (token) throws(CryptokiError) in
-            try token.changePIN(from: old, to: new)
+        // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login, also where the TPM refused the old PIN.
+        try await administer(operation, on: entry, as: .user, old) { (session) throws(CryptokiError) in
+            try session.changePIN(from: old, to: new)
         }
     }
 
@@ -25,9 +26,8 @@ extension TokenAdministrator {
         try refuseWhenOfficerLocked(operation, entry)
         let old = try await proof(.securityOfficer, of: entry.information, to: operation)
         let new = try await newProof(for: entry, to: operation)
-        try await write(operation, on: entry) { (token) throws(CryptokiError) in
-            try token.login(.securityOfficer, with: old)
-            try token.changePIN(from: old, to: new)
+        try await administer(operation, on: entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
+            try session.changePIN(from: old, to: new)
         }
     }
 
@@ -59,7 +59,7 @@ extension TokenAdministrator {
         case .securityOfficer: try await setPIN(operation, entry)
         case .prefixedSetPIN:
             guard
-                case .pin(let code) = try await proof(.securityOfficer, of: entry.information, to: "\(operation) (PUK)"),
+                case .pin(let code) = try await proof(.unblocking, of: entry.information, to: operation),
                 case .pin(let new) = try await newProof(for: entry, to: operation)
             else {
                 throw .unsupported(
@@ -67,8 +67,8 @@ extension TokenAdministrator {
                     recovery: "Leave the reader's pad out: --token-login pin.")
             }
             let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
-            try await write(operation, on: entry) { (token) throws(CryptokiError) in
-                try token.changePIN(from: .secret(old), to: .secret(pin))
+            try await perform(operation, on: entry) { (session) throws(CryptokiError) in
+                try session.changePIN(from: .secret(old), to: .secret(pin))
             }
         case .program(let program):
             throw .unsupported(
@@ -81,9 +81,8 @@ extension TokenAdministrator {
         try refuseWhenOfficerLocked(operation, entry)
         let officer = try await proof(.securityOfficer, of: entry.information, to: operation)
         let new = try await newProof(for: entry, to: operation)
-        try await write(operation, on: entry) { (token) throws(CryptokiError) in
-            try token.login(.securityOfficer, with: officer)
-            try token.initializePIN(new)
+        try await administer(operation, on: entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+            try session.initializePIN(new)
         }
     }
 }
@@ -101,15 +100,36 @@ extension TokenAdministrator {
         return entry
     }
 
-    /// Logs in, writes, and leaves nobody logged in.
-    func write<R: Sendable>(
-        _ operation: String, on entry: TokenDirectory.Entry,
-        _ body: @escaping @Sendable (LibP11Token) throws(CryptokiError) -> R
-    ) async throws(KeystoreError) -> R {
-        try await work(operation, on: entry) { (token) throws(CryptokiError) in
-            try token.beginWriting()
-            defer { token.endWriting() }
-            return try body(token)
+    /// Logs in, does `body` and leaves nobody logged in.
+    func administer(
+        _ operation: String, on entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        try await perform(operation, on: entry, provesFirst: true) { (session) throws(CryptokiError) in
+            try session.login(role, with: proof)
+            defer { try? session.logout() }
+            try body(session)
+        }
+    }
+
+    /// Does `body` in the token's own session, in which nobody is logged in.
+    ///
+    /// - Parameter provesFirst: Whether `body` logs in before it sets a PIN, so that the new one is to blame after that.
+    private func perform(
+        _ operation: String, on entry: TokenDirectory.Entry, provesFirst: Bool = false,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(CryptokiError) {
+            let token = try await Token.find(entry.uri, options: options.token)
+            let login = LoginKeeper.of(token)
+            try await token.perform { (session) throws(CryptokiError) in
+                login.forget()
+                try session.logout()
+                try body(session)
+            }
+        } catch {
+            if provesFirst, let refusal = KeystoreError.newPINRefused(operation, error) { throw refusal }
+            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
         }
     }
 

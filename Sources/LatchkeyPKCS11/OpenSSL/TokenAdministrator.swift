@@ -3,8 +3,8 @@ public import Latchkey
 
 /// Sets a token up and administers its PINs: what its owner does, as opposed to what programs do with its keys.
 ///
-/// libp11 makes the calls, on a thread of its own and under a deadline. A call closes all sessions that this process has
-/// with the token; a ``PKCS11Keystore`` on it opens new ones when it is used next, and may ask for the PIN again.
+/// All of it is done on the token's own thread, under a deadline, and ends the login that a ``PKCS11Keystore`` on the token
+/// may have kept, so that it asks for the PIN again when it is used next.
 ///
 /// Every PIN comes from the presence authority, in the order in which each method names them. Where the token has a PIN
 /// pad or finger sensor of its own it asks there, and the authority is told so.
@@ -98,30 +98,42 @@ extension TokenAdministrator {
             recovery: "Try again with the token's own PIN; this one was not sent.")
     }
 
-    /// Works on the token with libp11, alone, in a context of its own.
+    /// Erases the token with libp11, in a context of its own and when nothing else uses the token.
     ///
-    /// - Parameter entry: The token; no session that could fail has been opened with it unless
-    ///   ``checkSession(_:_:)`` did.
-    func work<R: Sendable>(
-        _ operation: String, on entry: TokenDirectory.Entry,
-        _ body: @escaping @Sendable (LibP11Token) throws(CryptokiError) -> R
-    ) async throws(KeystoreError) -> R {
-        let (path, information, limit) = (entry.modulePath, entry.information, options.token.deadlines.person)
-        let profile = ModuleProfile(for: entry.module)
+    /// - Parameter entry: The token as it was looked at; it must not have changed since.
+    func initialize(
+        _ operation: String, _ entry: TokenDirectory.Entry, label: String, securityOfficer proof: LoginProof
+    ) async throws(KeystoreError) {
+        let (information, limit) = (entry.information, options.token.deadlines.person)
         do throws(CryptokiError) {
-            let thread = TokenThread(onExpiry: { _ in nil })
-            return try await thread.run {
-                Result { () throws(CryptokiError) in
-                    try LibP11Thread.run(operation, in: path, within: limit) {
-                        Result { () throws(CryptokiError) in
-                            let token = try LibP11Context(modulePath: path).token(information)
-                            return try body(token)
+            let module = try await Module.loadHere(entry.modulePath, options: options.token)
+            let work: @Sendable () throws(CryptokiError) -> Void = { () throws(CryptokiError) in
+                try LibP11Thread.run(operation, in: module, within: limit) {
+                    Result { () throws(CryptokiError) in
+                        let token = try LibP11Context(modulePath: module.path).token(information)
+                        guard token.isInitialized == information.flags.contains(.initialized) else {
+                            throw CryptokiError(.tokenAbsent, reason: "the token has changed since it was looked at")
                         }
+                        // A token that has a session open is not initialised (CKR_SESSION_EXISTS).
+                        token.endWriting()
+                        try token.initialize(label: label, securityOfficer: proof)
                     }
                 }
             }
+            guard information.flags.contains(.initialized) else {
+                // Nobody uses a token that is blank.
+                let thread = module.isThreadSafe ? TokenThread(onExpiry: { _ in nil }) : module.thread
+                return try await thread.run { Result { () throws(CryptokiError) in try work() } }
+            }
+            let token = try await Token.find(entry.uri, options: module.options)
+            let login = LoginKeeper.of(token)
+            try await token.performAlone { (_) throws(CryptokiError) in
+                login.forget()
+                defer { LibP11Contexts.shared.abandon(token) }
+                try work()
+            }
         } catch {
-            throw KeystoreError(error, during: operation, profile: profile)
+            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
         }
     }
 

@@ -12,6 +12,7 @@ struct DemoPresence: PresenceAuthority {
             case .current: "your PIN"
             case .new: "a new PIN"
             case .securityOfficer: "the token's security officer PIN"
+            case .unblocking: "the token's unblocking code (PUK)"
             }
         let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
         narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")

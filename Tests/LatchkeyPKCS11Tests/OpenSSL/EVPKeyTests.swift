@@ -110,6 +110,33 @@ struct EVPKeyTests {
         #expect(try isValid(signature, key))
     }
 
+    @Test func `a module in a process of its own lends nothing, and says what to do, before anybody is asked`()
+        async throws
+    {
+        let keystore = try PKCS11Keystore(
+            uri: SoftwareToken.current.uri, options: PKCS11Options(token: TokenOptions(isolation: .always)))
+        let key = try await key(.pin, keystore)
+        do {
+            _ = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
+                Issue.record("the key was lent")
+            }
+            Issue.record("it was not refused")
+        } catch let error as KeystoreError {
+            #expect(error.code == .unsupported)
+            #expect(error.recovery.contains("--token-isolation never"))
+        }
+    }
+
+    @Test(arguments: [Duration.seconds(Int64.max), .seconds(60)])
+    func `a limit may be as long as one likes`(limit: Duration) async throws {
+        let keystore = try keystore()
+        let key = try await key(.none, keystore)
+        let one = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent(), within: limit) {
+            _ in 1
+        }
+        #expect(one == 1)
+    }
+
     @Test func `a body that does not come back frees its caller at the limit`() async throws {
         let keystore = try keystore()
         let key = try await key(.none, keystore)

@@ -56,6 +56,29 @@ struct TokenAdministratorTests {
         #expect(try await takes("unblocked"))
     }
 
+    @Test func `administration ends a login that was kept, and waits its turn`() async throws {
+        let keystore = try PKCS11Keystore(uri: SoftwareToken.current.uri)
+        let prompt = PromptContext(reason: "test")
+        let policy = try #require(AccessPolicy(.pin, reuseSeconds: 60))
+        let digest = MessageDigest(sha256: [])
+        let key = try await keystore.createKey(
+            KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
+        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: NobodyPresent()) { signer in
+            for _ in 1...200 { _ = try signer.sign(digest) }
+        }
+        try await administrator("correct", "brand new").changePIN()
+        // Either all of the loan came first, or it found that its login had ended.
+        do { try await loan } catch let error as KeystoreError { #expect(error.code == .cancelled, "\(error)") }
+        await #expect(throws: KeystoreError.self) {
+            _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
+        }
+        let again = ScriptedPresence(pins: "brand new")
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: again)
+        #expect(again.asked.count == 1)
+    }
+
     @Test func `the security officer's PIN changes`() async throws {
         try await administrator("12345678", "officer's new").changeSecurityOfficerPIN()
         await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {

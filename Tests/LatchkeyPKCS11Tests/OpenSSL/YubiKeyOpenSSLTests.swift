@@ -27,17 +27,19 @@ struct YubiKeyOpenSSLTests {
 
     private func person() -> ScriptedPresence { ScriptedPresence(pins: "123456", officerPIN: managementKey) }
 
-    private func key(in slot: PIVSlot) async throws -> (PKCS11Keystore, HardwareKey) {
+    private func key(in slot: PIVSlot, _ policy: AccessPolicy = .pin) async throws -> (PKCS11Keystore, HardwareKey) {
         let keystore = try PKCS11Keystore(
             uri: "pkcs11:?module-path=\(directory.path(of: "libykcs11.so"))", options: PKCS11Options(slot: slot))
         return (
-            keystore, try await keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: person())
+            keystore, try await keystore.createKey(KeyRequest(policy: policy, prompt: prompt), authorizedBy: person())
         )
     }
 
     @Test(arguments: [PIVSlot.authentication, .signature])
     func `a signature by EVP_DigestSign verifies`(slot: PIVSlot) async throws {
-        let (keystore, key) = try await key(in: slot)
+        // Slot 9c wants the PIN at each use, 9a does not.
+        let (keystore, key) = try await key(
+            in: slot, slot == .signature ? .pin : try #require(AccessPolicy(.pin, reuseSeconds: 60)))
         let message = Array("what OpenSSL signs".utf8)
         for _ in 1...2 {
             let der = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: person()) {
@@ -48,6 +50,22 @@ struct YubiKeyOpenSSLTests {
             let digest = MessageDigest(sha256: message)
             let direct = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: person())
             #expect(key.publicKey.isValid(direct, for: digest))
+        }
+    }
+
+    @Test func `a key whose policy wants a PIN for each use is not lent where the token does not see to it`()
+        async throws
+    {
+        let (keystore, key) = try await key(in: .authentication)
+        await #expect(throws: KeystoreError.unsupported("", "", recovery: "")) {
+            try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
+                Issue.record("the key was lent to OpenSSL")
+            }
+        }
+        await #expect(throws: KeystoreError.unsupported("", "", recovery: "")) {
+            try await keystore.withSigner(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
+                Issue.record("the key was lent")
+            }
         }
     }
 
