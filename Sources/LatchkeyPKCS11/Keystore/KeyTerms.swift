@@ -8,6 +8,16 @@ struct KeyTerms: Hashable, Sendable {
     let assurance: AssuranceLevel
 }
 
+extension KeyTerms {
+    /// What a token promises under a policy.
+    init(_ policy: AccessPolicy, on nature: TokenNature, needsTouch: Bool) {
+        self.init(
+            policy: policy,
+            assurance: AssuranceLevel(
+                root: nature.root, presence: nature.presence(policy.requirement, needsTouch: needsTouch)))
+    }
+}
+
 /// In DER:
 ///
 ///     KeyTerms ::= SEQUENCE {

@@ -1,11 +1,10 @@
-internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
 
 /// Secrets that are shared by ECDH with a P-256 key on the token.
 ///
 /// On a PIV card it is the key in 9d (with a PIN) or 9e (without), which may be there for another purpose already:
-/// encrypting to it does it no harm.
+/// agreeing on a point does it no harm.
 extension PKCS11Keystore {
     /// Agrees on a new secret, with a new key where the token has none yet.
     func agreeOnSecret(
@@ -17,34 +16,30 @@ extension PKCS11Keystore {
         if sight.publicKey == nil {
             try await makeAgreementKeyAsOfficer(id, policy, sight, prompt, operation, presence)
         }
-        let throwaway = P256.KeyAgreement.PrivateKey()
-        let ephemeral = try PublicKey(x963Representation: throwaway.publicKey.x963Representation)
         let hint = TouchHint(presence, for: prompt, on: sight.token.profile.family)
         let pair = agreementKeyRequest(id, policy)
-        // The token computes what we compute: a secret is sealed only when it is certain that it can be opened.
-        let (publicKey, theirs, needsTouch) = try await use(
-            sight, under: policy, for: prompt, operation, presence
-        ) { (session, _) throws(CryptokiError) in
+        let name = TokenName(place.information, id: id)
+        let nature = place.nature
+        let salt = SecretBytes.random(count: SealedBox.saltBytes).withUnsafeBytes { Data($0) }
+        // Nobody but the token computes the secret: what is sealed was sealed with it, and with its PIN where it has one.
+        return try await use(sight, under: policy, for: prompt, operation, presence) {
+            (session, _) throws(CryptokiError) in
             let key = try session.sealingKey(pair)
-            let shared = try hint.during { () throws(CryptokiError) in
-                try session.sharedSecret(of: key, with: ephemeral)
+            let needsTouch = try session.attestation(of: key)?.touch == .always
+            let header = SealedBox.Header(
+                name: name, publicKeyHash: key.publicKey.fingerprint,
+                terms: KeyTerms(policy, on: nature, needsTouch: needsTouch), message: .agreement(salt: salt))
+            let point = try header.point()
+            let secret = try hint.during { () throws(CryptokiError) in
+                try session.sharedSecret(of: key, with: point)
             }
-            return (key.publicKey, shared, try session.attestation(of: key)?.touch == .always)
+            return EstablishedSecret(header: header, secret: secret)
         }
-        let ours = try agree(throwaway, with: publicKey, operation)
-        guard ours == theirs else {
-            throw KeystoreError(
-                operation: operation, code: .failed, reason: "the token does not agree on a key as ECDH says",
-                recovery: "Report this with the token's model; nothing was sealed.")
-        }
-        return EstablishedSecret(
-            keyID: id, publicKeyHash: publicKey.fingerprint, message: .agreement(ephemeral),
-            needsTouch: needsTouch, secret: ours)
     }
 
-    /// Finds out again what a throw-away key agreed on.
+    /// Has the token compute the secret of a box again.
     func agreedSecret(
-        _ header: SealedBox.Header, _ ephemeral: PublicKey, _ prompt: PromptContext, _ operation: String,
+        _ header: SealedBox.Header, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let sight = try await agreeing(
@@ -54,7 +49,8 @@ extension PKCS11Keystore {
             sight, under: header.terms.policy, for: prompt, operation, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
-            return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: ephemeral) }
+            let point = try header.point()
+            return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: point) }
         }
     }
 
@@ -82,23 +78,12 @@ extension PKCS11Keystore {
             _ = try session.generateKeyPair(pair)
         }
     }
-
-    private func agree(
-        _ throwaway: P256.KeyAgreement.PrivateKey, with key: PublicKey, _ operation: String
-    ) throws(KeystoreError) -> SecretBytes {
-        do {
-            let peer = try P256.KeyAgreement.PublicKey(x963Representation: key.x963Representation)
-            return try throwaway.sharedSecretFromKeyAgreement(with: peer).withUnsafeBytes { SecretBytes($0) }
-        } catch {
-            throw .damaged(operation, "the token's key is not one to agree with")
-        }
-    }
 }
 
 extension Session {
     /// The sealing key that is there, or a new one.
     ///
-    /// - Throws: `unsound` for one that could be read, or that needs a login where the policy has none, or the reverse.
+    /// - Throws: `unsound` for one that could be read, that was brought to the token, or that needs a login where the policy has none, or the reverse.
     fileprivate func sealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         let key: TokenKey
         if try publicKey(id: pair.id) != nil || profile.generator != .user {
@@ -107,10 +92,22 @@ extension Session {
             try checkCancellation()
             key = try generateStrictest(pair)
         }
-        try checkProtection(of: key)
+        try checkProtection(of: key, isGenerated: true)
+        try checkAttestation(of: key, needsPIN: pair.isPrivate)
         guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {
             throw .unfitSealingKey
         }
         return key
+    }
+
+    /// A slot's name is no proof of where its key comes from, nor of when the card wants the PIN: Yubico's attestation is.
+    private func checkAttestation(of key: TokenKey, needsPIN: Bool) throws(CryptokiError) {
+        guard profile.family == .ykcs11 else { return }
+        guard let attestation = try attestation(of: key) else {
+            throw CryptokiError(.unsound, reason: "the card does not attest that the sealing key was made in it")
+        }
+        guard let pin = attestation.pin, !needsPIN || pin != .never else {
+            throw CryptokiError(.unsound, reason: "the card does not attest that the sealing key needs the PIN")
+        }
     }
 }

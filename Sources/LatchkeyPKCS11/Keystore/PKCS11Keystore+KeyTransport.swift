@@ -2,6 +2,9 @@ internal import FoundationEssentials
 internal import Latchkey
 
 /// Secrets that are encrypted to an RSA key on the token, where the token has no ECDH.
+///
+/// Anybody who knows the public key can encrypt to it: a box made so keeps its secret, but whoever can write the store
+/// can put another one in its place.
 extension PKCS11Keystore {
     /// Encrypts a new secret, to a new key where the token has none yet.
     func transportSecret(
@@ -24,9 +27,10 @@ extension PKCS11Keystore {
                 operation: operation, code: .failed, reason: "the token does not decrypt as RSA-OAEP says",
                 recovery: "Report this with the token's model; nothing was sealed.")
         }
-        return EstablishedSecret(
-            keyID: id, publicKeyHash: publicKey.fingerprint, message: .transport(ciphertext),
-            needsTouch: false, secret: secret)
+        let header = SealedBox.Header(
+            name: TokenName(sight.information, id: id), publicKeyHash: publicKey.fingerprint,
+            terms: KeyTerms(policy, on: sight.nature, needsTouch: false), message: .transport(ciphertext))
+        return EstablishedSecret(header: header, secret: secret)
     }
 
     /// Decrypts a secret.
@@ -72,7 +76,7 @@ extension Session {
             try checkCancellation()
             key = try generateRSAKeyPair(pair)
         }
-        try checkProtection(of: key)
+        try checkProtection(of: key, isGenerated: true)
         guard key.attributes.isPrivate == pair.isPrivate else { throw .unfitSealingKey }
         return key
     }

@@ -23,18 +23,10 @@ extension PKCS11Keystore {
                     operation, "the token's module has neither key agreement (ECDH) nor RSA-OAEP",
                     recovery: "Use a token that has, or keep in memory what would be stored.")
             }
-        let header = SealedBox.Header(
-            name: TokenName(place.information, id: shared.keyID), publicKeyHash: shared.publicKeyHash,
-            terms: KeyTerms(
-                policy: policy,
-                assurance: AssuranceLevel(
-                    root: place.nature.root,
-                    presence: place.nature.presence(policy.requirement, needsTouch: shared.needsTouch))),
-            message: shared.message)
         do {
-            let box = try SealedBox(sealing: secret, header: header, sharedSecret: shared.secret)
+            let box = try SealedBox(sealing: secret, header: shared.header, sharedSecret: shared.secret)
             return SealedSecret(
-                backend: backend, policy: policy, assurance: header.terms.assurance,
+                backend: backend, policy: policy, assurance: shared.header.terms.assurance,
                 blob: try DigestedStructure.serialized(box))
         } catch {
             throw KeystoreError(
@@ -50,8 +42,8 @@ extension PKCS11Keystore {
         let header = box.header
         let shared =
             switch header.message {
-            case .agreement(let ephemeral):
-                try await agreedSecret(header, ephemeral, prompt, operation, presence)
+            case .agreement:
+                try await agreedSecret(header, prompt, operation, presence)
             case .transport(let ciphertext):
                 try await transportedSecret(header, ciphertext, prompt, operation, presence)
             }

@@ -5,9 +5,12 @@ internal import SwiftASN1
 
 /// What a stored secret holds: 32 bytes that were encrypted to a key on a token.
 ///
-/// Host and token share a secret: in version 1 the x coordinate on which a throw-away key agrees with the token's sealing
-/// key (ECDH over P-256), in version 2 random bytes that were encrypted to it (RSA-OAEP). HKDF-SHA256 makes of it an
-/// AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything else in the box as additional data.
+/// Host and token share a secret. In version 1 only the token can compute it, for sealing as for opening: the x coordinate
+/// of its private key times a point that nobody knows the discrete logarithm of (see ``Header/point()``). Whoever can
+/// write the store but can't use the token makes no box. In version 2 it is random bytes that were encrypted to the token
+/// (RSA-OAEP), which anybody can do who knows its public key: such a box keeps a secret, but does not say who made it.
+/// HKDF-SHA256 makes of the shared secret an AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything
+/// else in the box as additional data.
 ///
 ///     LatchkeySealedSecret ::= SEQUENCE {
 ///         header  SEQUENCE {
@@ -16,11 +19,12 @@ internal import SwiftASN1
 ///             publicKeyHash  OCTET STRING (SIZE (32)),    -- of the sealing key's point or modulus
 ///             terms          KeyTerms,
 ///             message        OCTET STRING },              -- what the token needs to find the secret out:
-///                                                         -- 1: the throw-away key's uncompressed point, 65 bytes
+///                                                         -- 1: a random salt, 32 bytes
 ///                                                         -- 2: the RSA ciphertext, 256 bytes
 ///         sealed  OCTET STRING (SIZE (48)) }              -- ciphertext and tag
 struct SealedBox: Hashable, Sendable {
     static let secretBytes = 32
+    static let saltBytes = 32
     private static let tagBytes = 16
 
     let header: Header
@@ -35,8 +39,8 @@ struct SealedBox: Hashable, Sendable {
 
     /// What the token needs to find the shared secret out.
     enum Message: Hashable, Sendable {
-        /// The throw-away key to agree with.
-        case agreement(PublicKey)
+        /// The salt of the point to agree with, 32 bytes.
+        case agreement(salt: Data)
         /// What was encrypted to the token's RSA key, 256 bytes.
         case transport(Data)
 
@@ -50,14 +54,18 @@ struct SealedBox: Hashable, Sendable {
 
         var bytes: Data {
             switch self {
-            case .agreement(let ephemeral): ephemeral.x963Representation
+            case .agreement(let salt): salt
             case .transport(let ciphertext): ciphertext
             }
         }
 
         init(version: Int, bytes: Data) throws {
             switch version {
-            case 1: self = .agreement(try PublicKey(x963Representation: bytes))
+            case 1:
+                guard bytes.count == SealedBox.saltBytes else {
+                    throw ASN1Error.invalidASN1Object(reason: "a salt of another length")
+                }
+                self = .agreement(salt: bytes)
             case 2:
                 guard bytes.count == RSAPublicKey.byteCount else {
                     throw ASN1Error.invalidASN1Object(reason: "an RSA ciphertext of another length")

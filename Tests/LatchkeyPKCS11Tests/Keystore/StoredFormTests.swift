@@ -1,3 +1,4 @@
+import Crypto
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
@@ -67,6 +68,63 @@ struct StoredFormTests {
         #expect(error.code == .damaged)
         let opened = try await keystore.unseal(secret, for: KeystoreBench.prompt, authorizedBy: presence)
         #expect(opened.count == 32)
+    }
+
+    @Test func `a box that was made with the public key alone does not open`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let presence = ScriptedPresence([])
+        let secret = try await keystore.seal(
+            .random(count: 32), policy: .none, for: KeystoreBench.prompt, authorizedBy: presence)
+        let header = try DigestedStructure.parsed(secret.blob, as: SealedBox.self).header
+        let publicKey = try #require(
+            try await KeystoreBench.perform { (session) throws(CryptokiError) in
+                try session.publicKey(id: header.name.id)
+            })
+        // What the forger can compute: a throw-away key's agreement with the token's point.
+        let peer = try P256.KeyAgreement.PublicKey(x963Representation: publicKey.x963Representation)
+        let shared = try P256.KeyAgreement.PrivateKey().sharedSecretFromKeyAgreement(with: peer)
+        let forged = try SealedBox(
+            sealing: .random(count: 32), header: header,
+            sharedSecret: shared.withUnsafeBytes { SecretBytes(Array($0)) })
+        let blob = try DigestedStructure.serialized(forged)
+        let error = try await KeystoreBench.error {
+            _ = try await keystore.unseal(
+                secret.replacing(blob: blob), for: KeystoreBench.prompt, authorizedBy: presence)
+        }
+        #expect(error.code == .damaged)
+    }
+
+    @Test func `each header has a point of its own`() throws {
+        let name = try #require(TokenName("pkcs11:token=a;serial=b;model=c;manufacturer=d;id=%01"))
+        let terms = KeyTerms(policy: .pin, assurance: AssuranceLevel(root: .token, presence: .pin))
+        let points = try (0..<64).map { number in
+            try SealedBox.Header(
+                name: name, publicKeyHash: Data(repeating: 1, count: 32), terms: terms,
+                message: .agreement(salt: Data(repeating: number, count: 32))
+            ).point()
+        }
+        #expect(Set(points).count == 64)
+    }
+
+    @Test(.requires(program: "pkcs11-tool"))
+    func `a sealing key that was brought to the token is refused`() async throws {
+        let folder = try TemporaryDirectory()
+        let key = P256.KeyAgreement.PrivateKey()
+        let id = KeyPairRequest.sealingID(for: .pin, version: 1).hexadecimal
+        for (type, bytes) in [("privkey", key.derRepresentation), ("pubkey", key.publicKey.derRepresentation)] {
+            let file = folder.path(of: type)
+            try bytes.write(to: URL(filePath: file))
+            let planted = try await KeystoreBench.pkcs11Tool(
+                "--write-object", file, "--type", type, "--id", id, "--usage-derive")
+            try #require(planted.isSuccess, "\(planted.text)")
+        }
+        let keystore = try KeystoreBench.keystore()
+        let error = try await KeystoreBench.error {
+            _ = try await keystore.seal(
+                .random(count: 32), policy: .pin, for: KeystoreBench.prompt,
+                authorizedBy: ScriptedPresence(pins: "correct"))
+        }
+        #expect(error.code == .refused)
     }
 }
 
