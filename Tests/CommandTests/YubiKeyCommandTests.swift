@@ -60,6 +60,10 @@ struct YubiKeyCommandTests {
     @Test func `the management key changes`() async throws {
         let machine = try machine()
         let other = "112233445566778811223344556677881122334455667788"
+        for poor in ["123456", String(other.dropLast()), String(other.dropLast(2)) + "zz"] {
+            let refused = try await machine.run("token", "pin", "--so", "--json", pins: [managementKey, poor])
+            #expect(try refused.json()["error"]?["code"] == "invalidInput", "\(poor)")
+        }
         #expect(try await machine.run("token", "pin", "--so", pins: [managementKey, other]).status == 0)
         #expect(try await machine.run("key", "create", pins: [managementKey, "123456"]).status == 4)
         #expect(try await machine.run("key", "create", pins: [other, "123456"]).status == 0)

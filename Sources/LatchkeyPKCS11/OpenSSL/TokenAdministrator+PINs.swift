@@ -26,6 +26,7 @@ extension TokenAdministrator {
         try refuseWhenOfficerLocked(operation, entry)
         let old = try await proof(.securityOfficer, of: entry.information, to: operation)
         let new = try await newProof(for: entry, to: operation)
+        if ModuleProfile(for: entry.module).identifiers == .slot { try ManagementKey.check(new, operation) }
         try await administer(operation, on: entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
             try session.changePIN(from: old, to: new)
         }
