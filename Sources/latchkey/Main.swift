@@ -26,10 +26,17 @@ enum Main {
         } catch {
             finish(console.fail(error))
         }
+        end(0)
     }
 
     private static func finish(_ status: ExitStatus) -> Never {
+        end(status.rawValue)
+    }
+
+    /// Ends without the exit handlers of PKCS#11 modules and OpenSSL, which take down what a token's thread may still be
+    /// using, and then crash (SoftHSMv2#635, openssl#22508).
+    private static func end(_ status: Int32) -> Never {
         fflush(nil)
-        exit(status.rawValue)
+        _exit(status)
     }
 }
