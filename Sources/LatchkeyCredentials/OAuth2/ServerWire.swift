@@ -22,10 +22,8 @@ struct ServerWire: Sendable {
             throw .transport(operation, error)
         }
         guard response.status.kind == .successful else {
-            guard let error = try? JSONDecoder().decode(OAuth2Error.self, from: Data(bytes)) else {
-                throw .unexpectedStatus(operation, response.status.code)
-            }
-            throw .oauth(operation, error, status: response.status.code)
+            let error = try? JSONDecoder().decode(OAuth2Error.self, from: Data(bytes))
+            throw .refusal(operation, error, status: response.status.code)
         }
         return Data(bytes)
     }
