@@ -1,4 +1,5 @@
 public import Latchkey
+public import LatchkeyHTTP
 
 /// The credentials of one container: what an app keeps of its users' tokens.
 ///
@@ -25,7 +26,8 @@ public final class CredentialStore: Sendable {
     ///   - presence: Who asks the person, for credentials whose policy wants one.
     ///   - transport: How servers are reached.
     public init(
-        records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(), transport: any HTTPTransport,
+        records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(),
+        transport: any HTTPTransport = AsyncHTTPTransport(),
         configuration: CredentialConfiguration = CredentialConfiguration()
     ) {
         self.records = records
@@ -63,6 +65,11 @@ public final class CredentialStore: Sendable {
     /// - Returns: nil when there is none.
     public func credential(id: String) throws -> Credential? {
         try rows.exists(id) ? credential(stored: id) : nil
+    }
+
+    /// The ids of all credentials, in the order in which they were stored. Nothing else of them is looked at.
+    public var allIDs: [String] {
+        get throws { try rows.ids }
     }
 
     /// Every credential, in the order in which they were stored. No token is opened.
