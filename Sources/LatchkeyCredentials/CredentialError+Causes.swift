@@ -48,6 +48,13 @@ extension CredentialError {
             recovery: "Sign in again; if it happens again, don't trust the server.")
     }
 
+    static func keysTooFresh(_ operation: String) -> CredentialError {
+        CredentialError(
+            operation: operation, code: .transient,
+            reason: "the ID token is not signed with a key that the server showed a moment ago",
+            recovery: "Try again in half a minute, when the server's keys are read again.")
+    }
+
     static func unsupported(_ operation: String, _ reason: String, recovery: String) -> CredentialError {
         CredentialError(operation: operation, code: .unsupported, reason: reason, recovery: recovery)
     }

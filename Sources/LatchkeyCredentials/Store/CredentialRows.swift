@@ -7,9 +7,10 @@ internal import Latchkey
 /// |---|---|
 /// | `credential.metadata.ID` | what can be searched: tags, claims, server, client, end; in the clear, authenticated |
 /// | `credential.token.ID` | the token, encrypted under the class of its policy |
+/// | `credential.pending.ID` | what the server gave last where it isn't shown (yet), in an envelope of that class |
 /// | `credential.default` | the id of the default credential |
 ///
-/// The two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
+/// The first two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
 /// without opening the token, and a search reads no token.
 struct CredentialRows: Sendable {
     static let kind: RecordKind = "credential"
@@ -59,6 +60,17 @@ struct CredentialRows: Sendable {
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
     }
 
+    /// What the server gave last and nobody sees yet. The token's class must be open.
+    func pendingAnswer(to stored: StoredCredential) throws -> RefreshAnswer? {
+        guard let (_, payload) = try records.readNow(Self.pendingID(stored.token.id)), let payload else { return nil }
+        return try answer(in: payload, to: stored)
+    }
+
+    func answer(in sealed: SecretBytes, to stored: StoredCredential) throws -> RefreshAnswer {
+        let id = stored.token.id
+        return try RefreshAnswer(records.open(sealed, of: stored.protection, for: Self.pendingID(id)), id: id)
+    }
+
     /// The id of the default credential and the generation of its row; authentic if the device class is open.
     var standingDefault: (id: String, generation: Int)? {
         get throws {
@@ -82,7 +94,7 @@ struct CredentialRows: Sendable {
         let row = Record(id: tokenID(token.id), kind: tokenKind, protection: .credentials(security))
         return [
             .put(metadata, payload: nil, ifGeneration: 0),
-            .put(row, payload: try payload(token), ifGeneration: 0),
+            .put(row, payload: try payload(token), ifGeneration: 0), .delete(pendingID(token.id), ifGeneration: nil),
         ]
     }
 
@@ -92,8 +104,13 @@ struct CredentialRows: Sendable {
         return .put(row, payload: try payload(token), ifGeneration: stored.tokenGeneration)
     }
 
+    /// What the server gave, in an envelope of the token's class.
+    static func deposit(_ sealed: SecretBytes, _ id: String) -> RecordChange {
+        .put(Record(id: pendingID(id), kind: "credential.pending"), payload: sealed, ifGeneration: nil)
+    }
+
     static func deletion(_ id: String) -> [RecordChange] {
-        [.delete(metadataID(id), ifGeneration: nil), .delete(tokenID(id), ifGeneration: nil)]
+        [metadataID(id), tokenID(id), pendingID(id)].map { .delete($0, ifGeneration: nil) }
     }
 
     static func put(defaultID id: String, ifGeneration: Int? = nil) -> RecordChange {
@@ -113,6 +130,7 @@ struct CredentialRows: Sendable {
 
     static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
     static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
+    static func pendingID(_ id: String) -> RecordID { RecordID(rawValue: "credential.pending." + id) }
     static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }
 }
 

@@ -91,6 +91,7 @@ public final class CredentialStore: Sendable {
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
         try records.applyNow(changes)
         registry.forget(credential.id)
+        refreshes.setUnsaved(nil, credential.id)
         tell(.removed(credential))
         if wasDefault { tell(.defaultChanged(nil)) }
     }
