@@ -68,7 +68,9 @@ public struct IDTokenValidator: Sendable {
     /// Checks everything but the signature.
     func checkClaims(_ token: JWT, with companions: Companions, at now: Date) throws(CredentialError) {
         guard token.issuer == issuer else { throw refusal("comes from ‘\(token.issuer ?? "nobody")’") }
-        guard token.audience.contains(clientID), token["azp"]?.string ?? clientID == clientID else {
+        // A token for several programs says for whom it was issued (section 3.1.3.7 items 3 to 5).
+        let party = token["azp"] ?? (token.audience.count == 1 ? .string(clientID) : nil)
+        guard token.audience.contains(clientID), party == .string(clientID) else {
             throw refusal("is for another program")
         }
         guard let subject = token.subject, (1...255).contains(subject.utf8.count), subject.isVisibleASCII else {
