@@ -29,8 +29,8 @@ extension Credential {
         }
     }
 
-    /// Refreshes the token if it has ended or ends soon. Whether it does is known without opening it. A token without
-    /// an end, or without a refresh token, is left as it is.
+    /// Refreshes the token if it has ended or ends soon, or is from the future, because the clock was set back. Whether it
+    /// does is known without opening it. A token without an end, or without a refresh token, is left as it is.
     ///
     /// - Parameter graceInterval: How many seconds before the end; nil for the store's. At most half of the token's
     ///   life, so that a short-lived token is not refreshed all the time.
@@ -38,8 +38,9 @@ extension Credential {
         let metadata = try metadata
         guard metadata.isRefreshable else { return }
         let grace = graceInterval ?? store.configuration.graceInterval
-        guard let due = RefreshSchedule.dueDate(of: metadata, grace: grace) else { return }
-        if store.configuration.clock.now >= due { try await refresh() }
+        let now = store.configuration.clock.now
+        guard let due = RefreshSchedule.dueDate(of: metadata, grace: grace, at: now) else { return }
+        if now >= due { try await refresh() }
     }
 
     /// One process at a time: a server may take a refresh token once, and its second use for theft.

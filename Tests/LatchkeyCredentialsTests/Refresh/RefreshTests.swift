@@ -225,6 +225,18 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
+    @Test func `a token from the future, as a clock says that was set back, is refreshed`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
+        bench.clock.advance(-59)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 0)
+        bench.clock.advance(-7200)
+        try await credential.refreshIfNeeded()
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 1)
+    }
+
     @Test func `a gated credential asks once for a refresh, before the server is asked`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .decline])
