@@ -85,6 +85,27 @@ struct CredentialRows: Sendable {
         }
     }
 
+    /// ``standingDefault``; nil also where it can't be told which it is.
+    var knownDefault: (id: String, generation: Int)? {
+        get throws {
+            do {
+                return try standingDefault
+            } catch let error as KeystoreError {
+                guard error.code == .damaged else { throw error }
+                return nil
+            }
+        }
+    }
+
+    /// The generation of the row that names the default: 0 where there is none, nil where it can't be read.
+    var defaultGeneration: Int? {
+        do {
+            return try records.metadataNow(Self.defaultID)?.generation ?? 0
+        } catch {
+            return nil
+        }
+    }
+
     // MARK: Changes
 
     /// Both rows of a credential that is not stored yet.

@@ -86,7 +86,7 @@ public final class CredentialStore: Sendable {
             throw CredentialError.notFound("remove the credential", credential.id)
         }
         var changes = CredentialRows.deletion(credential.id)
-        let standing = try rows.standingDefault
+        let standing = try rows.knownDefault
         let wasDefault = standing?.id == credential.id
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
         try records.applyNow(changes)

@@ -125,6 +125,15 @@ struct FindTests {
         try tamper(bench, "UPDATE record SET attributes = '{}' WHERE id = 'credential.default'")
         let store = try await bench.start()
         #expect(throws: keystore(.damaged)) { try store.defaultCredential }
+        // It keeps nobody from removing, storing, or saying which it is to be.
+        try #require(try store.credential(id: "1")).remove()
+        try store.store(bench.provider.signIn(id: "5"))
+        #expect(throws: keystore(.damaged)) { try store.defaultCredential }
+        try store.setDefault(store.credential(id: "2"))
+        #expect(try store.defaultCredential?.id == "2")
+        try tamper(bench, "UPDATE record SET attributes = 'x' WHERE id = 'credential.default'")
+        try store.setDefault(nil)
+        #expect(try store.defaultCredential == nil)
     }
 
     @Test func `an app says which claims may be searched`() async throws {

@@ -77,6 +77,16 @@ struct StoringTests {
         #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
     }
 
+    @Test func `a default that was removed by somebody else is none, and the next first token is it`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        try store.store(bench.provider.signIn(id: "a"))
+        try tamper(bench, "DELETE FROM record WHERE id LIKE 'credential.%.a'", rows: 2)
+        #expect(try store.defaultCredential == nil)
+        try store.store(bench.provider.signIn(id: "b"))
+        #expect(try store.defaultCredential?.id == "b")
+    }
+
     @Test func `a removed credential is gone, with all that was stored of it`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
