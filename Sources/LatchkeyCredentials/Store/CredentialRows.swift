@@ -53,8 +53,7 @@ struct CredentialRows: Sendable {
         guard let (metadata, _) = try records.readNow(Self.metadataID(id)) else { return nil }
         guard
             let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
-            let token = payload.withUnsafeBytes({ try? JSONDecoder().decode(Token.self, from: Data($0)) }),
-            token.id == id
+            let token = try payload.withUnsafeBytes({ try Self.token(Data($0), id) })
         else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
@@ -69,6 +68,21 @@ struct CredentialRows: Sendable {
     func answer(in sealed: SecretBytes, to stored: StoredCredential) throws -> RefreshAnswer {
         let id = stored.token.id
         return try RefreshAnswer(records.open(sealed, of: stored.protection, for: Self.pendingID(id)), id: id)
+    }
+
+    /// - Returns: nil for what is no token of this id.
+    /// - Throws: `KeystoreError` with code `unsupported` for one that a newer version wrote.
+    private static func token(_ json: Data, _ id: String) throws -> Token? {
+        struct Version: Decodable {
+            let version: Int
+        }
+        let decoder = JSONDecoder()
+        if let token = try? decoder.decode(Token.self, from: json) { return token.id == id ? token : nil }
+        guard let version = try? decoder.decode(Version.self, from: json).version, version > Token.formatVersion else {
+            return nil
+        }
+        throw KeystoreError.unsupported(
+            "read the credential ‘\(id)’", "a newer version of Latchkey wrote it", recovery: "Install that version.")
     }
 
     /// The id of the default credential and the generation of its row; authentic if the device class is open.

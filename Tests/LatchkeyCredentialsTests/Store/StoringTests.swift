@@ -87,6 +87,23 @@ struct StoringTests {
         #expect(try store.defaultCredential?.id == "b")
     }
 
+    @Test func `a token that a newer version wrote is neither used nor called damaged`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let credential = try store.store(bench.provider.signIn(id: "a"))
+        let (records, _) = try await bench.records()
+        let newer = SecretBytes(Array(#"{"version":2,"id":"a","secrets":{}}"#.utf8))
+        try await records.apply(
+            [.put(Record(id: "credential.token.a", kind: "credential.token"), payload: newer, ifGeneration: nil)],
+            for: PromptContext(reason: "be newer", container: "default"))
+        await #expect(throws: keystore(.unsupported)) { try await credential.token }
+        await #expect(throws: keystore(.unsupported)) { try await credential.refresh() }
+        #expect(
+            try await bench.records().0.read(
+                "credential.token.a", for: PromptContext(reason: "look", container: "default"))?.payload == newer)
+        try credential.remove()
+    }
+
     @Test func `a removed credential is gone, with all that was stored of it`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
