@@ -150,7 +150,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, asn1,
+                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2",
+                arguments, asn1,
                 certificates, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
@@ -299,7 +300,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
