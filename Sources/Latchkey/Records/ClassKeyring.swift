@@ -1,26 +1,12 @@
 internal import FoundationEssentials
 internal import GRDB
-internal import Synchronization
 
 /// The class keys of one container: opened by the hardware, kept in memory until they are locked.
 final class ClassKeyring: Sendable {
-    private struct State {
-        var open: [String: ClassSession] = [:]
-        var proven: [String: ProvenClass] = [:]
-        /// One line of tasks for each class, so that nobody is prompted twice for one class, and nobody waits for a
-        /// person who is asked about another.
-        var turns: [String: TaskQueue] = [:]
-        /// Counts the locks, so that a class that was being opened meanwhile stays shut.
-        var locks: [String: Int] = [:]
-        var locksOfAll = 0
-
-        func lockCount(_ name: String) -> Int { locksOfAll + (locks[name] ?? 0) }
-    }
-
     private let store: RecordStore
     private let container: String
     private let keystore: any Keystore
-    private let state = Mutex(State())
+    private let classes = OpenClasses()
 
     init(store: RecordStore, container: String, keystore: any Keystore) {
         self.store = store
@@ -30,36 +16,19 @@ final class ClassKeyring: Sendable {
 
     // MARK: In memory
 
-    /// Locks all classes.
-    func lock() {
-        state.withLock { state in
-            for session in state.open.values { session.close() }
-            state.open.removeAll()
-            state.proven.removeAll()
-            state.locksOfAll += 1
-        }
-    }
-
-    /// Locks the classes whose names begin with `prefix`.
-    func lock(prefix: String) {
-        state.withLock { state in
-            for (name, session) in state.open where name.hasPrefix(prefix) {
-                session.close()
-                state.open[name] = nil
-            }
-            for name in state.proven.keys where name.hasPrefix(prefix) { state.proven[name] = nil }
-            for name in state.turns.keys where name.hasPrefix(prefix) { state.locks[name, default: 0] += 1 }
-        }
+    /// Locks the classes whose names begin with `prefix`, and what is being opened of them.
+    func lock(prefix: String = "", sparing spared: [ClassSession] = []) {
+        classes.lock(prefix: prefix, sparing: spared)
     }
 
     /// The session of the class, if it is open.
     func session(_ name: String) -> ClassSession? {
-        state.withLock { $0.open[name] }
+        classes.session(name)
     }
 
-    /// Takes a class in that was opened elsewhere.
-    func adopt(_ session: ClassSession) {
-        state.withLock { $0.open[session.name] = session }
+    /// Takes a new class in that is stored now. It stays shut where a lock came since it was begun.
+    func adopt(_ prepared: PreparedClass) {
+        classes.admit(prepared.session)
     }
 
     // MARK: With hardware
@@ -70,14 +39,15 @@ final class ClassKeyring: Sendable {
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ClassKey {
         if let key = session(protection.name)?.opened { return key }
-        return try await inTurn(protection) { () throws(KeystoreError) in
+        return try await classes.inTurn(protection.name) { () throws(KeystoreError) in
             if let key = session(protection.name)?.opened { return key }
-            let locks = lockCount(protection)
+            let session = classes.begin(protection.name)
             let key =
-                if let key = takeProven(protection.name) { key } else {
+                if let key = classes.takeProven(protection.name) { key } else {
                     try await unseal(protection, prompt, presence)
                 }
-            try admit(ClassSession(name: protection.name, key: key), unlessLockedSince: locks)
+            session.open(with: key)
+            guard classes.admit(session) else { throw Self.lockedMeanwhile(protection) }
             return key
         }
     }
@@ -86,12 +56,10 @@ final class ClassKeyring: Sendable {
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await inTurn(protection) { () throws(KeystoreError) in
-            let locks = lockCount(protection)
-            let key = try await unseal(protection, prompt, presence)
-            state.withLock { state in
-                if state.lockCount(protection.name) == locks { state.proven[protection.name] = ProvenClass(key) }
-            }
+        try await classes.inTurn(protection.name) { () throws(KeystoreError) in
+            let session = classes.begin(protection.name)
+            session.open(with: try await unseal(protection, prompt, presence))
+            classes.keep(session)
         }
     }
 
@@ -99,6 +67,7 @@ final class ClassKeyring: Sendable {
     func prepare(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
+        let session = classes.begin(protection.name)
         let consent = SingleConsent(presence)
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed = try await seal(secret, protection, prompt, consent)
@@ -107,46 +76,15 @@ final class ClassKeyring: Sendable {
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
         else { throw .damaged("protect the records", "the hardware does not give back what it sealed") }
-        return PreparedClass(
-            protection: protection, sealed: sealed, session: ClassSession(name: protection.name, key: ClassKey(secret)))
+        session.open(with: ClassKey(secret))
+        guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
+        return PreparedClass(protection: protection, sealed: sealed, session: session)
     }
 
     // MARK: Helpers
 
-    private func inTurn<R>(
-        _ protection: ProtectionClass, _ body: () async throws(KeystoreError) -> R
-    ) async throws(KeystoreError) -> R {
-        let turns = state.withLock { state in
-            let turns = state.turns[protection.name] ?? TaskQueue()
-            state.turns[protection.name] = turns
-            return turns
-        }
-        try await turns.take(for: "open the class ‘\(protection.name)’")
-        do throws(KeystoreError) {
-            let result = try await body()
-            await turns.pass()
-            return result
-        } catch {
-            await turns.pass()
-            throw error
-        }
-    }
-
-    private func lockCount(_ protection: ProtectionClass) -> Int {
-        state.withLock { $0.lockCount(protection.name) }
-    }
-
-    private func takeProven(_ name: String) -> ClassKey? {
-        state.withLock { $0.proven.removeValue(forKey: name)?.key }
-    }
-
-    private func admit(_ session: ClassSession, unlessLockedSince locks: Int) throws(KeystoreError) {
-        let isAdmitted = state.withLock { state in
-            guard state.lockCount(session.name) == locks else { return false }
-            state.open[session.name] = session
-            return true
-        }
-        guard isAdmitted else { throw .cancelled("open the class ‘\(session.name)’", "it was locked meanwhile") }
+    private static func lockedMeanwhile(_ protection: ProtectionClass) -> KeystoreError {
+        .cancelled("open the class ‘\(protection.name)’", "it was locked meanwhile")
     }
 
     private func unseal(

@@ -64,12 +64,10 @@ extension RecordContainer {
 
     /// Does in memory what the transaction did on disk.
     func finish(_ changedClasses: [ClassChange]) {
-        for change in changedClasses {
-            switch change {
-            case .add(let prepared): classes.adopt(prepared.session)
-            case .drop(let prefix): classes.lock(prefix: prefix)
-            }
+        let added = changedClasses.compactMap { change in if case .add(let prepared) = change { prepared } else { nil }
         }
+        for case .drop(let prefix) in changedClasses { classes.lock(prefix: prefix, sparing: added.map(\.session)) }
+        for prepared in added { classes.adopt(prepared) }
     }
 
     /// The classes whose keys it takes to write the record.
