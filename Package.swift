@@ -114,7 +114,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "LatchkeyVault", dependencies: ["Latchkey", crypto], swiftSettings: strict),
+        .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
             name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, httpTypes], swiftSettings: strict),
         .target(

@@ -33,7 +33,10 @@ final class ClassKeyring: Sendable {
 
     // MARK: With hardware
 
-    /// Opens a class, and makes it where the container has none of that name.
+    /// Opens a class. One that asks for nobody is made where the container has none of that name.
+    ///
+    /// - Throws: ``KeystoreError``; `notFound` where the container has no such class and somebody must be present for it:
+    ///   such a class is stored together with its first record, or not at all.
     @discardableResult
     func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -52,6 +55,20 @@ final class ClassKeyring: Sendable {
         }
     }
 
+    /// ``open(_:for:authorizedBy:)``, or a new class to be stored together with its first record.
+    func openOrPrepare(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PreparedClass? {
+        guard protection.policy != .none, session(protection.name)?.isOpen != true,
+            try await stored(protection.name) == nil
+        else {
+            try await open(protection, for: prompt, authorizedBy: presence)
+            return nil
+        }
+        try await checkHasNoRecords(protection)
+        return try await prepare(protection, for: prompt, authorizedBy: presence)
+    }
+
     /// Opens a class and keeps that as a proof: the next ``open(_:for:authorizedBy:)`` within a minute asks for no other.
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -63,12 +80,14 @@ final class ClassKeyring: Sendable {
         }
     }
 
-    /// Makes a new class that is not stored yet. It has been opened once, to see that it opens.
+    /// Makes a new class that is not stored yet. It has been opened once, to see that it opens. Where the container has
+    /// a PIN already, the class gets that one.
     func prepare(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = classes.begin(protection.name)
-        let consent = SingleConsent(presence)
+        let consent = SingleConsent(
+            StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed = try await seal(secret, protection, prompt, consent)
         consent.confirm()
@@ -76,7 +95,7 @@ final class ClassKeyring: Sendable {
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
         else { throw .damaged("protect the records", "the hardware does not give back what it sealed") }
-        session.open(with: ClassKey(secret))
+        session.open(with: ClassKey(secret, isNew: true))
         guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
         return PreparedClass(protection: protection, sealed: sealed, session: session)
     }
@@ -91,6 +110,12 @@ final class ClassKeyring: Sendable {
         _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ClassKey {
         guard let sealed = try await stored(protection.name) else {
+            try await checkHasNoRecords(protection)
+            guard protection.policy == .none else {
+                throw .notFound(
+                    "open the class ‘\(protection.name)’", "nothing is stored in it", recovery: "Store something first."
+                )
+            }
             return try await make(protection, prompt, presence)
         }
         guard sealed.backend == keystore.backend else {
@@ -114,10 +139,16 @@ final class ClassKeyring: Sendable {
         }
     }
 
-    /// Seals a new random key. Of two processes that do so at once the first to write wins, and both use its key.
-    private func make(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> ClassKey {
+    @Sendable
+    private func classWithPIN() async throws(KeystoreError) -> SealedSecret? {
+        let (container, backend) = (container, keystore.backend)
+        return try await store.read("read the class keys") { database in
+            try ClassRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
+        }
+    }
+
+    /// A class key that vanished is damage, not a reason to make another.
+    private func checkHasNoRecords(_ protection: ProtectionClass) async throws(KeystoreError) {
         let container = container
         let hasRecords = try await store.read("read the store") { database in
             try RecordRow.exists(database, container: container, class: protection.name)
@@ -125,6 +156,13 @@ final class ClassKeyring: Sendable {
         guard !hasRecords else {
             throw .damaged("open the class ‘\(protection.name)’", "its key is missing from the store")
         }
+    }
+
+    /// Seals a new random key. Of two processes that do so at once the first to write wins, and both use its key.
+    private func make(
+        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ClassKey {
+        let container = container
         let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
         let standing = try await store.write("store a class key") { database in
             try ClassRow(

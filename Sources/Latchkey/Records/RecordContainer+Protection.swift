@@ -2,25 +2,27 @@ extension RecordContainer {
     /// Makes all the changes of records and classes in one durable transaction, or none.
     @discardableResult
     package func apply(
-        _ changes: [RecordChange], classes changedClasses: [ClassChange], for prompt: PromptContext,
+        _ changes: [RecordChange], classes classChanges: [ClassChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> [Record] {
+        var changedClasses = classChanges
         for case .put(let record, let payload, _) in changes {
             try Self.check(record, payload)
             for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
-                try await classes.open(protection, for: prompt, authorizedBy: presence)
+                let made = try await classes.openOrPrepare(protection, for: prompt, authorizedBy: presence)
+                if let made { changedClasses.append(.add(made)) }
             }
         }
-        let transaction = try transaction(changes, changedClasses)
+        let (transaction, all) = (try transaction(changes, changedClasses), changedClasses)
         let records = try await store.write("store the records") { database in
-            try transaction.apply(changes, changedClasses, to: database)
+            try transaction.apply(changes, all, to: database)
         }
-        finish(changedClasses)
+        finish(all)
         return records
     }
 
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
-    /// has a PIN, `presence` is asked for a new one.
+    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
     package func prepare(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {

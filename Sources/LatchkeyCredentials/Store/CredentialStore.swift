@@ -82,7 +82,7 @@ public final class CredentialStore: Sendable {
         let standing = try rows.standingDefault
         let wasDefault = standing?.id == credential.id
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
-        try records.applyNow(changes)
+        try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
         registry.forget(credential.id)
         tell(.removed(credential))
         if wasDefault { tell(.defaultChanged(nil)) }

@@ -19,8 +19,14 @@ extension VaultSlot {
         let (space, row) = try place()
         guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
         let consent = SingleConsent(space.presence)
-        try await space.records.open(
-            expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+        do throws(KeystoreError) {
+            try await space.records.open(
+                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+        } catch {
+            // Its key may be gone because the vault is in another state by now.
+            guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
+            throw error
+        }
         consent.confirm()
         do throws(KeystoreError) {
             try await space.open(as: consent)
@@ -53,6 +59,6 @@ extension VaultSlot {
     /// Forgets the vault's key, in every copy.
     func lock() {
         guard let (space, row) = try? place() else { return }
-        space.records.lock(prefix: row.classPrefix)
+        space.records.lock(prefix: row.classes.prefix)
     }
 }

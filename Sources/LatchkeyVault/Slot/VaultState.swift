@@ -17,7 +17,7 @@ enum VaultState: Sendable {
         case let record? where record.kind != VaultRow.kind:
             self = .unusable(.damaged("open the vault", "the row of its name is something else"))
         case let record? where record.protection == .device: self = .plain(record)
-        case let record? where !record.protection.name.hasPrefix(row.classPrefix):
+        case let record? where !row.classes.contains(record.protection):
             self = .unusable(.damaged("open the vault", "it is not under the protection of a vault"))
         case let record?:
             if let session = session(record.protection), session.isOpen {
