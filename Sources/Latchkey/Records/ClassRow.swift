@@ -42,6 +42,12 @@ struct ClassRow {
             sql: "DELETE FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
     }
 
+    static func exists(_ database: Database, container: String, prefix: String) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM classKey WHERE \(hasPrefix))",
+            arguments: [container, prefix, prefix]) ?? false
+    }
+
     /// What the names with a prefix lie between, so that the table's index finds them; for container, prefix, prefix.
     private static let hasPrefix = "container = ? AND name >= ? AND name < ? || char(0x10FFFF)"
 

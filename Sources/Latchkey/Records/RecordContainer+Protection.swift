@@ -42,6 +42,16 @@ extension RecordContainer {
         classes.session(protection.name)
     }
 
+    /// Whether the record is under the device class while a class of its family is stored. No change of ours leaves that:
+    /// it is what somebody leaves who may write the file and has put another record in the place of a protected one.
+    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError) -> Bool {
+        try store.readNow("read the record ‘\(id)’") { database in
+            try RecordRow.exists(
+                database, container: name, id: id.rawValue, class: ProtectionClass.device.name)
+                && ClassRow.exists(database, container: name, prefix: family.prefix)
+        }
+    }
+
     /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once.
     package func lock(prefix: String) {
         classes.lock(prefix: prefix)

@@ -10,8 +10,10 @@ struct RecordTransaction: Sendable {
 
     /// - Returns: The records that were put, as stored.
     func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+        // The records first: who has overtaken us changed them too, and that is what the caller must hear of.
+        let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
-        return try changes.compactMap { change in try apply(change, to: database) }
+        return records
     }
 
     /// - Returns: The record as stored, for a put.
@@ -45,6 +47,11 @@ struct RecordTransaction: Sendable {
             ).insert(database)
         case .drop(let prefix):
             try ClassRow.deleteAll(database, container: container, prefix: prefix)
+        case .expectNone(let prefix):
+            guard try !ClassRow.exists(database, container: container, prefix: prefix) else {
+                throw KeystoreError.damaged(
+                    "store the records", "what is stored was not stored by Latchkey: it is less protected than it was")
+            }
         }
     }
 

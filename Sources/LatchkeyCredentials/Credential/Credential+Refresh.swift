@@ -92,10 +92,13 @@ extension Credential {
             let metadata = CredentialRows.metadata(
                 of: token, tags: CredentialRows.tags(of: standing), security: stored.protection.policy,
                 copying: store.configuration.copiedClaims)
-            try store.records.applyNow([
-                CredentialRows.replacement(stored, with: token),
-                .put(metadata, payload: nil, ifGeneration: standing.generation),
-            ])
+            let isPlain = stored.protection == .device
+            try store.records.applyNow(
+                [
+                    CredentialRows.replacement(stored, with: token),
+                    .put(metadata, payload: nil, ifGeneration: standing.generation),
+                ],
+                classes: isPlain ? [.expectNone(prefix: CredentialRows.classes(id).prefix)] : [])
         }
     }
 }

@@ -56,6 +56,12 @@ struct CredentialRows: Sendable {
             let token = payload.withUnsafeBytes({ try? JSONDecoder().decode(Token.self, from: Data($0)) }),
             token.id == id
         else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
+        guard
+            try Self.metadata(metadata).security == row.protection.policy.requirement,
+            try !records.isDowngraded(row.id, from: Self.classes(id))
+        else {
+            throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is less protected than it was")
+        }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
     }

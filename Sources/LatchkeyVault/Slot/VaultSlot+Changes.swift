@@ -17,6 +17,14 @@ extension VaultSlot {
             classes: [.drop(prefix: row.classes.prefix)])
     }
 
+    /// Replaces what is stored without biometrics, unless somebody has put that in the place of what was stored with.
+    func updatingPlain(_ credentials: Credentials, ifGeneration generation: Int) throws(KeystoreError) -> Change {
+        let row = try place().row
+        return Change(
+            records: [row.put(try encode(credentials), in: .device, ifGeneration: generation)],
+            classes: [.expectNone(prefix: row.classes.prefix)])
+    }
+
     /// Stores with biometrics, under a new class key.
     func storingGated(
         _ credentials: Credentials, in prepared: PreparedClass, ifGeneration generation: Int

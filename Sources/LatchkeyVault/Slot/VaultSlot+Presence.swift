@@ -9,7 +9,9 @@ extension VaultSlot {
     /// What is stored now.
     func presentState() throws(KeystoreError) -> VaultState {
         let (space, row) = try place()
-        return VaultState(try space.records.metadataNow(row.id), of: row, session: space.records.session)
+        return VaultState(
+            try space.records.metadataNow(row.id), of: row,
+            isDowngraded: try space.records.isDowngraded(row.id, from: row.classes), session: space.records.session)
     }
 
     /// Asks whoever is present and opens the vault.

@@ -51,6 +51,29 @@ struct ProtectionTests {
         #expect(try await stored.token == token)
     }
 
+    @Test func `a token that something else has downgraded is damaged, and not refreshed`() async throws {
+        let bench = try Bench()
+        let token = try bench.provider.signIn()
+        let credential = try await bench.start().store(token, security: .pin)
+        // A program of the same user stores a row of its own under the device class, which asks for nobody.
+        let (records, _) = try await bench.records()
+        let forged = Record(id: RecordID(rawValue: "credential.token.\(token.id)"), kind: "credential.token")
+        let payload = SecretBytes(try JSONEncoder().encode(token))
+        let prompt = PromptContext(reason: "attack the token")
+        try await records.apply([.put(forged, payload: payload, ifGeneration: nil)], for: prompt)
+        await #expect(throws: keystore(.damaged)) { try await credential.token }
+        await #expect(throws: keystore(.damaged)) { try await credential.refresh() }
+        // And says so in the metadata too.
+        let metadataID = RecordID(rawValue: "credential.metadata.\(token.id)")
+        let metadata = try #require(try await records.read(metadataID, for: prompt)).record
+        var attributes = metadata.attributes
+        attributes["policy"] = "none"
+        let changed = Record(id: metadata.id, kind: metadata.kind, attributes: attributes)
+        try await records.apply([.put(changed, payload: nil, ifGeneration: nil)], for: prompt)
+        await #expect(throws: keystore(.damaged)) { try await credential.token }
+        await #expect(throws: keystore(.damaged)) { try await credential.refresh() }
+    }
+
     private func classes(_ bench: Bench) throws -> [String] {
         try DatabaseQueue(path: bench.databasePath).read {
             try String.fetchAll($0, sql: "SELECT name FROM classKey ORDER BY name")
