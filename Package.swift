@@ -124,7 +124,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "LatchkeyVault", dependencies: ["Latchkey", crypto], swiftSettings: strict),
+        .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
             name: "LatchkeyCredentials", dependencies: ["Latchkey", "LatchkeyHTTP", crypto, httpTypes],
             swiftSettings: strict),

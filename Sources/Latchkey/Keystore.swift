@@ -12,6 +12,10 @@ public protocol Keystore: Sendable {
     /// The name under which keys of this kind are stored: `tpm` or `pkcs11`.
     var backend: String { get }
 
+    /// Whether hardware of this kind may have a fingerprint reader of its own. Known without the hardware; by default it
+    /// has none.
+    var mayHaveReader: Bool { get }
+
     /// What this hardware is and can do. Needs no presence.
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities
 
@@ -77,6 +81,8 @@ public protocol Keystore: Sendable {
 }
 
 extension Keystore {
+    public var mayHaveReader: Bool { false }
+
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func delete(

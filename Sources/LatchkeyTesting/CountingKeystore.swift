@@ -21,6 +21,7 @@ public final class CountingKeystore: Keystore {
     public init(_ keystore: any Keystore) { self.keystore = keystore }
 
     public var backend: String { keystore.backend }
+    public var mayHaveReader: Bool { keystore.mayHaveReader }
 
     /// The names of all calls so far.
     public var calls: [String] { state.withLock { $0.calls } }

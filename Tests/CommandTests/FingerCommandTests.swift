@@ -50,6 +50,25 @@ struct FingerCommandTests {
         return try #require(made.json()["id"]?.string)
     }
 
+    @Test func `a vault with biometrics opens for a finger unless somebody says otherwise`() async throws {
+        try await with { machine, reader, _ in
+            let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+            #expect(stored.status == 0, "\(stored.errors)")
+            let shown = try await run(
+                machine, "vault", "show", "app", "--presence", "finger", at: reader, showing: .finger("mine"))
+            #expect(shown.status == 0 && shown.output == "s3cret", "\(shown.errors)")
+            #expect(try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret")
+            let downgraded = try await run(
+                machine, "vault", "downgrade", "app", "--presence", "finger", at: reader, showing: .finger("mine"))
+            #expect(downgraded.status == 0, "\(downgraded.errors)")
+            let upgraded = try await machine.run("vault", "upgrade", "app", "--policy", "pin", pins: ["2580"])
+            #expect(upgraded.status == 0, "\(upgraded.errors)")
+            #expect(
+                try await machine.run("vault", "show", "app", "--presence", "finger", pins: ["2580"]).output == "s3cret"
+            )
+        }
+    }
+
     @Test func `a finger enables, and a finger logs in`() async throws {
         try await with { machine, reader, _ in
             try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in

@@ -44,6 +44,32 @@ struct AvailabilityTests {
         }
     }
 
+    @Test func `the hardware is looked at once, and not at all where nobody could show a finger`() async throws {
+        try await with { bench, broker in
+            func looks(_ presence: ScriptedPresence, _ body: (Container) async throws -> Void) async throws -> Int {
+                let store = try await RecordStore(directory: bench.directory.path)
+                let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
+                let container = try await bench.start(
+                    name: UUID().uuidString, presence: presence, policy: nil, keystore: keystore)
+                try await body(container)
+                return keystore.calls.filter { $0 == "capabilities" }.count
+            }
+            let alone = ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4))
+            let look = { (container: Container) in
+                let isAvailable = await container.isBiometricAvailable()
+                #expect(isAvailable)
+            }
+            let (withBroker, without) = try await (looks(presence(broker), look), looks(alone, look))
+            #expect(withBroker == 1 && without == 1)
+            let enabling = try await looks(alone) { container in
+                try await container.authorize()
+                let key = try await container.enableBiometric()
+                #expect(key.policy == .pin)
+            }
+            #expect(enabling == 0)
+        }
+    }
+
     @Test func `a locked finger leaves the PIN, and a locked PIN the finger`() async throws {
         try await with { bench, broker in
             var locked = broker

@@ -34,10 +34,37 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         return await broker.fingerState()
     }
 
+    /// What a key is for.
+    package enum Use: Sendable {
+        case signing, sealing
+    }
+
+    /// What to demand where nobody has said it: a finger or the PIN where the hardware can enforce that, a finger can be
+    /// checked now, and the person wants no PIN only; else the PIN.
+    package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async -> AccessPolicy {
+        let enforceable = use == .signing ? requirements : sealing
+        guard presence.preference != .pin, enforceable.contains(.userPresence),
+            await fingerState(through: presence) == .ready
+        else { return .pin }
+        return .userPresence
+    }
+
     /// The policy that asks for the least of those under which it can seal, or nil when it can't seal at all.
     public var leastSealing: AccessPolicy? {
         for policy in [AccessPolicy.none, .pin, .userPresence, .biometryAny, .biometryCurrentSet]
         where sealing.contains(policy.requirement) { return policy }
         return nil
+    }
+}
+
+extension Keystore {
+    /// ``KeystoreCapabilities/preferredPolicy(for:through:)``. The hardware is looked at only where there may be a reader.
+    package func preferredPolicy(
+        for use: KeystoreCapabilities.Use, through presence: any PresenceAuthority
+    ) async -> AccessPolicy {
+        guard presence.preference != .pin, presence.broker != nil || mayHaveReader,
+            let capabilities = try? await capabilities()
+        else { return .pin }
+        return await capabilities.preferredPolicy(for: use, through: presence)
     }
 }

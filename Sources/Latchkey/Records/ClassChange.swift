@@ -5,4 +5,6 @@ package enum ClassChange: Sendable {
     /// Locks all classes whose names begin so, and destroys their keys: what was encrypted under them can't be read any
     /// more.
     case drop(prefix: String)
+    /// Changes nothing, and refuses the transaction where there is any class whose name begins so.
+    case expectNone(prefix: String)
 }

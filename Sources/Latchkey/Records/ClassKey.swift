@@ -8,8 +8,11 @@ struct ClassKey: Sendable {
 
     private let payloadKey: SymmetricKey
     private let metadataKey: SymmetricKey
+    /// Whether this program has made the key, so that nobody else can know it.
+    let isNew: Bool
 
-    init(_ secret: SecretBytes) {
+    init(_ secret: SecretBytes, isNew: Bool = false) {
+        self.isNew = isNew
         let root = secret.withUnsafeBytes { SymmetricKey(data: $0) }
         payloadKey = Self.derive(root, "latchkey/records/payload/v1")
         metadataKey = Self.derive(root, "latchkey/records/metadata/v1")

@@ -1,26 +1,12 @@
 internal import FoundationEssentials
 internal import GRDB
-internal import Synchronization
 
 /// The class keys of one container: opened by the hardware, kept in memory until they are locked.
 final class ClassKeyring: Sendable {
-    private struct State {
-        var open: [String: ClassSession] = [:]
-        var proven: [String: ProvenClass] = [:]
-        /// One line of tasks for each class, so that nobody is prompted twice for one class, and nobody waits for a
-        /// person who is asked about another.
-        var turns: [String: TaskQueue] = [:]
-        /// Counts the locks, so that a class that was being opened meanwhile stays shut.
-        var locks: [String: Int] = [:]
-        var locksOfAll = 0
-
-        func lockCount(_ name: String) -> Int { locksOfAll + (locks[name] ?? 0) }
-    }
-
     private let store: RecordStore
     private let container: String
     private let keystore: any Keystore
-    private let state = Mutex(State())
+    private let classes = OpenClasses()
 
     init(store: RecordStore, container: String, keystore: any Keystore) {
         self.store = store
@@ -30,76 +16,78 @@ final class ClassKeyring: Sendable {
 
     // MARK: In memory
 
-    /// Locks all classes.
-    func lock() {
-        state.withLock { state in
-            for session in state.open.values { session.close() }
-            state.open.removeAll()
-            state.proven.removeAll()
-            state.locksOfAll += 1
-        }
-    }
-
-    /// Locks the classes whose names begin with `prefix`.
-    func lock(prefix: String) {
-        state.withLock { state in
-            for (name, session) in state.open where name.hasPrefix(prefix) {
-                session.close()
-                state.open[name] = nil
-            }
-            for name in state.proven.keys where name.hasPrefix(prefix) { state.proven[name] = nil }
-            for name in state.turns.keys where name.hasPrefix(prefix) { state.locks[name, default: 0] += 1 }
-        }
+    /// Locks the classes whose names begin with `prefix`, and what is being opened of them.
+    func lock(prefix: String = "", sparing spared: [ClassSession] = []) {
+        classes.lock(prefix: prefix, sparing: spared)
     }
 
     /// The session of the class, if it is open.
     func session(_ name: String) -> ClassSession? {
-        state.withLock { $0.open[name] }
+        classes.session(name)
     }
 
-    /// Takes a class in that was opened elsewhere.
-    func adopt(_ session: ClassSession) {
-        state.withLock { $0.open[session.name] = session }
+    /// Takes a new class in that is stored now. It stays shut where a lock came since it was begun.
+    func adopt(_ prepared: PreparedClass) {
+        classes.admit(prepared.session)
     }
 
     // MARK: With hardware
 
-    /// Opens a class, and makes it where the container has none of that name.
+    /// Opens a class. One that asks for nobody is made where the container has none of that name.
+    ///
+    /// - Throws: ``KeystoreError``; `notFound` where the container has no such class and somebody must be present for it:
+    ///   such a class is stored together with its first record, or not at all.
     @discardableResult
     func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ClassKey {
         if let key = session(protection.name)?.opened { return key }
-        return try await inTurn(protection) { () throws(KeystoreError) in
+        return try await classes.inTurn(protection.name) { () throws(KeystoreError) in
             if let key = session(protection.name)?.opened { return key }
-            let locks = lockCount(protection)
+            let session = classes.begin(protection.name)
             let key =
-                if let key = takeProven(protection.name) { key } else {
+                if let key = classes.takeProven(protection.name) { key } else {
                     try await unseal(protection, prompt, presence)
                 }
-            try admit(ClassSession(name: protection.name, key: key), unlessLockedSince: locks)
+            session.open(with: key)
+            guard classes.admit(session) else { throw Self.lockedMeanwhile(protection) }
             return key
         }
+    }
+
+    /// ``open(_:for:authorizedBy:)``, or a new class to be stored together with its first record.
+    func openOrPrepare(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PreparedClass? {
+        guard protection.policy != .none, session(protection.name)?.isOpen != true,
+            try await stored(protection.name) == nil
+        else {
+            try await open(protection, for: prompt, authorizedBy: presence)
+            return nil
+        }
+        try await checkHasNoRecords(protection)
+        return try await prepare(protection, for: prompt, authorizedBy: presence)
     }
 
     /// Opens a class and keeps that as a proof: the next ``open(_:for:authorizedBy:)`` within a minute asks for no other.
     func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await inTurn(protection) { () throws(KeystoreError) in
-            let locks = lockCount(protection)
-            let key = try await unseal(protection, prompt, presence)
-            state.withLock { state in
-                if state.lockCount(protection.name) == locks { state.proven[protection.name] = ProvenClass(key) }
-            }
+        try await classes.inTurn(protection.name) { () throws(KeystoreError) in
+            let session = classes.begin(protection.name)
+            session.open(with: try await unseal(protection, prompt, presence))
+            classes.keep(session)
         }
     }
 
-    /// Makes a new class that is not stored yet. It has been opened once, to see that it opens.
+    /// Makes a new class that is not stored yet. It has been opened once, to see that it opens. Where the container has
+    /// a PIN already, the class gets that one.
     func prepare(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        let consent = SingleConsent(presence)
+        let session = classes.begin(protection.name)
+        let consent = SingleConsent(
+            StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed = try await seal(secret, protection, prompt, consent)
         consent.confirm()
@@ -107,52 +95,27 @@ final class ClassKeyring: Sendable {
             protection.policy.isMet(by: sealed.policy),
             try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
         else { throw .damaged("protect the records", "the hardware does not give back what it sealed") }
-        return PreparedClass(
-            protection: protection, sealed: sealed, session: ClassSession(name: protection.name, key: ClassKey(secret)))
+        session.open(with: ClassKey(secret, isNew: true))
+        guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
+        return PreparedClass(protection: protection, sealed: sealed, session: session)
     }
 
     // MARK: Helpers
 
-    private func inTurn<R>(
-        _ protection: ProtectionClass, _ body: () async throws(KeystoreError) -> R
-    ) async throws(KeystoreError) -> R {
-        let turns = state.withLock { state in
-            let turns = state.turns[protection.name] ?? TaskQueue()
-            state.turns[protection.name] = turns
-            return turns
-        }
-        try await turns.take(for: "open the class ‘\(protection.name)’")
-        do throws(KeystoreError) {
-            let result = try await body()
-            await turns.pass()
-            return result
-        } catch {
-            await turns.pass()
-            throw error
-        }
-    }
-
-    private func lockCount(_ protection: ProtectionClass) -> Int {
-        state.withLock { $0.lockCount(protection.name) }
-    }
-
-    private func takeProven(_ name: String) -> ClassKey? {
-        state.withLock { $0.proven.removeValue(forKey: name)?.key }
-    }
-
-    private func admit(_ session: ClassSession, unlessLockedSince locks: Int) throws(KeystoreError) {
-        let isAdmitted = state.withLock { state in
-            guard state.lockCount(session.name) == locks else { return false }
-            state.open[session.name] = session
-            return true
-        }
-        guard isAdmitted else { throw .cancelled("open the class ‘\(session.name)’", "it was locked meanwhile") }
+    private static func lockedMeanwhile(_ protection: ProtectionClass) -> KeystoreError {
+        .cancelled("open the class ‘\(protection.name)’", "it was locked meanwhile")
     }
 
     private func unseal(
         _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ClassKey {
         guard let sealed = try await stored(protection.name) else {
+            try await checkHasNoRecords(protection)
+            guard protection.policy == .none else {
+                throw .notFound(
+                    "open the class ‘\(protection.name)’", "nothing is stored in it", recovery: "Store something first."
+                )
+            }
             return try await make(protection, prompt, presence)
         }
         guard sealed.backend == keystore.backend else {
@@ -176,10 +139,16 @@ final class ClassKeyring: Sendable {
         }
     }
 
-    /// Seals a new random key. Of two processes that do so at once the first to write wins, and both use its key.
-    private func make(
-        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> ClassKey {
+    @Sendable
+    private func classWithPIN() async throws(KeystoreError) -> SealedSecret? {
+        let (container, backend) = (container, keystore.backend)
+        return try await store.read("read the class keys") { database in
+            try ClassRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
+        }
+    }
+
+    /// A class key that vanished is damage, not a reason to make another.
+    private func checkHasNoRecords(_ protection: ProtectionClass) async throws(KeystoreError) {
         let container = container
         let hasRecords = try await store.read("read the store") { database in
             try RecordRow.exists(database, container: container, class: protection.name)
@@ -187,6 +156,13 @@ final class ClassKeyring: Sendable {
         guard !hasRecords else {
             throw .damaged("open the class ‘\(protection.name)’", "its key is missing from the store")
         }
+    }
+
+    /// Seals a new random key. Of two processes that do so at once the first to write wins, and both use its key.
+    private func make(
+        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ClassKey {
+        let container = container
         let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
         let standing = try await store.write("store a class key") { database in
             try ClassRow(

@@ -39,8 +39,31 @@ struct ClassRow {
 
     static func deleteAll(_ database: Database, container: String, prefix: String) throws {
         try database.execute(
-            sql: "DELETE FROM classKey WHERE container = ? AND substr(name, 1, ?) = ?",
-            arguments: [container, prefix.unicodeScalars.count, prefix])
+            sql: "DELETE FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
+    }
+
+    static func exists(_ database: Database, container: String, prefix: String) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM classKey WHERE \(hasPrefix))",
+            arguments: [container, prefix, prefix]) ?? false
+    }
+
+    /// What the names with a prefix lie between, so that the table's index finds them; for container, prefix, prefix.
+    private static let hasPrefix = "container = ? AND name >= ? AND name < ? || char(0x10FFFF)"
+
+    /// A class, of those that can be read, which is sealed under just this policy by this kind of keystore.
+    static func first(
+        _ database: Database, container: String, sealedUnder policy: AccessPolicy, backend: String
+    ) throws -> ClassRow? {
+        let rows = try Row.fetchCursor(
+            database, sql: "SELECT * FROM classKey WHERE container = ? ORDER BY name", arguments: [container])
+        while let row = try rows.next() {
+            guard let row = try? ClassRow(row), row.sealed.policy == policy, row.sealed.backend == backend else {
+                continue
+            }
+            return row
+        }
+        return nil
     }
 
     /// Swaps the blob, if nobody else has meanwhile.

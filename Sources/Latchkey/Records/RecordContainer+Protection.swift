@@ -2,25 +2,27 @@ extension RecordContainer {
     /// Makes all the changes of records and classes in one durable transaction, or none.
     @discardableResult
     package func apply(
-        _ changes: [RecordChange], classes changedClasses: [ClassChange], for prompt: PromptContext,
+        _ changes: [RecordChange], classes classChanges: [ClassChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> [Record] {
+        var changedClasses = classChanges
         for case .put(let record, let payload, _) in changes {
             try Self.check(record, payload)
             for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
-                try await classes.open(protection, for: prompt, authorizedBy: presence)
+                let made = try await classes.openOrPrepare(protection, for: prompt, authorizedBy: presence)
+                if let made { changedClasses.append(.add(made)) }
             }
         }
-        let transaction = try transaction(changes, changedClasses)
+        let (transaction, all) = (try transaction(changes, changedClasses), changedClasses)
         let records = try await store.write("store the records") { database in
-            try transaction.apply(changes, changedClasses, to: database)
+            try transaction.apply(changes, all, to: database)
         }
-        finish(changedClasses)
+        finish(all)
         return records
     }
 
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
-    /// has a PIN, `presence` is asked for a new one.
+    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
     package func prepare(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
@@ -38,6 +40,16 @@ extension RecordContainer {
     /// The session of the class, if it is open.
     package func session(_ protection: ProtectionClass) -> ClassSession? {
         classes.session(protection.name)
+    }
+
+    /// Whether the record is under the device class while a class of its family is stored. No change of ours leaves that:
+    /// it is what somebody leaves who may write the file and has put another record in the place of a protected one.
+    package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError) -> Bool {
+        try store.readNow("read the record ‘\(id)’") { database in
+            try RecordRow.exists(
+                database, container: name, id: id.rawValue, class: ProtectionClass.device.name)
+                && ClassRow.exists(database, container: name, prefix: family.prefix)
+        }
     }
 
     /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once.
@@ -64,12 +76,10 @@ extension RecordContainer {
 
     /// Does in memory what the transaction did on disk.
     func finish(_ changedClasses: [ClassChange]) {
-        for change in changedClasses {
-            switch change {
-            case .add(let prepared): classes.adopt(prepared.session)
-            case .drop(let prefix): classes.lock(prefix: prefix)
-            }
+        let added = changedClasses.compactMap { change in if case .add(let prepared) = change { prepared } else { nil }
         }
+        for case .drop(let prefix) in changedClasses { classes.lock(prefix: prefix, sparing: added.map(\.session)) }
+        for prepared in added { classes.adopt(prepared) }
     }
 
     /// The classes whose keys it takes to write the record.

@@ -61,6 +61,8 @@ public final class RecordContainer: Sendable {
     // MARK: With hardware
 
     /// Opens a class: one hardware operation, and the presence that its policy asks for. Does nothing when it is open.
+    ///
+    /// - Throws: ``KeystoreError``; `notFound` when nothing is stored in a class for which somebody must be present.
     public func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
@@ -95,8 +97,13 @@ public final class RecordContainer: Sendable {
     /// Classes that the changes need are opened first, so a person may be asked. Deleting needs neither the hardware
     /// nor anybody.
     ///
+    /// A class for which somebody must be present is made with its first records, in the same transaction. After that
+    /// it takes others from this program while it is open; from any program it takes what replaces one of its records.
+    /// So nobody who may write the file can prepare a class of which they know the key.
+    ///
     /// - Returns: The records that were put, in order, as they are now stored.
-    /// - Throws: ``KeystoreError``; `conflict` when a record's generation is not the expected one.
+    /// - Throws: ``KeystoreError``; `conflict` when a record's generation is not the expected one, `damaged` when the class
+    ///   of a record may be somebody else's.
     @discardableResult
     public func apply(
         _ changes: [RecordChange], for prompt: PromptContext,

@@ -158,6 +158,12 @@ extension RecordRow {
             arguments: [container, name]) ?? false
     }
 
+    static func exists(_ database: Database, container: String, id: String, class name: String) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM record WHERE container = ? AND id = ? AND class = ?)",
+            arguments: [container, id, name]) ?? false
+    }
+
     /// Writes the row and its place in the index.
     ///
     /// - Parameter standing: The row of the same name that it replaces.

@@ -10,8 +10,10 @@ struct RecordTransaction: Sendable {
 
     /// - Returns: The records that were put, as stored.
     func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+        // The records first: who has overtaken us changed them too, and that is what the caller must hear of.
+        let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
-        return try changes.compactMap { change in try apply(change, to: database) }
+        return records
     }
 
     /// - Returns: The record as stored, for a put.
@@ -20,6 +22,7 @@ struct RecordTransaction: Sendable {
         case .put(let record, let payload, let expected):
             let standing = try RecordRow.fetch(database, container: container, id: record.id.rawValue)
             try check(standing, expected, record.id)
+            if payload != nil { try checkClass(of: record, standing) }
             var row = try RecordRow(
                 record, container: container, generation: nextGeneration(database), createdAt: standing?.createdAt,
                 now: now)
@@ -44,6 +47,11 @@ struct RecordTransaction: Sendable {
             ).insert(database)
         case .drop(let prefix):
             try ClassRow.deleteAll(database, container: container, prefix: prefix)
+        case .expectNone(let prefix):
+            guard try !ClassRow.exists(database, container: container, prefix: prefix) else {
+                throw KeystoreError.damaged(
+                    "store the records", "what is stored was not stored by Latchkey: it is less protected than it was")
+            }
         }
     }
 
@@ -63,6 +71,21 @@ struct RecordTransaction: Sendable {
                 recovery: "Unlock it and try again.")
         }
         return key
+    }
+
+    /// A class for which somebody has to be present takes a record only from the program that has made its key, or in
+    /// place of a record that opens under it. A key that was put there by somebody else opens nothing that stands; without
+    /// this, what is stored next would be theirs to read.
+    private func checkClass(of record: Record, _ standing: RecordRow?) throws {
+        let name = record.protection.name
+        guard record.protection.policy != .none, try !key(name).isNew else { return }
+        guard let standing, standing.className == name, let payload = standing.payload,
+            (try? key(name).open(payload, header: standing.header)) != nil
+        else {
+            throw KeystoreError.damaged(
+                "store the record ‘\(record.id)’",
+                "nothing shows that the key of the class ‘\(name)’ is not somebody else's")
+        }
     }
 
     private func check(_ standing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {

@@ -9,10 +9,19 @@ enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
+    /// Opens the store's file, which may be empty, and brings its tables up to date. A file that is something else, or a
+    /// store of a newer version, is refused and left as it is.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
+        let migrator = migrator
+        // The settings of a connection that writes are changes of the file already.
+        var looking = Configuration()
+        looking.readonly = true
+        looking.busyMode = .timeout(patience)
+        let isStore = try DatabaseQueue(path: path, configuration: looking).read { try Self.isStore($0, for: migrator) }
+
         var configuration = Configuration()
         configuration.label = "latchkey.records"
-        configuration.busyMode = .timeout(5)
+        configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
             try database.execute(
                 sql: """
@@ -23,24 +32,37 @@ enum Schema {
                     """)
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        try queue.write(claim)
-        let migrator = migrator
-        guard try queue.read(migrator.hasBeenSuperseded) == false else {
-            throw KeystoreError.unsupported(
-                "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
+        if !isStore {
+            try queue.write { database in
+                // Another program may have been here meanwhile.
+                guard try !Self.isStore(database, for: migrator) else { return }
+                try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+            }
         }
         try migrator.migrate(queue)
         return queue
     }
 
-    private static func claim(_ database: Database) throws {
+    /// For how many seconds to wait for another process.
+    private static let patience: Double = 5
+
+    /// Whether the file is a store, and not empty.
+    ///
+    /// - Throws: ``KeystoreError`` for a file that is neither empty nor a store of this version or an older one.
+    private static func isStore(_ database: Database, for migrator: DatabaseMigrator) throws -> Bool {
         let standing = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
-        guard standing != applicationID else { return }
-        let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
-        guard standing == 0, tables == 0 else {
-            throw KeystoreError.damaged("open the store", "the file is a database of something else")
+        guard standing == applicationID else {
+            let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+            guard standing == 0, tables == 0 else {
+                throw KeystoreError.damaged("open the store", "the file is a database of something else")
+            }
+            return false
         }
-        try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+        guard try !migrator.hasBeenSuperseded(database) else {
+            throw KeystoreError.unsupported(
+                "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
+        }
+        return true
     }
 
     private static var migrator: DatabaseMigrator {

@@ -166,10 +166,13 @@ extension Credential {
             let metadata = CredentialRows.metadata(
                 of: token, tags: CredentialRows.tags(of: standing), security: stored.protection.policy,
                 copying: store.configuration.copiedClaims)
-            try store.records.applyNow([
-                CredentialRows.replacement(stored, with: token),
-                .put(metadata, payload: nil, ifGeneration: standing.generation), rest,
-            ])
+            let isPlain = stored.protection == .device
+            try store.records.applyNow(
+                [
+                    CredentialRows.replacement(stored, with: token),
+                    .put(metadata, payload: nil, ifGeneration: standing.generation), rest,
+                ],
+                classes: isPlain ? [.expectNone(prefix: CredentialRows.classes(id).prefix)] : [])
         }
         store.refreshes.setUnsaved(nil, id)
     }

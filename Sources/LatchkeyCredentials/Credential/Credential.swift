@@ -82,8 +82,14 @@ public final class Credential: Sendable, Identifiable {
     /// Runs `body` with the classes open that the token takes. May ask the person, before `body`.
     func withOpen<R>(_ operation: String, _ body: () async throws -> R) async throws -> R {
         let protection = try protection(operation)
-        return try await store.gates.withOpen(
-            protection, for: store.prompt(operation), authorizedBy: store.presence, body)
+        do {
+            return try await store.gates.withOpen(
+                protection, for: store.prompt(operation), authorizedBy: store.presence, body)
+        } catch let error as KeystoreError where error.code == .notFound {
+            // A class goes with its credential.
+            guard try store.rows.exists(id) else { throw CredentialError.notFound(operation, id) }
+            throw error
+        }
     }
 
     /// The rows, read on the disk's thread.

@@ -6,12 +6,13 @@ internal import Latchkey
 /// | id | holds |
 /// |---|---|
 /// | `credential.metadata.ID` | what can be searched: tags, claims, server, client, end; in the clear, authenticated |
-/// | `credential.token.ID` | the token, encrypted under the class of its policy |
+/// | `credential.token.ID` | the token, encrypted under the device class or a class of its own |
 /// | `credential.pending.ID` | what the server gave last where it isn't shown (yet), in an envelope of that class |
 /// | `credential.default` | the id of the default credential |
 ///
-/// The first two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
-/// without opening the token, and a search reads no token.
+/// The first two rows of a credential are written and deleted in one transaction. They are two so that tags can be
+/// changed without opening the token, and a search reads no token. A class for which somebody must be present is made
+/// with the token and goes with it, so that nobody can have prepared it.
 struct CredentialRows: Sendable {
     static let kind: RecordKind = "credential"
     static let tokenKind: RecordKind = "credential.token"
@@ -55,6 +56,12 @@ struct CredentialRows: Sendable {
             let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
             let token = try payload.withUnsafeBytes({ try Self.token(Data($0), id) })
         else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
+        guard
+            try Self.metadata(metadata).security == row.protection.policy.requirement,
+            try !records.isDowngraded(row.id, from: Self.classes(id))
+        else {
+            throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is less protected than it was")
+        }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
     }
@@ -124,9 +131,9 @@ struct CredentialRows: Sendable {
 
     /// Both rows of a credential that is not stored yet.
     static func insertion(
-        _ token: Token, metadata: Record, security: AccessPolicy
+        _ token: Token, metadata: Record, in protection: ProtectionClass
     ) throws -> [RecordChange] {
-        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: .credentials(security))
+        let row = Record(id: tokenID(token.id), kind: tokenKind, protection: protection)
         return [
             .put(metadata, payload: nil, ifGeneration: 0),
             .put(row, payload: try payload(token), ifGeneration: 0), .delete(pendingID(token.id), ifGeneration: nil),
@@ -166,15 +173,7 @@ struct CredentialRows: Sendable {
     static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
     static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
     static func pendingID(_ id: String) -> RecordID { RecordID(rawValue: "credential.pending." + id) }
+    /// The classes of the token, where somebody must be present for it.
+    static func classes(_ id: String) -> ClassFamily { ClassFamily(Gates.facade, of: id) }
     static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }
-}
-
-extension ProtectionClass {
-    /// The class of the tokens with this policy.
-    static func credentials(_ policy: AccessPolicy) -> ProtectionClass {
-        guard policy != .none else { return .device }
-        let limit = policy.attemptLimit.map(String.init) ?? "any"
-        // The parenthesis ends the name, so that none is the beginning of another.
-        return ProtectionClass(name: "\(Gates.prefix)\(policy)(\(policy.reuseSeconds),\(limit))", policy: policy)
-    }
 }

@@ -9,11 +9,11 @@ extension CredentialStore {
     /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before ``open()``.
     @discardableResult
     public func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
-        try insert(token, tags, .none)
+        try insert(token, tags)
     }
 
-    /// Stores a token that opens only when the hardware is satisfied as `security` says. The first one of a policy with
-    /// a PIN asks for a new PIN; each later one of that policy asks for that PIN.
+    /// Stores a token that opens only when the hardware is satisfied as `security` says. The first one with a PIN asks
+    /// for a new PIN; each later one asks for that PIN.
     ///
     /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` when the hardware can't
     ///   enforce the policy.
@@ -23,10 +23,15 @@ extension CredentialStore {
     ) async throws -> Credential {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
-        return try await gates.withOpen(
-            .credentials(security), for: prompt("store a token of \(token.context.issuer)"), authorizedBy: presence
-        ) {
-            try await disk.run { try self.insert(token, tags, security) }
+        let prompt = prompt("store a token of \(token.context.issuer)")
+        guard security != .none else {
+            return try await gates.withOpen(.device, for: prompt, authorizedBy: presence) {
+                try await disk.run { try self.insert(token, tags) }
+            }
+        }
+        let protection = CredentialRows.classes(token.id).newClass(security)
+        return try await gates.withNew(protection, for: prompt, authorizedBy: presence) { prepared in
+            try await disk.run { try self.insert(token, tags, in: prepared) }
         }
     }
 
@@ -40,24 +45,28 @@ extension CredentialStore {
         }
     }
 
-    private func insert(_ token: Token, _ tags: [String: String], _ security: AccessPolicy) throws -> Credential {
+    /// - Parameter prepared: The token's own class, or nil for the device's.
+    private func insert(
+        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil
+    ) throws -> Credential {
         try CredentialRows.check(tags: tags)
+        let protection = prepared?.protection ?? .device
         let metadata = CredentialRows.metadata(
-            of: token, tags: tags, security: security, copying: configuration.copiedClaims)
-        var changes = try CredentialRows.insertion(token, metadata: metadata, security: security)
+            of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
+        var changes = try CredentialRows.insertion(token, metadata: metadata, in: protection)
         // Where nothing else is stored, whatever stands as the default names nothing.
         let becomesDefault = try !records.hasAny(CredentialRows.kind)
         if becomesDefault {
             changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
         }
         do {
-            try records.applyNow(changes)
+            try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
         } catch {
             guard error.code == .conflict else { throw error }
             if try rows.exists(token.id) { throw CredentialError.duplicate(token.id) }
             // Another program stored the first one meanwhile; then this is not the first.
             guard becomesDefault, try records.hasAny(CredentialRows.kind) else { throw error }
-            return try insert(token, tags, security)
+            return try insert(token, tags, in: prepared)
         }
         let credential = credential(stored: token.id)
         tell(.created(credential))

@@ -89,7 +89,7 @@ public final class CredentialStore: Sendable {
         let standing = try rows.knownDefault
         let wasDefault = standing?.id == credential.id
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
-        try records.applyNow(changes)
+        try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
         registry.forget(credential.id)
         refreshes.setUnsaved(nil, credential.id)
         tell(.removed(credential))

@@ -4,8 +4,10 @@ internal import Synchronization
 /// The classes for which somebody has to be present. Each is open only while it is used: one proof serves for one use,
 /// and for others that overlap it.
 final class Gates: Sendable {
-    /// How the names of such classes begin.
-    static let prefix = "credentials."
+    /// What such classes are called.
+    static let facade = "credentials"
+    /// How their names begin.
+    static let prefix = "\(facade)."
 
     private let records: RecordContainer
     private let users = Mutex<[String: Int]>([:])
@@ -27,10 +29,21 @@ final class Gates: Sendable {
         return try await body()
     }
 
+    /// Runs `body`, which stores something in it, with the device class and a new class open. Asks the person before.
+    func withNew<R>(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
+        _ body: (PreparedClass) async throws -> R
+    ) async throws -> R {
+        try await records.open(.device, for: prompt, authorizedBy: NobodyPresent())
+        users.withLock { $0[protection.name, default: 0] += 1 }
+        defer { leave(protection) }
+        return try await body(records.prepare(protection, for: prompt, authorizedBy: presence))
+    }
+
     private func leave(_ protection: ProtectionClass) {
         users.withLock { users in
             let rest = users[protection.name, default: 1] - 1
-            users[protection.name] = rest
+            users[protection.name] = rest == 0 ? nil : rest
             if rest == 0 { records.lock(prefix: protection.name) }
         }
     }

@@ -6,15 +6,18 @@ extension Container {
     ///
     /// - Parameter policy: Nil for the configured one.
     public func biometricAvailability(under policy: AccessPolicy? = nil) async -> BiometricAvailability {
-        let wanted = if let policy { policy } else { await preferredPolicy() }
         let capabilities: KeystoreCapabilities
         do throws(KeystoreError) {
             capabilities = try await keystore.capabilities()
-            guard capabilities.requirements.contains(wanted.requirement) else {
-                return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
-            }
         } catch {
             return error.code == .passcodeNotSet ? .passcodeNotSet : .notAvailable(error.reason)
+        }
+        let wanted =
+            if let policy = policy ?? configuration.policy { policy } else {
+                await capabilities.preferredPolicy(for: .signing, through: presence)
+            }
+        guard capabilities.requirements.contains(wanted.requirement) else {
+            return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
         }
         switch wanted.requirement {
         case .none: return .available
@@ -31,14 +34,10 @@ extension Container {
     /// Whether a key with the configured policy can be made and used on this machine now. Shows nothing.
     public func isBiometricAvailable() async -> Bool { await biometricAvailability() == .available }
 
-    /// A finger or the PIN, where a finger can be checked now and the caller wants no PIN only; else the PIN.
+    /// The configured policy, or what fits this machine now.
     func preferredPolicy() async -> AccessPolicy {
         if let policy = configuration.policy { return policy }
-        guard presence.preference != .pin,
-            let capabilities = try? await keystore.capabilities(), capabilities.requirements.contains(.userPresence),
-            await capabilities.fingerState(through: presence) == .ready
-        else { return .pin }
-        return .userPresence
+        return await keystore.preferredPolicy(for: .signing, through: presence)
     }
 
     private func fingerAvailability(_ capabilities: KeystoreCapabilities) async -> BiometricAvailability {

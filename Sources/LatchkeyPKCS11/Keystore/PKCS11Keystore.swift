@@ -16,6 +16,7 @@ public struct PKCS11Keystore: Keystore {
     public static let backend = "pkcs11"
 
     public var backend: String { Self.backend }
+    public var mayHaveReader: Bool { true }
 
     let uri: TokenURI
     let options: PKCS11Options

@@ -1,5 +1,3 @@
-internal import Crypto
-internal import FoundationEssentials
 internal import Latchkey
 
 /// How a vault is stored: one record, which has the name of the vault, and for a vault with biometrics a protection
@@ -10,8 +8,7 @@ struct VaultRow: Sendable {
     private static let idPrefix = "vault."
 
     let id: RecordID
-    /// What the names of this vault's classes begin with, and no other's.
-    let classPrefix: String
+    let classes: ClassFamily
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for an impossible name.
     init(key: String) throws(KeystoreError) {
@@ -20,17 +17,11 @@ struct VaultRow: Sendable {
             !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { throw .invalidInput("open the vault", "‘\(key)’ is no name for one") }
         id = RecordID(rawValue: Self.idPrefix + key)
-        classPrefix = "vault.\(Base64URL.encode(Data(SHA256.hash(data: Data(key.utf8)).prefix(12))))."
+        classes = ClassFamily("vault", of: key)
     }
 
     /// The name of the vault whose record has this name.
     static func key(_ id: RecordID) -> String { String(id.rawValue.dropFirst(idPrefix.count)) }
-
-    /// A class that was never there before.
-    func newClass(_ policy: AccessPolicy) -> ProtectionClass {
-        let suffix = SecretBytes.random(count: 12).withUnsafeBytes { Base64URL.encode(Data($0)) }
-        return ProtectionClass(name: classPrefix + suffix, policy: policy)
-    }
 
     /// The change that stores the credentials.
     func put(_ payload: SecretBytes, in protection: ProtectionClass, ifGeneration generation: Int) -> RecordChange {

@@ -14,7 +14,15 @@ extension VaultSlot {
         let row = try place().row
         return Change(
             records: [row.put(try encode(credentials), in: .device, ifGeneration: generation)],
-            classes: generation == 0 ? [] : [.drop(prefix: row.classPrefix)])
+            classes: [.drop(prefix: row.classes.prefix)])
+    }
+
+    /// Replaces what is stored without biometrics, unless somebody has put that in the place of what was stored with.
+    func updatingPlain(_ credentials: Credentials, ifGeneration generation: Int) throws(KeystoreError) -> Change {
+        let row = try place().row
+        return Change(
+            records: [row.put(try encode(credentials), in: .device, ifGeneration: generation)],
+            classes: [.expectNone(prefix: row.classes.prefix)])
     }
 
     /// Stores with biometrics, under a new class key.
@@ -24,7 +32,7 @@ extension VaultSlot {
         let row = try place().row
         return Change(
             records: [row.put(try encode(credentials), in: prepared.protection, ifGeneration: generation)],
-            classes: [.drop(prefix: row.classPrefix), .add(prepared)])
+            classes: [.drop(prefix: row.classes.prefix), .add(prepared)])
     }
 
     /// Has the hardware make the key of a new class, which only somebody who is present can open.
@@ -36,7 +44,7 @@ extension VaultSlot {
                 recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")
         }
         return try await space.records.prepare(
-            row.newClass(space.policy), for: space.prompt("protect ‘\(key)’"), authorizedBy: space.presence)
+            row.classes.newClass(space.policy), for: space.prompt("protect ‘\(key)’"), authorizedBy: space.presence)
     }
 
     // MARK: Making
@@ -89,7 +97,7 @@ extension VaultSlot {
     // MARK: Resetting
 
     private func resetting(_ row: VaultRow) -> Change {
-        Change(records: [.delete(row.id, ifGeneration: nil)], classes: [.drop(prefix: row.classPrefix)])
+        Change(records: [.delete(row.id, ifGeneration: nil)], classes: [.drop(prefix: row.classes.prefix)])
     }
 
     /// Deletes whatever is stored, readable or not. Needs no hardware and nobody.

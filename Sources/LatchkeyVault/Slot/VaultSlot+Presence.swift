@@ -9,7 +9,9 @@ extension VaultSlot {
     /// What is stored now.
     func presentState() throws(KeystoreError) -> VaultState {
         let (space, row) = try place()
-        return VaultState(try space.records.metadataNow(row.id), of: row, session: space.records.session)
+        return VaultState(
+            try space.records.metadataNow(row.id), of: row,
+            isDowngraded: try space.records.isDowngraded(row.id, from: row.classes), session: space.records.session)
     }
 
     /// Asks whoever is present and opens the vault.
@@ -19,8 +21,14 @@ extension VaultSlot {
         let (space, row) = try place()
         guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
         let consent = SingleConsent(space.presence)
-        try await space.records.open(
-            expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+        do throws(KeystoreError) {
+            try await space.records.open(
+                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+        } catch {
+            // Its key may be gone because the vault is in another state by now.
+            guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
+            throw error
+        }
         consent.confirm()
         do throws(KeystoreError) {
             try await space.open(as: consent)
@@ -53,6 +61,6 @@ extension VaultSlot {
     /// Forgets the vault's key, in every copy.
     func lock() {
         guard let (space, row) = try? place() else { return }
-        space.records.lock(prefix: row.classPrefix)
+        space.records.lock(prefix: row.classes.prefix)
     }
 }

@@ -55,7 +55,12 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     func read(in session: ClassSession?) throws(KeystoreError) -> Credentials {
         let (space, row) = try place()
         guard let (record, payload) = try space.records.readNow(row.id, in: session) else { throw changed() }
-        guard session != nil || record.protection == .device else { throw changed() }
+        if session == nil {
+            guard record.protection == .device else { throw changed() }
+            guard try !space.records.isDowngraded(row.id, from: row.classes) else {
+                throw .downgraded("read the vault")
+            }
+        }
         return try decode(payload)
     }
 

@@ -32,13 +32,13 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: ``KeystoreError``; `conflict` when they were changed since this vault was retrieved.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func update(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault {
-        let record = try slot.makeNow(slot.storingPlain(credentials, ifGeneration: record.generation))
+        let record = try slot.makeNow(slot.updatingPlain(credentials, ifGeneration: record.generation))
         return KeychainSecureVault(slot: slot, record: record)
     }
 
     /// Replaces the credentials. Opens the space if it isn't.
     public func update(credentials: Credentials) async throws(KeystoreError) -> KeychainSecureVault {
-        let record = try await slot.make(slot.storingPlain(credentials, ifGeneration: record.generation))
+        let record = try await slot.make(slot.updatingPlain(credentials, ifGeneration: record.generation))
         return KeychainSecureVault(slot: slot, record: record)
     }
 

@@ -9,11 +9,20 @@ struct VaultSession {
 
     /// - Parameters:
     ///   - name: nil for the container's only vault.
-    ///   - policy: What a vault demands that is stored with biometrics now.
+    ///   - isProtecting: Whether the command stores with biometrics.
+    ///   - chosen: What is then demanded; nil for what biometric login would demand on this machine now.
     /// - Throws: ``KeystoreError``; `notFound` when no name is given and there is no vault, `invalidInput` when there are
     ///   several.
-    init(_ name: String?, in context: CommandContext, policy: AccessPolicy = .pin) async throws {
-        space = try VaultSpace(records: await context.records(), presence: context.presence, policy: policy)
+    init(
+        _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
+        under chosen: AccessPolicy? = nil
+    ) async throws {
+        let records = try await context.records()
+        var policy = chosen ?? .userPresence
+        if isProtecting, chosen == nil {
+            policy = await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
+        }
+        space = try VaultSpace(records: records, presence: context.presence, policy: policy)
         guard let name else {
             let keys = try space.keys()
             guard let only = keys.first else {

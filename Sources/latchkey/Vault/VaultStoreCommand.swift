@@ -17,11 +17,15 @@ struct VaultStoreCommand: ContextCommand {
     @Flag(help: "Demand somebody's presence for reading it.")
     var biometrics = false
 
-    @Option(help: "What the hardware asks for, with --biometrics.")
-    var policy = LoginPolicyArgument(.pin)
+    @Option(
+        help: """
+            What the hardware asks for, with --biometrics. (default: user-presence where your finger can be checked, \
+            else pin)
+            """)
+    var policy: LoginPolicyArgument?
 
     func perform(in context: CommandContext) async throws -> VaultReport {
-        let session = try await VaultSession(name, in: context, policy: policy.policy)
+        let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
         let vault = try await session.empty()
         let secret = try StandardStreams.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
         return VaultReport(

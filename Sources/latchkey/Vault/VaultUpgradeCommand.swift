@@ -13,11 +13,14 @@ struct VaultUpgradeCommand: ContextCommand {
     @Argument(help: "The vault's name.")
     var name: String?
 
-    @Option(help: "What the hardware asks for.")
-    var policy = LoginPolicyArgument(.pin)
+    @Option(
+        help: """
+            What the hardware asks for. (default: user-presence where your finger can be checked, else pin)
+            """)
+    var policy: LoginPolicyArgument?
 
     func perform(in context: CommandContext) async throws -> VaultReport {
-        let session = try await VaultSession(name, in: context, policy: policy.policy)
+        let session = try await VaultSession(name, in: context, protecting: true, under: policy?.policy)
         return VaultReport(try await session.standing("upgrade").upgrade())
     }
 }

@@ -185,7 +185,9 @@ struct RecordContainerTests {
         try await withContainer { container, _ in
             let gated = ProtectionClass(name: "gated", policy: .pin)
             let presence = ScriptedPresence(pins: "4938", "4938", "4938")
-            try await container.open(gated, for: prompt, authorizedBy: presence)
+            let record = Record(id: "a", kind: "note", protection: gated)
+            try await container.apply(
+                [.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt, authorizedBy: presence)
             await container.lock()
             let before = presence.requests.count
             try await withThrowingTaskGroup { group in

@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import GRDB
 import Latchkey
@@ -68,29 +69,53 @@ struct RecordStoreTests {
         }
     }
 
-    @Test func `a database of something else is refused`() async throws {
+    @Test(arguments: [
+        "CREATE TABLE theirs (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 3; CREATE VIEW v AS SELECT 1",
+    ])
+    func `a database of something else is refused and stays as it is`(content: String) async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
-            _ = try await RecordStore(directory: directory, profile: "ours")
-            try FileManager.default.createDirectory(
-                atPath: directory + "/theirs", withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700])
-            let path = directory + "/theirs/latchkey.sqlite"
-            try await DatabaseQueue(path: path).write { try $0.execute(sql: "CREATE TABLE theirs (x)") }
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
-            await #expect(throws: damaged) { try await RecordStore(directory: directory, profile: "theirs") }
+            try makeFile(directory, content)
+            let before = try files(directory)
+            await #expect(throws: damaged) { try await RecordStore(directory: directory) }
+            #expect(try files(directory) == before)
         }
     }
 
-    @Test func `a store of a newer version is refused`() async throws {
+    /// A future version may keep another kind of journal, or none of our tables.
+    @Test func `a store of a newer version is refused and stays as it is`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
-            let store = try await RecordStore(directory: directory)
-            try await DatabaseQueue(path: store.path).write {
-                try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('from the future')")
-            }
-            await #expect(throws: unsupported) { try await RecordStore(directory: directory) }
+            try makeFile(
+                directory,
+                """
+                PRAGMA application_id = 0x4C746368;
+                CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
+                INSERT INTO grdb_migrations VALUES ('from the future');
+                """)
+            let before = try files(directory)
+            let error = await #expect(throws: unsupported) { try await RecordStore(directory: directory) }
+            #expect(error?.recovery == "Install that version of Latchkey.")
+            #expect(try files(directory) == before)
         }
+    }
+
+    /// A database where the store would be, with a rollback journal as SQLite has it by default.
+    private func makeFile(_ directory: String, _ content: String) throws {
+        try FileManager.default.createDirectory(
+            atPath: directory + "/default", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        let path = directory + "/default/latchkey.sqlite"
+        try DatabaseQueue(path: path).writeWithoutTransaction { try $0.execute(sql: content) }
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+    }
+
+    /// The digests of all files of the profile.
+    private func files(_ directory: String) throws -> [String: SHA256.Digest] {
+        let folder = directory + "/default"
+        return try Dictionary(
+            uniqueKeysWithValues: FileManager.default.contentsOfDirectory(atPath: folder).map { name in
+                (name, SHA256.hash(data: try Data(contentsOf: URL(filePath: "\(folder)/\(name)"))))
+            })
     }
 
     @Test func `the first anchor stands, for every process`() async throws {

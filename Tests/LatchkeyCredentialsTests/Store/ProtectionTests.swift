@@ -1,0 +1,82 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeyCredentials
+import LatchkeyTesting
+import Testing
+
+/// What protects tokens against somebody who may write the store's file.
+@Suite(.softwareTPM)
+struct ProtectionTests {
+    @Test func `each gated token has a key of its own, which comes and goes with it`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence(pins: "2468", "2468", "2468")
+        let store = try await bench.start(presence: presence)
+        let first = try await store.store(bench.provider.signIn(), security: .pin)
+        let second = try await store.store(bench.provider.signIn(), security: .pin)
+        // One PIN, chosen once.
+        #expect(presence.requests.map(\.purpose) == [.new, .current])
+        let names = try classes(bench)
+        #expect(names.count == 3 && names.contains("device"))
+        try first.remove()
+        #expect(try classes(bench).count == 2)
+        #expect(try await second.token.id == second.id)
+        try second.remove()
+        #expect(try classes(bench) == ["device"])
+    }
+
+    @Test func `a key that was prepared for a token is not used`() async throws {
+        let (bench, theirs) = (try Bench(), try Bench())
+        let token = try bench.provider.signIn()
+        // The attacker stores a token of that id in a store of their own, on the same TPM, and copies all its keys.
+        let stolen = try await theirs.start().store(token, security: .pin)
+        #expect(stolen.id == token.id)
+        let store = try await bench.start()
+        try await DatabaseQueue(path: bench.databasePath).writeWithoutTransaction { database in
+            try database.execute(
+                sql: """
+                    ATTACH ? AS theirs;
+                    INSERT INTO classKey SELECT * FROM theirs.classKey WHERE name <> 'device';
+                    INSERT INTO classKey
+                        SELECT container, 'credentials.pin(0,any)', sealed, generation FROM theirs.classKey
+                        WHERE name <> 'device';
+                    """, arguments: [theirs.databasePath])
+        }
+        let before = Set(try classes(bench))
+        let stored = try await store.store(token, security: .pin)
+        let used = try await DatabaseQueue(path: bench.databasePath).read {
+            try String.fetchOne($0, sql: "SELECT class FROM record WHERE kind = 'credential.token'")
+        }
+        #expect(try !before.contains(#require(used)))
+        #expect(try await stored.token == token)
+    }
+
+    @Test func `a token that something else has downgraded is damaged, and not refreshed`() async throws {
+        let bench = try Bench()
+        let token = try bench.provider.signIn()
+        let credential = try await bench.start().store(token, security: .pin)
+        // A program of the same user stores a row of its own under the device class, which asks for nobody.
+        let (records, _) = try await bench.records()
+        let forged = Record(id: RecordID(rawValue: "credential.token.\(token.id)"), kind: "credential.token")
+        let payload = SecretBytes(try JSONEncoder().encode(token))
+        let prompt = PromptContext(reason: "attack the token")
+        try await records.apply([.put(forged, payload: payload, ifGeneration: nil)], for: prompt)
+        await #expect(throws: keystore(.damaged)) { try await credential.token }
+        await #expect(throws: keystore(.damaged)) { try await credential.refresh() }
+        // And says so in the metadata too.
+        let metadataID = RecordID(rawValue: "credential.metadata.\(token.id)")
+        let metadata = try #require(try await records.read(metadataID, for: prompt)).record
+        var attributes = metadata.attributes
+        attributes["policy"] = "none"
+        let changed = Record(id: metadata.id, kind: metadata.kind, attributes: attributes)
+        try await records.apply([.put(changed, payload: nil, ifGeneration: nil)], for: prompt)
+        await #expect(throws: keystore(.damaged)) { try await credential.token }
+        await #expect(throws: keystore(.damaged)) { try await credential.refresh() }
+    }
+
+    private func classes(_ bench: Bench) throws -> [String] {
+        try DatabaseQueue(path: bench.databasePath).read {
+            try String.fetchAll($0, sql: "SELECT name FROM classKey ORDER BY name")
+        }
+    }
+}
