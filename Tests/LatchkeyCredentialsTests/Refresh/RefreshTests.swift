@@ -237,6 +237,26 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
+    @Test func `while one gated credential is open, another asks for itself`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .pin(Bench.pin), .decline, .decline])
+        let store = try await bench.start(presence: presence)
+        let one = try await store.store(bench.provider.signIn(), security: .pin)
+        let other = try await store.store(bench.provider.signIn(), security: .pin)
+        let hold = bench.provider.hold()
+        let refresh = Task { try await one.refresh() }
+        await hold.reached()
+        #expect(presence.requests.count == 3)
+        await #expect(throws: keystore(.cancelled)) { try await other.token }
+        await #expect(throws: keystore(.cancelled)) { try await other.userInfo() }
+        #expect(presence.requests.count == 5)
+        // The one that is open shares its proof.
+        #expect(try await one.token.accessToken == "access-1")
+        hold.go()
+        #expect(try await refresh.value.accessToken == "access-3")
+        #expect(presence.requests.count == 5)
+    }
+
     @Test func `a gated credential asks once for a refresh, before the server is asked`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .decline])
