@@ -113,9 +113,14 @@ extension Credential {
             store.refreshes.setUnsaved(nil, id)
         } catch {
             store.refreshes.setUnsaved(UnsavedAnswer(sealed: sealed, tokenGeneration: stored.tokenGeneration), id)
-            if try store.rows.exists(id) { throw error }
+            if try isStanding(stored) { throw error }
         }
-        guard try store.rows.exists(id) else { throw await discarded(answer) }
+        guard try isStanding(stored) else { throw await discarded(answer) }
+    }
+
+    /// Whether the token is still the one that was refreshed, and not removed, or removed and stored anew.
+    private func isStanding(_ stored: StoredCredential) throws -> Bool {
+        try store.rows.tokenGeneration(id) == stored.tokenGeneration
     }
 
     /// Shows the token of an answer that was found to be good. Until that is done nobody sees it.
@@ -126,11 +131,11 @@ extension Credential {
         }
         do {
             try await replace(stored, with: answer.token)
-            return try await self.stored(Self.refreshing)
         } catch {
-            guard try store.rows.exists(id) else { throw await discarded(answer) }
+            guard try isStanding(stored) else { throw await discarded(answer) }
             throw error
         }
+        return try await self.stored(Self.refreshing)
     }
 
     /// It was removed meanwhile: what the server gave must not outlive it.

@@ -204,6 +204,22 @@ struct RefreshAnswerTests {
         #expect(try records.idsNow("credential.pending").isEmpty)
     }
 
+    @Test func `what comes for a credential that was stored anew meanwhile is not the new one's`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let old = try await store.store(bench.provider.signIn(id: "a"), security: .pin)
+        let hold = bench.provider.hold()
+        let refresh = Task { try await old.refresh() }
+        await hold.reached()
+        try old.remove()
+        let new = try await store.store(bench.provider.signIn(id: "a"), security: .pin)
+        hold.go()
+        await #expect(throws: credentials(.notFound)) { try await refresh.value }
+        #expect(!bench.provider.isValid("refresh-3"))
+        #expect(try await new.token.accessToken == "access-2")
+        #expect(try await new.refresh().accessToken == "access-4")
+    }
+
     // MARK: Faults of the disk
 
     private func failing(_ bench: Bench, _ trigger: String) throws {
