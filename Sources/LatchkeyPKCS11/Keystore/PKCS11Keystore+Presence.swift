@@ -66,16 +66,8 @@ extension PKCS11Keystore {
             return .pin(try PIN(text))
         }
         let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
-        let pin = try await ask(request, operation, presence)
-        let count = pin.withUnsafeBytes { $0.count }
-        if let range = sight.nature.pinLength, !range.contains(count) {
-            // The token would count it as a guess, or answer with a code for something else.
-            throw KeystoreError(
-                operation: operation, code: .wrongProof,
-                reason: "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
-                recovery: "Try again with the token's own PIN; this one was not sent.",
-                attemptsLeft: status.attemptsLeft)
-        }
+        let pin = try await presence.givenPIN(request, to: operation)
+        try sight.nature.check(pin, attemptsLeft: status.attemptsLeft, operation)
         return .pin(pin)
     }
 
@@ -102,19 +94,8 @@ extension PKCS11Keystore {
         }
         let left = sight.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
         return .pin(
-            try await ask(
-                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left), operation, presence))
-    }
-
-    func ask(
-        _ request: PINRequest, _ operation: String, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PIN {
-        switch try await presence.pin(request) {
-        case .declined(let reason): throw .cancelled(operation, reason)
-        case .pin(let pin):
-            guard !Task.isCancelled else { throw .cancelled(operation) }
-            return pin
-        }
+            try await presence.givenPIN(
+                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left), to: operation))
     }
 
     /// What a failed use means. Reads the token's flags where its answer alone does not say enough.

@@ -95,6 +95,16 @@ struct TokenAdministratorTests {
         #expect(try await takes("correct"))
     }
 
+    @Test func `nothing is erased for somebody who has given up meanwhile`() async throws {
+        let administrator = TokenAdministrator(
+            try TokenURI(SoftwareToken.current.uri), presence: LatePresence(pins: ["12345678", "user 1"]))
+        let task = Task { () async throws -> Void in
+            _ = try await administrator.initialize(label: "erased", erasing: true)
+        }
+        await #expect(throws: KeystoreError.cancelled("")) { try await task.value }
+        #expect(try await takes("correct"))
+    }
+
     @Test func `a token is initialised, with its label padded and both PINs set`() async throws {
         let module = try SoftwareToken.current.modulePath
         let label = "Ünique \(UInt16.random(in: 0 ... .max))"
@@ -137,5 +147,18 @@ struct TokenAdministratorTests {
         await #expect(throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")) {
             try await administrator(uri: "pkcs11:token=nowhere?module-path=\(module)").changePIN()
         }
+    }
+}
+
+/// Somebody who answers when the program has given up waiting.
+private struct LatePresence: PresenceAuthority {
+    private let pins: ScriptedPresence
+
+    init(pins: [String]) { self.pins = ScriptedPresence(pins.map(ScriptedPresence.Step.pin)) }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        let answer = try await pins.pin(request)
+        if pins.requests.count == 2 { withUnsafeCurrentTask { $0?.cancel() } }
+        return answer
     }
 }
