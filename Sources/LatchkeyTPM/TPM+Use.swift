@@ -185,9 +185,11 @@ extension KeyUse {
     /// Whether the proof of this use serves for some seconds.
     fileprivate var isReusable: Bool { policy.reuseSeconds > 0 }
 
-    /// Whether the policy session must have a secret, which takes a salt: what is opened must come back encrypted, and a
-    /// signature is no secret.
-    fileprivate var needsSalt: Bool { use == .unseal }
+    /// Whether the policy session must have a secret, which takes a salt. What is opened must come back encrypted. And a
+    /// proof that serves for some seconds names no command: only the session's HMAC keeps whoever owns the bus from
+    /// having another digest signed with it. Else the proof names the session and the command, and what is signed and
+    /// the signature are no secrets.
+    fileprivate var needsSalt: Bool { use == .unseal || isReusable }
 
     /// The cpHash of the use, so that a proof serves nothing else; empty where it serves for some seconds.
     fileprivate var commandHash: [UInt8] {
