@@ -6,12 +6,13 @@ extension TPMKeystore {
     typealias UseAuthorization = (SessionAttributes) -> Authorization
     typealias UseBody<R> = @Sendable (TPM, TPMObject, UseAuthorization) throws(TPMError) -> R
 
-    /// Uses an object once: by an earlier proof where one still serves, else by a new one.
+    /// Uses an object once: by an earlier proof where one still serves and the authority takes it, else by a new one.
     func perform<R: Sendable>(
         _ use: KeyUse, authorizedBy presence: any PresenceAuthority, _ body: UseBody<R>
     ) async throws(KeystoreError) -> R {
+        let emptyings = tickets.emptyings
         let policy = use.blob.key.publicArea.authPolicy
-        if let ticket = tickets[policy] {
+        if presence.acceptsEarlierProof, let ticket = tickets[policy] {
             do {
                 return try await perform(use, by: .ticket(ticket), body).result
             } catch {
@@ -19,13 +20,13 @@ extension TPMKeystore {
                 guard error.command == .policyTicket, error.responseCode != nil else {
                     throw await explained(error, use)
                 }
-                tickets[policy] = nil
+                tickets.discard(policy)
             }
         }
         let proof = try await proof(for: use, presence)
         do {
             let performed = try await perform(use, by: proof, body)
-            if let ticket = performed.ticket { tickets[policy] = ticket }
+            if let ticket = performed.ticket { tickets.keep(ticket, for: policy, unlessEmptiedSince: emptyings) }
             return performed.result
         } catch {
             if case .approval(let session, _) = proof, error.precedesResumption { await abandon(session) }

@@ -12,16 +12,17 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         guard policy.requirement != .none else { return try await attempt(.open, sight, operation, body) }
-        let reuseSeconds = sight.keepsLogin ? policy.reuseSeconds : 0
-        if sight.login.isFresh(within: reuseSeconds) {
+        let term = LoginTerm(
+            seconds: sight.keepsLogin ? policy.reuseSeconds : 0, endings: sight.login.endings)
+        if presence.acceptsEarlierProof, sight.login.isFresh(within: term.seconds) {
             do {
-                return try await perform(.kept(within: reuseSeconds), sight, body)
+                return try await perform(.kept(within: term.seconds), sight, body)
             } catch  where error.kind != .loginNeeded {
                 throw await explained(error, operation, sight)
             } catch {}
         }
         let proof = try await userProof(sight, for: prompt, operation, presence)
-        return try await attempt(.login(proof, keptFor: reuseSeconds), sight, operation, body)
+        return try await attempt(.login(proof, term), sight, operation, body)
     }
 
     /// Uses a private key with an access that was obtained already.

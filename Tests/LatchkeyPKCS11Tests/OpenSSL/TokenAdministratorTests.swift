@@ -64,15 +64,16 @@ struct TokenAdministratorTests {
         let key = try await keystore.createKey(
             KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
-        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
-        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: NobodyPresent()) { signer in
+        let silent = ScriptedPresence([])
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
+        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: silent) { signer in
             for _ in 1...200 { _ = try signer.sign(digest) }
         }
         try await administrator("correct", "brand new").changePIN()
         // Either all of the loan came first, or it found that its login had ended.
         do { try await loan } catch let error as KeystoreError { #expect(error.code == .cancelled, "\(error)") }
         await #expect(throws: KeystoreError.self) {
-            _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
+            _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
         }
         let again = ScriptedPresence(pins: "brand new")
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: again)
