@@ -23,9 +23,8 @@ package enum PresenceWire {
     /// The signal that says how it goes, to the caller and to those who subscribed as the same user.
     package static let progress = "Progress"
 
-    /// Only the service's own name can send it; the bus sees to that.
-    static let progressRule =
-        "type='signal',sender='\(name)',path='\(path)',interface='\(interface)',member='\(progress)'"
+    /// It counts from whoever owns the service's name, and only the service's user may own it.
+    static let progressRule = SignalRule(from: .owner(of: name), path: path, interface: interface, member: progress)
 
     static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
         guard arguments.count == 2, let progress = arguments[0].string.flatMap(FingerProgress.init),

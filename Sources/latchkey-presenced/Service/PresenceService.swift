@@ -12,6 +12,15 @@ actor PresenceService {
     /// How long a person may take. Less than an approval holds, since that counts from the TPM's nonce.
     static let longestWait: Duration = .seconds(25)
 
+    /// What the bus has for the service, in the order in which it came.
+    private enum Event {
+        case call(BusMessage)
+        /// A client has left the bus.
+        case left(String)
+        /// A finger was enrolled.
+        case enrolled
+    }
+
     /// A request that was not answered yet.
     struct Pending {
         let entry: ApprovalQueue.Entry
@@ -52,22 +61,27 @@ actor PresenceService {
     ///
     /// - Parameter onReady: Called once the name is owned.
     func run(onReady: () -> Void) async throws(BusError) {
-        let (messages, sink) = AsyncStream.makeStream(of: BusMessage.self)
+        let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
-        try await bus.serve(PresenceWire.path) { sink.yield($0) }
-        _ = try await bus.subscribe(
-            "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''"
-        ) { sink.yield($0) }
-        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { sink.yield($0) }
+        try await bus.serve(PresenceWire.path) { call in
+            sink.yield(.call(call))
+            return nil
+        }
+        _ = try await bus.subscribe(.ownerChanges()) { change in
+            guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
+            sink.yield(.left(name))
+        }
+        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
+            if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted { sink.yield(.enrolled) }
+        }
         try await describeParents()
         try await bus.own(PresenceWire.name)
         onReady()
-        for await message in messages {
-            switch message.member {
-            case _ where message.ticket != nil: await receive(message)
-            case FingerprintReader.enrolmentSignal:
-                if message.arguments.first?.string == FingerprintReader.enrolmentCompleted { await noteEnrolment() }
-            default: forget(client: message.arguments.first?.string ?? "")
+        for await event in events {
+            switch event {
+            case .call(let message): await receive(message)
+            case .left(let client): await forget(client)
+            case .enrolled: await noteEnrolment()
             }
         }
     }
@@ -75,11 +89,7 @@ actor PresenceService {
     /// Whoever looks for objects from the root on finds the one there is.
     private func describeParents() async throws(BusError) {
         for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
-            let bus = bus
-            try await bus.serve(path) { message in
-                let answer = Introspection.answer(message, child: child)
-                Task { try? await bus.reply(to: message, answer) }
-            }
+            try await bus.serve(path) { Introspection.answer($0, child: child) }
         }
     }
 
@@ -180,9 +190,9 @@ actor PresenceService {
         }
     }
 
-    private func forget(client: String) {
+    private func forget(_ client: String) async {
         watchers[client] = nil
-        Task { await self.perform(queue.cancel(client: client)) }
+        await perform(queue.cancel(client: client))
     }
 
     private static let unknownMethod = BusError(
