@@ -19,8 +19,11 @@ struct FingerTests {
             #expect(key.publicKey.isValid(signature, for: BrokerScene.digest))
             #expect(scene.progress.words == [.waiting, .swipeTooShort, .centreFinger, .retry, .matched])
             let prompt = try #require(scene.progress.prompts.first)
-            #expect(prompt.contains("asks for a finger of \(BrokerScene.user) to test a finger"))
-            #expect(prompt.contains("process \(ProcessInfo.processInfo.processIdentifier)"))
+            let process = ProcessInfo.processInfo.processIdentifier
+            #expect(prompt.hasPrefix("Process \(process) of \(BrokerScene.user), which calls itself “"))
+            #expect(
+                prompt.hasSuffix(
+                    "”, asks for a finger of \(BrokerScene.user). Its reason: “test a finger” (container “tests”)."))
         }
     }
 
@@ -68,7 +71,7 @@ struct FingerTests {
             var seen: [FingerProgress] = []
             for await prompt in desktop {
                 seen.append(prompt.progress)
-                #expect(prompt.text.contains("to test a finger"))
+                #expect(prompt.text.contains("“test a finger”"))
                 if prompt.progress == .matched { break }
             }
             #expect(seen == [.waiting, .matched])

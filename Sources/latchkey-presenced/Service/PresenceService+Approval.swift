@@ -61,10 +61,7 @@ extension PresenceService {
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a finger is asked for",
-            metadata: [
-                "uid": "\(requester.user)", "pid": "\(requester.process ?? 0)",
-                "executable": "\(requester.executable ?? "unknown")",
-            ])
+            metadata: ["uid": "\(requester.user)", "pid": "\(requester.process.map(String.init) ?? "unknown")"])
         let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
             await self.report(progress, pending)
         }

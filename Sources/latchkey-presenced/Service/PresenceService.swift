@@ -173,7 +173,7 @@ actor PresenceService {
 
     /// Tells who asked, and who watches for the same user.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
-        let text = pending.requester.prompt(pending.request.context.reason, pending.request.context.container)
+        let text = pending.requester.prompt(pending.request.context)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
             let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
