@@ -42,6 +42,24 @@ struct FingerTests {
         }
     }
 
+    @Test func `a lock that falls while a request waits for its turn holds for it too`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            for _ in 0..<4 {
+                #expect(try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof)
+            }
+            let before = scene.progress.words.count { $0 == .waiting }
+            let first = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .waiting, times: before + 1)
+            let second = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .queued)
+            try await scene.reader.present(.finger("another's"))
+            #expect(try await first.value?.code == .wrongProof)
+            #expect(try await second.value?.code == .lockedOut)
+            #expect(scene.progress.words.count { $0 == .waiting } == before + 1, "no finger is looked at")
+        }
+    }
+
     @Test func `nobody there is an end, and no accident`() async throws {
         try await BrokerScene.with(timeLimit: 1) { scene in
             let key = try await scene.key(.biometryAny)

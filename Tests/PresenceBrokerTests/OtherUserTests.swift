@@ -81,6 +81,24 @@ struct OtherUserTests {
         }
     }
 
+    @Test func `who has no account leaves nothing in the TPM`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let stranger = Stranger(on: scene.reader.busAddress)
+            for (method, arguments) in [("MakePIN", []), ("Terms", ["biometry-current-set", "0"])] {
+                let answer = try await stranger.call(method, arguments)
+                #expect(answer.text.contains("org.latchkey.Presence1.Error.Unsupported"), "\(answer.text)")
+            }
+            // No name, as the users of a user namespace. dbus-daemon does not even let them in.
+            let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call("MakePIN")
+            #expect(nameless.status != 0)
+            let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
+            let indices = try await device.visit { (tpm) throws(TPMError) in
+                try tpm.handles(from: TPMHandle(rawValue: 0x0180_4c00), count: 255)
+            }
+            #expect(indices.allSatisfy { $0.rawValue > 0x0180_4cff })
+        }
+    }
+
     /// As the unit runs it: not root, and the caller another user. What another user's process executes is not to be
     /// seen then, so nothing is said about it.
     @Test(.requires(program: "dbus-monitor"))

@@ -35,4 +35,13 @@ struct RequesterTests {
         await other.stop(SIGKILL)
         #expect(Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id)).claimedName == nil)
     }
+
+    @Test(arguments: [
+        (0, "root", true), (1, "daemon", false), (999, "a service", false), (1000, "alice", true),
+        (60001, "systemd-homed's", true), (61184, "a service of systemd's", false), (65534, "nobody", false),
+        (1_900_000_001, "of a directory", true), (1000, nil, false), (100_000, nil, false),
+    ])
+    func `only root and accounts get room in the TPM`(_ user: UInt32, _ name: String?, _ isAccount: Bool) {
+        #expect(Requester.isAccount(user, name: name) == isAccount)
+    }
 }

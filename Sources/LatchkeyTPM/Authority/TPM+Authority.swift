@@ -8,6 +8,8 @@ extension TPM {
     private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// Where the broker's indices are, likewise in the owner's range.
     private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
+    /// How many of them there may be, for all users together: a TPM has room for few more, and others want some.
+    static let maximumIndices = 32
 
     /// Makes the approval key the first time, and has it where clients find it without loading it.
     func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
@@ -73,10 +75,11 @@ extension TPM {
         return nil
     }
 
-    /// A free handle for an index.
+    /// A free handle for an index; nil when there are as many as may be.
     func freeIndex() throws(TPMError) -> TPMHandle? {
         let first = TPMHandle(rawValue: Self.indices.lowerBound)
         let used = Set(try handles(from: first, count: UInt32(Self.indices.count)))
+        guard used.count < Self.maximumIndices else { return nil }
         return Self.indices.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
     }
 

@@ -50,6 +50,8 @@ extension PresenceService {
         guard let name = requester.userName else {
             return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
         }
+        // Another request of the same user may have come to that while this one waited.
+        if let until = limit.lockedUntil(requester.user, at: Date()) { return .failure(Self.locked(until)) }
         let found: FingerprintReader.Found
         let before: Data
         do throws(BusError) {

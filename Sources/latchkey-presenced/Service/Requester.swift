@@ -33,6 +33,20 @@ struct Requester: Hashable, Sendable {
             + "(container \(String(quoted: context.container, limit: 60)))."
     }
 
+    var isAccount: Bool { Self.isAccount(user, name: userName) }
+
+    /// Whether it is root or somebody who has an account, and no service: only these get something in the TPM to keep
+    /// (systemd, "Users, Groups, UIDs and GIDs on systemd Systems"; Debian Policy, section 9.2.2).
+    static func isAccount(_ user: UInt32, name: String?) -> Bool {
+        guard name != nil else { return false }
+        return switch user {
+        case 0: true
+        // Of the system; of systemd for a service's lifetime; nobody; none.
+        case 1..<1000, 61184...65519, 65534, 65535: false
+        default: true
+        }
+    }
+
     private static func name(of user: UInt32) -> String? {
         var buffer = [CChar](repeating: 0, count: 16384)
         var entry = passwd()
