@@ -220,6 +220,8 @@ struct FingerTests {
             let state = "\(scene.broker.stateDirectory.path)/authority.json"
             let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
             #expect(mode == 0o600)
+            let secret = "\(scene.broker.stateDirectory.path)/authority.secret"
+            #expect(try FileManager.default.attributesOfItem(atPath: secret)[.posixPermissions] as? Int == 0o600)
             try await scene.broker.start()
             try await scene.sign(key, showing: .finger("mine"))
         }

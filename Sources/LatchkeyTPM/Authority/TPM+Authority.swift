@@ -16,10 +16,7 @@ extension TPM {
         let operation = "start the presence broker"
         guard let state = store.current else {
             let root = try discoverStorageRoot(pinned: nil)
-            let secret = SecretBytes.random(count: 32)
-            guard let authValue = secret.withUnsafeBytes({ AuthValue($0) }) else {
-                throw TPMError(.unsupported, reason: "an authValue is too long")
-            }
+            let authValue = try authValue(store)
             let created = try withStorageRoot(root) { (parent) throws(TPMError) in
                 try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                     try create(
@@ -29,7 +26,7 @@ extension TPM {
             }
             let made = AuthorityState(
                 root: root.anchor, publicArea: Data(created.publicArea.marshalled),
-                privatePart: Data(created.privatePart.bytes), authValue: secret.withUnsafeBytes { Data($0) })
+                privatePart: Data(created.privatePart.bytes))
             if case .failure(let error) = store.attempt({ () throws(KeystoreError) in try store.replace(made) }) {
                 return .failure(error)
             }
@@ -49,9 +46,9 @@ extension TPM {
     func withAuthority<R>(
         _ store: AuthorityStore, _ body: (LoadedAuthority) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart)),
-            let authValue = state.authValue.withUnsafeBytes({ AuthValue($0) })
+        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart))
         else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+        let authValue = try authValue(store)
         let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
         return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
             if let handle = try authorityHandle(store) {
@@ -62,6 +59,13 @@ extension TPM {
                 try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
             }
         }
+    }
+
+    private func authValue(_ store: AuthorityStore) throws(TPMError) -> AuthValue {
+        guard let authValue = store.secret.bytes.withUnsafeBytes({ AuthValue($0) }) else {
+            throw TPMError(.unsupported, reason: "an authValue is too long")
+        }
+        return authValue
     }
 
     /// Where the approval key is now, if it is there to stay. One command, and one for each handle in use.
