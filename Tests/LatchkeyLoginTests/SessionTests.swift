@@ -49,6 +49,18 @@ import Testing
         }
     }
 
+    @Test func `a refresh whose ID token is wrong keeps the refresh token that came with it`() async throws {
+        try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
+            try await bench.start().authorize()
+            await bench.identity.set { $0.issuer = "https://elsewhere.test" }
+            let container = try await bench.start()
+            await #expect(throws: login(.invalidToken)) { try await container.fetchUserInfo() }
+            await bench.identity.set { $0.issuer = nil }
+            #expect(try await container.fetchUserInfo().userID == "user-a")
+            #expect(try await bench.start().fetchUserInfo().userID == "user-a")
+        }
+    }
+
     @Test func `a process that wants to refresh waits for the one that does, and both go on`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()

@@ -66,14 +66,30 @@ extension Container {
             guard error.isInvalidGrant else { throw error }
             return .invalid
         }
-        if let token = response.idToken {
-            let verifier = IDTokenVerifier(
-                operation: operation, issuer: server.document.issuer, clientID: configuration.clientID)
-            guard try verifier.checkClaims(token, now: now, serverDate: nil).sub == session.userID else {
+        let verifier = IDTokenVerifier(
+            operation: operation, issuer: server.document.issuer, clientID: configuration.clientID)
+        do {
+            if let token = response.idToken,
+                try verifier.checkClaims(token, now: now, serverDate: nil).sub != session.userID
+            {
                 throw LoginError.invalidToken(operation, "the server's ID token is another user's")
             }
+        } catch {
+            // The server takes the old refresh token no more: the new one is all that is left of the session.
+            try await keep(response.refreshToken, of: session, operation)
+            throw error
         }
         return try await adopt(response, after: session, server)
+    }
+
+    /// Stores a new refresh token alone.
+    private func keep(_ refreshToken: SecretBytes?, of session: Session, _ operation: String) async throws {
+        guard let refreshToken, refreshToken != session.refreshToken else { return }
+        _ = try await store(
+            Session(
+                userID: session.userID, refreshToken: refreshToken, idToken: session.idToken, access: nil,
+                generation: session.generation),
+            ifGeneration: session.generation, operation)
     }
 
     /// A new refresh token is stored before anybody can use what came with it.
