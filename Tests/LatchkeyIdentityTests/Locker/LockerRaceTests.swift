@@ -1,0 +1,91 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Locker, at once") struct LockerRaceTests {
+    @Test(arguments: TestServer.lockerActions.dropLast())
+    func `of many requests with one challenge, one succeeds`(action: String) async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let challenge = try await server.challenge("locker_request")
+            let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 1...6 {
+                    let assertion = try device.signer(of: action).assertion(
+                        action, audience: server.origin, enrolment: action == "enrol" ? nil : device.id,
+                        challenge: challenge, now: server.time.seconds)
+                    group.addTask {
+                        try await server.send(assertion, as: action, to: device.id, bearer: device.tokens.access).status
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(statuses.filter { (200...204).contains($0) }.count == 1)
+            #expect(statuses.filter { $0 == 400 }.count == 5)
+        }
+    }
+
+    @Test func `of two processes on one database, one takes the challenge`() async throws {
+        try await inDirectory { directory in
+            let config = directory.appending(path: "config.json")
+            try Data(
+                #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#.utf8
+            ).write(to: config)
+            let database = directory.appending(path: "identity.sqlite").path()
+            let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
+            let processes = [try await ServerProcess(arguments), try await ServerProcess(arguments)]
+            try await TestServer.lend(processes[0], database: database) { one in
+                try await TestServer.lend(processes[1], database: database) { two in
+                    let device = try await one.enrolledDevice()
+                    for _ in 1...5 {
+                        let challenge = try await one.challenge("locker_request")
+                        let assertions = try [one, two].map {
+                            try device.key.assertion(
+                                "background-access", audience: $0.origin, enrolment: device.id, challenge: challenge,
+                                now: $0.time.seconds)
+                        }
+                        async let first = one.send(assertions[0], as: "background-access", to: device.id)
+                        async let second = two.send(assertions[1], as: "background-access", to: device.id)
+                        let answers = try await [first, second]
+                        #expect(answers.map(\.status).sorted() == [200, 400])
+                        try answers.first { $0.status == 400 }?.expectNotAccepted()
+                    }
+                    // What one sealed, the other opens; what one revoked, the other does not know.
+                    #expect(try await two.easyAccess(device).success()["level_shares"] == device.shares)
+                    try await two.revoke(device).expectDone()
+                    try await one.easyAccess(device).expectRevoked()
+                }
+            }
+            for process in processes { #expect(await process.stop() == 0) }
+        }
+    }
+
+    @Test func `a grant for an enrolment that has gone meanwhile is not stored`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let locker = try #require(server.services.locker)
+            let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
+            try await locker.registry.remove(id: device.id)
+            let endpoint = TokenEndpoint(services: server.services)
+            let client = server.services.configuration.clients[0]
+            for proof in [GrantProof.easyAccess(enrolment), .background(enrolment)] {
+                let grant = endpoint.grant(
+                    proof, user: server.alice, client: client, scope: "openid", authTime: 0, deviceInfo: nil)
+                let tokens = try await endpoint.tokens(for: grant, user: server.alice, client: client)
+                #expect(try await !server.services.grants.insert(grant, tokens: tokens))
+                #expect(try await server.userInfo(tokens.accessToken).status == 401)
+            }
+        }
+    }
+
+    private func inDirectory(_ body: (URL) async throws -> Void) async throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try await body(directory)
+    }
+}
