@@ -32,6 +32,7 @@ let package = Package(
         .library(name: "LatchkeyPKCS11", targets: ["LatchkeyPKCS11"]),
         .library(name: "LatchkeyCertificates", targets: ["LatchkeyCertificates"]),
         .library(name: "LatchkeyPresence", targets: ["LatchkeyPresence"]),
+        .library(name: "LatchkeyHTTP", targets: ["LatchkeyHTTP"]),
         .library(name: "LatchkeyLogin", targets: ["LatchkeyLogin"]),
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
@@ -104,10 +105,19 @@ let package = Package(
             name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates, crypto], swiftSettings: strict),
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
         .target(
+            name: "LatchkeyHTTP",
+            dependencies: [
+                "Latchkey", httpTypes,
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
             name: "LatchkeyLogin",
             dependencies: [
-                "Latchkey", crypto, cryptoExtras, httpTypes,
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                "Latchkey", "LatchkeyHTTP", crypto, cryptoExtras, httpTypes,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -116,7 +126,8 @@ let package = Package(
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
-            name: "LatchkeyCredentials", dependencies: ["Latchkey", crypto, httpTypes], swiftSettings: strict),
+            name: "LatchkeyCredentials", dependencies: ["Latchkey", "LatchkeyHTTP", crypto, httpTypes],
+            swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
             swiftSettings: strict),
@@ -139,7 +150,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, asn1,
+                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2",
+                arguments, asn1,
                 certificates, configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
@@ -249,7 +261,7 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyLogin", "LatchkeyPKCS11",
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyPKCS11",
                 "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb,
                 httpTypes, subprocess,
             ],
@@ -277,13 +289,22 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeyHTTPTests",
+            dependencies: [
+                "Latchkey", "LatchkeyHTTP", "LatchkeyTesting", "LatchkeySimulators", httpTypes, subprocess,
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),

@@ -48,6 +48,13 @@ extension CredentialError {
             recovery: "Sign in again; if it happens again, don't trust the server.")
     }
 
+    static func keysTooFresh(_ operation: String) -> CredentialError {
+        CredentialError(
+            operation: operation, code: .transient,
+            reason: "the ID token is not signed with a key that the server showed a moment ago",
+            recovery: "Try again in half a minute, when the server's keys are read again.")
+    }
+
     static func unsupported(_ operation: String, _ reason: String, recovery: String) -> CredentialError {
         CredentialError(operation: operation, code: .unsupported, reason: reason, recovery: recovery)
     }
@@ -59,26 +66,13 @@ extension CredentialError {
             recovery: error.recovery, underlying: error.underlying)
     }
 
-    static func oauth(_ operation: String, _ error: OAuth2Error, status: Int) -> CredentialError {
-        guard status != 429 else { return rateLimited(operation, error) }
-        let words = error.description.map { " (\($0))" } ?? ""
+    /// What an answer that is no success means.
+    static func refusal(_ operation: String, _ error: OAuth2Error?, status: Int) -> CredentialError {
+        let refusal = ServerRefusal(error, status: status)
+        let code: Code = error == nil ? .unexpectedStatus : .oauthError
         return CredentialError(
-            operation: operation, code: .oauthError, reason: "the server refused with ‘\(error.error)’\(words)",
-            recovery: "Ask whoever runs the server what this means, or sign in again.", oauthError: error,
-            httpStatus: status)
-    }
-
-    static func unexpectedStatus(_ operation: String, _ status: Int) -> CredentialError {
-        guard status != 429 else { return rateLimited(operation, nil) }
-        return CredentialError(
-            operation: operation, code: .unexpectedStatus, reason: "the server answered with status \(status)",
-            recovery: "Check the server's address, and try again later.", httpStatus: status)
-    }
-
-    private static func rateLimited(_ operation: String, _ error: OAuth2Error?) -> CredentialError {
-        CredentialError(
-            operation: operation, code: .rateLimited, reason: "the server takes no more requests for now",
-            recovery: "Wait a minute, then try again.", oauthError: error, httpStatus: 429)
+            operation: operation, code: refusal.isRateLimit ? .rateLimited : code, reason: refusal.reason,
+            recovery: refusal.recovery, oauthError: error, httpStatus: status)
     }
 
     /// The same, where the server's `invalid_grant` says that it takes the refresh token no more.

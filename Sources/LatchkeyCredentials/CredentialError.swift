@@ -38,7 +38,8 @@ public struct CredentialError: Error, Sendable {
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
             case notConfigured, notFound, duplicate, missingToken, signInAgain, cancelled, network, oauthError
-            case unexpectedStatus, rateLimited, invalidResponse, invalidToken, unsupported, refused, invalidInput
+            case unexpectedStatus, rateLimited, invalidResponse, invalidToken, transient, unsupported, refused
+            case invalidInput
         }
 
         private let name: Name
@@ -69,6 +70,8 @@ public struct CredentialError: Error, Sendable {
         public static let invalidResponse = Code(name: .invalidResponse, keystoreCode: .refused)
         /// An ID token is not the server's, not for this program, not for this login, or not valid now.
         public static let invalidToken = Code(name: .invalidToken, keystoreCode: .refused)
+        /// It can't be decided now. Nothing is lost; try again in half a minute.
+        public static let transient = Code(name: .transient, keystoreCode: .transient)
         /// The server, or a gated credential, can't do it.
         public static let unsupported = Code(name: .unsupported, keystoreCode: .unsupported)
         /// It would send a token where it must not go.

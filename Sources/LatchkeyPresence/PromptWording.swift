@@ -13,7 +13,7 @@ struct PromptWording: Sendable {
 
     init(_ request: PINRequest) {
         isNew = request.purpose == .new
-        let reason = Self.printable(request.context.reason)
+        let reason = Self.foreign(request.context.reason)
         let wanted: String
         switch request.purpose {
         case .current: (wanted, label) = ("your PIN", "PIN:")
@@ -23,7 +23,7 @@ struct PromptWording: Sendable {
         case .unblocking: (wanted, label) = ("the token's unblocking code (PUK)", "PUK:")
         }
         var text =
-            "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.printable(request.context.container))’)."
+            "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.foreign(request.context.container))’)."
         switch request.attemptsLeft {
         case 1?: text += " One attempt is left before the TPM or token locks."
         case let left?: text += " \(left) attempts are left."
@@ -41,7 +41,7 @@ struct PromptWording: Sendable {
 
     /// What to do at the hardware itself, in a line.
     static func text(of notice: PresenceNotice) -> String {
-        let reason = printable(notice.context.reason)
+        let reason = foreign(notice.context.reason)
         return switch notice.action {
         case .useReader: "Use the pad or the finger sensor of the reader or token to \(reason)."
         case .touch: "The token waits for a touch: touch it to \(reason)."
@@ -49,13 +49,5 @@ struct PromptWording: Sendable {
     }
 
     /// Text from elsewhere must not move the cursor or end a protocol line.
-    private static func printable(_ text: String) -> String {
-        let scalars = text.unicodeScalars.prefix(200).map { scalar in
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: Unicode.Scalar(UInt8(ascii: " "))
-            default: scalar
-            }
-        }
-        return String(String.UnicodeScalarView(scalars))
-    }
+    private static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
 }

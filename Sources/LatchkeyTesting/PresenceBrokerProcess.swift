@@ -10,6 +10,7 @@ public actor PresenceBrokerProcess {
     private let program: URL
     private let environment: [String]
     private let arguments: [String]
+    private let privileges: [String]
     private let busAddress: String
     private var process: ChildProcess?
 
@@ -20,14 +21,39 @@ public actor PresenceBrokerProcess {
     public init(
         _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
     ) async throws {
+        try await self.init(
+            program, tcti: tcti, busAddress: reader.busAddress, timeLimit: timeLimit,
+            prints: seesPrints ? reader.printsDirectory : nil)
+    }
+
+    /// On any bus.
+    ///
+    /// - Parameters:
+    ///   - prints: Where fprintd's files are; nil for nowhere.
+    ///   - user: As whom it runs, with `CAP_DAC_READ_SEARCH` and no other capability, as its unit has it; nil for who
+    ///     runs the tests. Takes root.
+    public init(
+        _ program: URL, tcti: String, busAddress: String, timeLimit: Int = 20, prints: String? = nil,
+        as user: UInt32? = nil
+    ) async throws {
         self.program = program
         stateDirectory = try TemporaryDirectory()
-        busAddress = reader.busAddress
+        self.busAddress = busAddress
         environment = [
-            "DBUS_SYSTEM_BUS_ADDRESS=\(reader.busAddress)", "LATCHKEY_TCTI=\(tcti)",
+            "DBUS_SYSTEM_BUS_ADDRESS=\(busAddress)", "LATCHKEY_TCTI=\(tcti)",
             "STATE_DIRECTORY=\(stateDirectory.path)", "TSS2_LOG=all+NONE",
         ]
-        arguments = ["--time-limit", "\(timeLimit)", "--prints", seesPrints ? reader.printsDirectory : "/nowhere"]
+        arguments = ["--time-limit", "\(timeLimit)", "--prints", prints ?? "/nowhere"]
+        if let user {
+            chown(stateDirectory.path, user, user)
+            privileges = [
+                "/usr/bin/setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups", "--no-new-privs",
+                "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
+                "--bounding-set=-all,+dac_read_search",
+            ]
+        } else {
+            privileges = []
+        }
         try await start()
     }
 
@@ -55,7 +81,7 @@ public actor PresenceBrokerProcess {
     public func start() async throws {
         guard process == nil else { return }
         let process = try ChildProcess(
-            URL(filePath: "/usr/bin/env"), environment + [program.path] + arguments)
+            URL(filePath: "/usr/bin/env"), environment + privileges + [program.path] + arguments)
         self.process = process
         let waiting = try ChildProcess(
             URL(filePath: "/usr/bin/gdbus"),

@@ -124,6 +124,22 @@ struct CredentialCommandTests {
         #expect(try await machine.run("credential", "list").status == 0)
     }
 
+    @Test func `a program that is killed while it refreshes keeps no other from it`() async throws {
+        let machine = try machine()
+        var server: SilentServer? = try SilentServer()
+        let context = ["LATCHKEY_ENDPOINT": try #require(server).address, "LATCHKEY_CLIENT_ID": "app"]
+        let added = try await machine.run(["credential", "add", "--json"], input: answer(), extra: context)
+        let id = try #require(added.json()["id"]?.string)
+        let killed = try await machine.run("credential", "refresh", id, life: .seconds(6))
+        #expect(killed.status == nil)
+        try #require(try #require(server).hadVisitor())
+        // Now nobody is there at all, which is told at once; waiting for the dead one's turn would take a minute.
+        server = nil
+        let start = ContinuousClock.now
+        #expect(try await machine.run("credential", "refresh", id).status == 7)
+        #expect(ContinuousClock.now - start < .seconds(30))
+    }
+
     @Test func `no secret is in the output, in the errors, or in the store's clear text`() async throws {
         let machine = try machine()
         let id = try await add(machine)

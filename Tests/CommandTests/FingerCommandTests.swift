@@ -87,7 +87,7 @@ struct FingerCommandTests {
                     machine, "authenticate", "--json", at: reader, showing: .tooShort, .finger("mine"))
                 #expect(back.status == 0, "\(back.errors)")
                 #expect(try back.json()["kid"] == enabled.json()["kid"])
-                #expect(back.errors.contains("asks for a finger of \(NSUserName()) to log in"))
+                #expect(back.errors.contains("asks for a finger of \(NSUserName()). Its reason: “log in to "))
                 let other = try await run(machine, "authenticate", at: reader, showing: .finger("another's"))
                 #expect(other.status == 4)
                 #expect(try await machine.run("disable", "--force").status == 0)

@@ -33,7 +33,7 @@ struct TerminalPresenceTests {
         let context = PromptContext(reason: "log in\u{1B}[2J", container: "work")
         await TerminalPresence(path: terminal.path).notice(PresenceNotice(.touch, context: context))
         let screen = try await terminal.wait(for: "\r\n")
-        #expect(screen == "The token waits for a touch: touch it to log in [2J.\r\n")
+        #expect(screen == "The token waits for a touch: touch it to log in\u{FFFD}[2J.\r\n")
     }
 
     @Test func `a new PIN is asked for twice`() async throws {

@@ -7,7 +7,7 @@ import Testing
 // What follows up to the mark stands in README.md word for word, so that it compiles there too.
 /// Keeps a password for whoever is present, and finds the token for a service.
 func unlockAndFind(
-    password: String, in records: RecordContainer, presence: any PresenceAuthority, transport: any HTTPTransport
+    password: String, in records: RecordContainer, presence: any PresenceAuthority
 ) async throws -> (password: String, token: Token?) {
     try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
     var vault = VaultFactory<String>.retrieveVault(key: "password")
@@ -17,7 +17,7 @@ func unlockAndFind(
     case .locked: vault = try await vault.unlock()
     case .biometrics: break
     }
-    try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
+    try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence))
     let credential = try Credential.find { $0.tags["service"] == "purchase" }.first
     try await credential?.refreshIfNeeded()
     return (try vault.credentials, try await credential?.token)

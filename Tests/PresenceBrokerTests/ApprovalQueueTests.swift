@@ -8,16 +8,43 @@ struct ApprovalQueueTests {
         ApprovalQueue.Entry(id: id, client: client, user: user)
     }
 
-    @Test func `requests have their turn in the order in which they came`() {
+    @Test func `requests of a user have their turn in the order in which they came`() {
         var queue = ApprovalQueue()
         #expect(queue.enqueue(entry(1)) == [.begin(entry(1))])
         #expect(queue.enqueue(entry(2)) == [.wait(entry(2))])
-        #expect(queue.enqueue(entry(3, user: 1001)) == [.wait(entry(3, user: 1001))])
+        #expect(queue.enqueue(entry(3)) == [.wait(entry(3))])
         #expect(queue.finish(2) == [], "not its turn")
         #expect(queue.finish(1) == [.begin(entry(2))])
-        #expect(queue.finish(2) == [.begin(entry(3, user: 1001))])
+        #expect(queue.finish(2) == [.begin(entry(3))])
         #expect(queue.finish(3) == [])
         #expect(queue.enqueue(entry(4)) == [.begin(entry(4))])
+    }
+
+    @Test func `users take turns, whoever asks how often`() {
+        var queue = ApprovalQueue()
+        for id in 1...4 as ClosedRange<UInt64> { _ = queue.enqueue(entry(id)) }
+        _ = queue.enqueue(entry(11, user: 1001))
+        #expect(queue.finish(1) == [.begin(entry(11, user: 1001))], "the other user's first, before the second of this")
+        _ = queue.enqueue(entry(12, user: 1001))
+        _ = queue.enqueue(entry(21, user: 1002))
+        #expect(queue.finish(11) == [.begin(entry(21, user: 1002))], "who had no turn yet")
+        #expect(queue.finish(21) == [.begin(entry(2))])
+        #expect(queue.finish(2) == [.begin(entry(12, user: 1001))])
+        #expect(queue.finish(12) == [.begin(entry(3))])
+        #expect(queue.finish(3) == [.begin(entry(4))])
+    }
+
+    @Test func `a user who never stops asking has every second turn`() {
+        var queue = ApprovalQueue()
+        _ = queue.enqueue(entry(1))
+        _ = queue.enqueue(entry(2))
+        for turn in 0..<20 as Range<UInt64> {
+            let other = entry(1000 + turn, user: 1001)
+            _ = queue.enqueue(other)
+            #expect(queue.finish(turn + 1) == [.begin(other)])
+            _ = queue.enqueue(entry(turn + 3))
+            #expect(queue.finish(1000 + turn) == [.begin(entry(turn + 2))])
+        }
     }
 
     @Test func `a client that vanishes leaves nothing behind`() {

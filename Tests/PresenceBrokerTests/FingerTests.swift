@@ -19,8 +19,11 @@ struct FingerTests {
             #expect(key.publicKey.isValid(signature, for: BrokerScene.digest))
             #expect(scene.progress.words == [.waiting, .swipeTooShort, .centreFinger, .retry, .matched])
             let prompt = try #require(scene.progress.prompts.first)
-            #expect(prompt.contains("asks for a finger of \(BrokerScene.user) to test a finger"))
-            #expect(prompt.contains("process \(ProcessInfo.processInfo.processIdentifier)"))
+            let process = ProcessInfo.processInfo.processIdentifier
+            #expect(prompt.hasPrefix("Process \(process) of \(BrokerScene.user), which calls itself “"))
+            #expect(
+                prompt.hasSuffix(
+                    "”, asks for a finger of \(BrokerScene.user). Its reason: “test a finger” (container “tests”)."))
         }
     }
 
@@ -36,6 +39,24 @@ struct FingerTests {
                 return
             }
             #expect((1...60).contains(until.timeIntervalSinceNow))
+        }
+    }
+
+    @Test func `a lock that falls while a request waits for its turn holds for it too`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            for _ in 0..<4 {
+                #expect(try await scene.refusal(key, showing: .finger("another's"))?.code == .wrongProof)
+            }
+            let before = scene.progress.words.count { $0 == .waiting }
+            let first = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .waiting, times: before + 1)
+            let second = Task { try await scene.refusal(key) }
+            try await scene.progress.wait(for: .queued)
+            try await scene.reader.present(.finger("another's"))
+            #expect(try await first.value?.code == .wrongProof)
+            #expect(try await second.value?.code == .lockedOut)
+            #expect(scene.progress.words.count { $0 == .waiting } == before + 1, "no finger is looked at")
         }
     }
 
@@ -68,7 +89,7 @@ struct FingerTests {
             var seen: [FingerProgress] = []
             for await prompt in desktop {
                 seen.append(prompt.progress)
-                #expect(prompt.text.contains("to test a finger"))
+                #expect(prompt.text.contains("“test a finger”"))
                 if prompt.progress == .matched { break }
             }
             #expect(seen == [.waiting, .matched])
@@ -199,6 +220,8 @@ struct FingerTests {
             let state = "\(scene.broker.stateDirectory.path)/authority.json"
             let mode = try FileManager.default.attributesOfItem(atPath: state)[.posixPermissions] as? Int
             #expect(mode == 0o600)
+            let secret = "\(scene.broker.stateDirectory.path)/authority.secret"
+            #expect(try FileManager.default.attributesOfItem(atPath: secret)[.posixPermissions] as? Int == 0o600)
             try await scene.broker.start()
             try await scene.sign(key, showing: .finger("mine"))
         }

@@ -1,29 +1,40 @@
 import Foundation
+import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// Others on the bus say things too.
+/// Others on the bus say things too: to everybody, and to one client, which the bus delivers whether or not the client
+/// has asked for it.
 @Suite(
-    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"), .softwareTPM,
-    .virtualFinger)
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
+    .requires(program: "setpriv"), .softwareTPM, .virtualFinger)
 struct ImpostorTests {
+    private static let fprintd = "net.reactivated.Fprint"
+    private static let device = "/net/reactivated/Fprint/Device/0"
+
+    /// The unique names of the broker and of fprintd, and a program that means no good.
+    private func parts(_ scene: BrokerScene) async throws -> (stranger: Stranger, broker: String, fprintd: String) {
+        let stranger = Stranger(on: scene.reader.busAddress)
+        let broker = try await stranger.owner(of: PresenceWire.name)
+        let fprintd = try await stranger.owner(of: Self.fprintd)
+        try #require(broker.hasPrefix(":") && fprintd.hasPrefix(":"))
+        return (stranger, broker, fprintd)
+    }
+
     @Test func `a match that another program says it saw is none`() async throws {
-        try await BrokerScene.with(timeLimit: 3) { scene in
+        try await BrokerScene.with(timeLimit: 5) { scene in
             let key = try await scene.key(.biometryAny)
+            let (stranger, broker, _) = try await parts(scene)
             let waiting = Task { try await scene.refusal(key) }
             try await scene.progress.wait(for: .waiting)
-            for _ in 0..<3 {
-                let impostor = try ChildProcess(
-                    URL(filePath: "/usr/bin/gdbus"),
-                    [
-                        "emit", "--address", scene.reader.busAddress, "--object-path",
-                        "/net/reactivated/Fprint/Device/0", "--signal", "net.reactivated.Fprint.Device.VerifyStatus",
-                        "verify-match", "true",
-                    ])
-                #expect(await impostor.wait() == 0)
+            for destination in [nil, broker] {
+                #expect(
+                    try await stranger.emit(
+                        "\(Self.fprintd).Device.VerifyStatus", from: Self.device, "verify-match", "true",
+                        to: destination) == "")
             }
             #expect(try await waiting.value?.code == .cancelled)
             #expect(!scene.progress.words.contains(.matched))
@@ -31,21 +42,91 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `only the service's own signals are told`() async throws {
-        try await BrokerScene.with(timeLimit: 2) { scene in
+    @Test func `that fprintd or the caller is gone is the bus's to say`() async throws {
+        try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
-            let waiting = Task { try await scene.refusal(key) }
+            let (stranger, broker, fprintd) = try await parts(scene)
+            async let signature = scene.sign(key)
             try await scene.progress.wait(for: .waiting)
-            let impostor = try ChildProcess(
+            for name in try await [Self.fprintd] + stranger.names() {
+                #expect(
+                    try await stranger.emit(
+                        "org.freedesktop.DBus.NameOwnerChanged", from: "/org/freedesktop/DBus", name,
+                        name == Self.fprintd ? fprintd : name, "", to: broker) == "")
+            }
+            try await scene.reader.present(.finger("mine"))
+            #expect(key.publicKey.isValid(try await signature, for: BrokerScene.digest))
+            #expect(scene.progress.words == [.waiting, .matched])
+        }
+    }
+
+    @Test func `that a finger was enrolled is fprintd's to say`() async throws {
+        try await BrokerScene.with(seesPrints: false) { scene in
+            let key = try await scene.key(.biometryCurrentSet)
+            let (stranger, broker, _) = try await parts(scene)
+            for destination in [nil, broker] {
+                #expect(
+                    try await stranger.emit(
+                        "\(Self.fprintd).Device.EnrollStatus", from: Self.device, "enroll-completed", "true",
+                        to: destination) == "")
+            }
+            try await scene.sign(key, showing: .finger("mine"))
+        }
+    }
+
+    @Test func `only the service's own signals are told`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let desktop = try await scene.client.prompts()
+            let (stranger, broker, _) = try await parts(scene)
+            async let signature = scene.sign(key)
+            try await scene.progress.wait(for: .waiting)
+            for destination in try await [nil] + stranger.names().filter({ $0 != broker }) {
+                #expect(
+                    try await stranger.emit(
+                        "\(PresenceWire.interface).Progress", from: PresenceWire.path, "withdrawn", "all is well",
+                        to: destination) == "")
+            }
+            try await scene.reader.present(.finger("mine"))
+            _ = try await signature
+            #expect(scene.progress.words == [.waiting, .matched])
+            var seen: [FingerProgress] = []
+            for await prompt in desktop {
+                seen.append(prompt.progress)
+                if prompt.progress == .matched { break }
+            }
+            #expect(seen == [.waiting, .matched])
+        }
+    }
+
+    @Test func `a desktop hears a broker that was started anew`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let desktop = try await scene.client.prompts()
+            await scene.broker.stop(SIGKILL)
+            try await scene.broker.start()
+            try await scene.sign(key, showing: .finger("mine"))
+            for await prompt in desktop where prompt.progress == .matched { break }
+        }
+    }
+
+    @Test func `a caller that vanishes leaves the reader free`() async throws {
+        try await BrokerScene.with { scene in
+            let key = try await scene.key(.biometryAny)
+            let desktop = try await scene.client.prompts()
+            let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
+            let caller = try ChildProcess(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
-                    "emit", "--address", scene.reader.busAddress, "--object-path", "/org/latchkey/Presence1",
-                    "--signal",
-                    "org.latchkey.Presence1.Progress", "matched", "all is well",
+                    "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name, "--object-path",
+                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", bytes, bytes, bytes,
+                    "biometry-any", "0", "vanish", "tests",
                 ])
-            #expect(await impostor.wait() == 0)
-            _ = try await waiting.value
-            #expect(!scene.progress.words.contains(.matched))
+            for await prompt in desktop {
+                if prompt.progress == .waiting { await caller.stop(SIGKILL) }
+                if prompt.progress == .withdrawn { break }
+            }
+            try await scene.sign(key, showing: .finger("mine"))
         }
     }
 

@@ -15,23 +15,8 @@ import Testing
     .requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
     .virtualFinger)
 struct OtherUserTests {
-    /// Debian's `nobody`.
-    private static let nobody: UInt32 = 65534
-
-    /// Calls a method of the broker as `nobody`.
-    private func call(_ scene: BrokerScene, _ method: String, _ arguments: String...) async throws -> (
-        status: Int32, text: String
-    ) {
-        let process = try ChildProcess(
-            URL(filePath: "/usr/bin/setpriv"),
-            [
-                "--reuid=\(Self.nobody)", "--regid=\(Self.nobody)", "--clear-groups", "gdbus", "call", "--address",
-                scene.reader.busAddress, "--timeout", "20", "--dest", "org.latchkey.Presence1", "--object-path",
-                "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
-            ] + arguments)
-        let written = await process.remainder()
-        return (await process.wait(), written.output + written.errors)
-    }
+    /// Debian's `daemon`, as whom a service may run.
+    private static let daemon: UInt32 = 1
 
     @Test func `a stranger's finger approves for the stranger, and the TPM takes it for no other's`() async throws {
         try await BrokerScene.with { scene in
@@ -48,8 +33,8 @@ struct OtherUserTests {
                 try tpm.suspend(try tpm.startAuthSession(.policy, saltedTo: nil))
             }
             async let shown: Void = scene.reader.present(.finger("strangers"))
-            let answer = try await call(
-                scene, "Approve", "sign", Self.list(try blob.key.publicArea.name.bytes),
+            let answer = try await Stranger(on: scene.reader.busAddress).call(
+                "Approve", "sign", Self.list(try blob.key.publicArea.name.bytes),
                 Self.list(BrokerScene.digest.bytes), Self.list(session.nonceTPM), "biometry-any", "0", "rob", "default")
             try await shown
             #expect(answer.status == 0, "\(answer.text)")
@@ -62,7 +47,8 @@ struct OtherUserTests {
                         let approval = Approval(
                             nonceTPM: session.nonceTPM, expiration: ApprovalAuthority.approvalSeconds,
                             commandHash: TPM.signCommandHash(BrokerScene.digest.bytes, with: name),
-                            policyRef: PresenceReference.use(by: Self.nobody, under: .biometryAny, enrolmentSet: nil))
+                            policyRef: PresenceReference.use(
+                                by: Stranger.nobody, under: .biometryAny, enrolmentSet: nil))
                         let authority = try TPMObject(
                             handle: finger.handle ?? .null, publicArea: finger.authority)
                         // The TPM accepts the signature: it is the broker's, for the stranger.
@@ -85,12 +71,63 @@ struct OtherUserTests {
 
     @Test func `a stranger gets terms of their own, and resets no PIN`() async throws {
         try await BrokerScene.with { scene in
-            let terms = try await call(scene, "Terms", "pin", "0")
+            let stranger = Stranger(on: scene.reader.busAddress)
+            let terms = try await stranger.call("Terms", "pin", "0")
             #expect(terms.text.contains("'User': <uint32 65534>"), "\(terms.text)")
-            let none = try await call(scene, "Terms", "biometry-any", "0")
+            let none = try await stranger.call("Terms", "biometry-any", "0")
             #expect(none.text.contains("org.latchkey.Presence1.Error.NotEnrolled"), "\(none.text)")
-            let reset = try await call(scene, "ResetPIN", "0")
+            let reset = try await stranger.call("ResetPIN", "0")
             #expect(reset.text.contains("org.latchkey.Presence1.Error.Refused"), "\(reset.text)")
+        }
+    }
+
+    @Test func `who has no account leaves nothing in the TPM`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let stranger = Stranger(on: scene.reader.busAddress)
+            for (method, arguments) in [("MakePIN", []), ("Terms", ["biometry-current-set", "0"])] {
+                let answer = try await stranger.call(method, arguments)
+                #expect(answer.text.contains("org.latchkey.Presence1.Error.Unsupported"), "\(answer.text)")
+            }
+            // No name, as the users of a user namespace. dbus-daemon does not even let them in.
+            let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call("MakePIN")
+            #expect(nameless.status != 0)
+            let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
+            let indices = try await device.visit { (tpm) throws(TPMError) in
+                try tpm.handles(from: TPMHandle(rawValue: 0x0180_4c00), count: 255)
+            }
+            #expect(indices.allSatisfy { $0.rawValue > 0x0180_4cff })
+        }
+    }
+
+    /// As the unit runs it: not root, and the caller another user. What another user's process executes is not to be
+    /// seen then, so nothing is said about it.
+    @Test(.requires(program: "dbus-monitor"))
+    func `the prompt about another user's process says what it calls itself`() async throws {
+        try await BrokerScene.with(as: Self.daemon) { scene in
+            let stranger = Stranger(on: scene.reader.busAddress)
+            try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
+            let monitor = try ChildProcess(
+                URL(filePath: "/usr/bin/dbus-monitor"),
+                ["--address", scene.reader.busAddress, "type='signal',interface='\(PresenceWire.interface)'"])
+            // It has become a monitor when it has lost its name.
+            _ = await monitor.output { $0.contains("NameLost") }
+            let name = Self.list([0x00, 0x0b] + Array(1...32))
+            let answer = Task {
+                try await stranger.call(
+                    "Approve", "sign", name, Self.list(BrokerScene.digest.bytes), Self.list(Array(1...32)),
+                    "biometry-any", "0", "rob “the” bank\n", "default")
+            }
+            try await scene.reader.present(.finger("strangers"))
+            let given = try await answer.value
+            #expect(given.status == 0, "\(given.text)")
+            let seen = await monitor.output { $0.contains("\"matched\"") && $0.contains("container") }
+            await monitor.stop(SIGKILL)
+            let pattern = #/Process \d+ of nobody, which calls itself “gdbus”, asks for a finger of nobody\.[ ]/#
+            let prompt = try #require(seen.firstMatch(of: pattern), "\(seen)")
+            #expect(
+                seen[prompt.range.upperBound...].hasPrefix(
+                    "Its reason: “rob 'the' bank\u{FFFD}” (container “default”)."))
+            #expect(!seen.contains("/gdbus"), "what it executes")
         }
     }
 
@@ -102,8 +139,8 @@ struct OtherUserTests {
     ])
     func `a request that makes no sense reaches no reader`(_ arguments: [String]) async throws {
         try await BrokerScene.with(enrolled: []) { scene in
-            let answer = try await call(
-                scene, "Approve", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
+            let answer = try await Stranger(on: scene.reader.busAddress).call(
+                "Approve", arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5],
                 arguments[6], arguments[7])
             #expect(answer.text.contains("org.latchkey.Presence1.Error.InvalidInput"), "\(answer.text)")
         }

@@ -62,8 +62,44 @@ struct VerificationDialogueTests {
                 return
             }
         }
-        var gone = verifying()
-        #expect(gone.receive(.vanished) == [.finish(.failed("fprintd ended"))])
+    }
+
+    /// It may live and have lost its name only: the reader is given back in any case.
+    @Test func `a fprintd that is gone ends it at each step, and what it saw is void`() {
+        let gone = VerificationOutcome.failed("fprintd ended")
+        var claiming = VerificationDialogue(fprintd: Self.fprintd)
+        _ = claiming.begin()
+        #expect(claiming.receive(.vanished) == [])
+        #expect(claiming.receive(.claimed(.done)) == [.release])
+        #expect(claiming.receive(.released) == [.finish(gone)])
+        var starting = VerificationDialogue(fprintd: Self.fprintd)
+        _ = starting.begin()
+        _ = starting.receive(.claimed(.done))
+        #expect(starting.receive(.vanished) == [])
+        #expect(starting.receive(.started(.done)) == [.stopVerification])
+        #expect(starting.receive(.stopped) == [.release])
+        #expect(starting.receive(.released) == [.finish(gone)])
+        var watching = verifying()
+        #expect(watching.receive(.vanished) == [.stopVerification])
+        #expect(watching.receive(status("verify-match")) == [], "a match that comes after it")
+        #expect(watching.receive(.stopped) == [.release])
+        #expect(watching.receive(.released) == [.finish(gone)])
+        var matched = verifying()
+        _ = matched.receive(status("verify-match"))
+        #expect(matched.receive(.vanished) == [])
+        #expect(matched.receive(.stopped) == [.release])
+        #expect(matched.receive(.vanished) == [])
+        #expect(matched.receive(.released) == [.finish(gone)])
+    }
+
+    @Test func `a claim that was not refused by fprintd itself is taken back`() {
+        var lost = VerificationDialogue(fprintd: Self.fprintd)
+        _ = lost.begin()
+        #expect(lost.receive(.claimed(.refused("org.freedesktop.DBus.Error.NoReply", ""))) == [.release])
+        guard case .finish(.failed) = lost.receive(.released).first else {
+            Issue.record("it is no failure")
+            return
+        }
     }
 
     @Test func `cancelling and lateness wait for a call that is under way`() {

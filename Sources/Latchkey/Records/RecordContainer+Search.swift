@@ -16,20 +16,30 @@ extension RecordContainer {
         }
     }
 
-    /// The records of a kind that `isWanted`, oldest first, unverified. Looks at every record of the kind, one after the
-    /// other, and keeps only what is wanted.
+    /// How many records are in memory at once while all are looked at.
+    private static let pageSize = 256
+
+    /// The records of a kind that `isWanted`, oldest first, unverified. Looks at every record of the kind, and keeps only
+    /// what is wanted.
+    ///
+    /// The records are read page by page, and nothing of the store is held while `isWanted` runs: it may use the store
+    /// itself. What is stored, changed or deleted meanwhile, by whomever, is seen or not; what is there all the time is
+    /// seen once.
     package func scanNow(_ kind: RecordKind, _ isWanted: (Record) throws -> Bool) throws -> RecordMatches {
-        try store.readNow("search the records") { database in
-            let rows = try RecordRow.fetchCursor(database, container: name, kind: kind.rawValue)
-            return Result {
-                var matches = RecordMatches()
-                while let row = try rows.next() {
-                    guard let record = matches.record(of: row), try isWanted(record) else { continue }
-                    matches.records.append(record)
-                }
-                return matches
+        var matches = RecordMatches()
+        var place: Int64 = 0
+        while true {
+            let page = try store.readNow("search the records") { database in
+                try RecordRow.fetchPage(
+                    database, container: name, kind: kind.rawValue, after: place, limit: Self.pageSize)
             }
-        }.get()
+            for row in page.rows {
+                guard let record = matches.record(of: row), try isWanted(record) else { continue }
+                matches.records.append(record)
+            }
+            guard page.rows.count == Self.pageSize else { return matches }
+            place = page.end
+        }
     }
 
     /// Whether there is any record of the kind. Needs no hardware.

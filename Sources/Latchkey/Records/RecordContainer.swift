@@ -151,7 +151,7 @@ public final class RecordContainer: Sendable {
         return (record, payload)
     }
 
-    private static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
+    static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
         KeystoreError(
             operation: "read the record ‘\(id)’", code: .wrongState,
             reason: "the class ‘\(protection.name)’ is locked", recovery: "Unlock it and try again.")

@@ -123,13 +123,21 @@ extension RecordRow {
         ).map(RecordRow.init)
     }
 
-    static func fetchCursor(
-        _ database: Database, container: String, kind: String
-    ) throws -> MapCursor<RowCursor, RecordRow> {
-        try Row.fetchCursor(
-            database, sql: "SELECT * FROM record WHERE container = ? AND kind = ? ORDER BY createdAt, rowid",
-            arguments: [container, kind]
-        ).map(RecordRow.init)
+    /// At most `limit` rows behind a place, in the order in which they were first stored.
+    ///
+    /// - Parameter place: Where the page before ended; 0 for the first.
+    /// - Returns: The rows, and where they end.
+    static func fetchPage(
+        _ database: Database, container: String, kind: String, after place: Int64, limit: Int
+    ) throws -> (rows: [RecordRow], end: Int64) {
+        let rows = try Row.fetchAll(
+            database,
+            sql: """
+                SELECT rowid AS place, * FROM record WHERE container = ? AND kind = ? AND rowid > ?
+                ORDER BY rowid LIMIT ?
+                """,
+            arguments: [container, kind, place, limit])
+        return (rows.map(RecordRow.init), rows.last?["place"] ?? place)
     }
 
     static func fetchIDs(_ database: Database, container: String, kind: String) throws -> [String] {

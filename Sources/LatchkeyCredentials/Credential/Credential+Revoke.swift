@@ -29,15 +29,20 @@ extension Credential {
     }
 
     private func revokeAlone(_ type: RevokeType, _ operation: String) async throws {
-        let token = try await stored(operation).token
-        let kinds = try Self.kinds(type, of: token)
-        let isRemoved = type == .all || type == .refreshToken || type == .accessToken && token.refreshToken == nil
-        let client = store.client(token.context)
+        var stored = try await stored(operation)
+        // What a refresh brought and nobody saw is the credential's too.
+        var pending = try await pendingAnswer(to: stored)
+        let latest = pending?.token ?? stored.token
+        let kinds = try Self.kinds(type, of: latest)
+        let isRemoved = type == .all || type == .refreshToken || type == .accessToken && latest.refreshToken == nil
+        let client = store.client(latest.context)
         for kind in kinds {
-            try await client.revoke(kind, of: token)
+            try await client.revoke(kind, of: latest)
+            if let shown = stored.token[kind], shown != latest[kind] { try await client.revoke(kind, of: stored.token) }
             if isRemoved, kind == kinds.last { break }
-            let standing = try await stored(operation)
-            try await replace(standing, with: standing.token.without(kind))
+            pending = pending?.without(kind)
+            stored = try await self.stored(operation)
+            try await replace(stored, with: stored.token.without(kind), pending: pending)
         }
         if isRemoved { try remove() }
     }

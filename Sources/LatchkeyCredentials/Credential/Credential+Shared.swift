@@ -4,7 +4,7 @@ internal import Synchronization
 /// The credentials of the whole app, without a store in hand, once the app has named one when it started:
 ///
 /// ```swift
-/// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence, transport: transport))
+/// try await CredentialStore.bootstrap(CredentialStore(records: records, presence: presence))
 /// ```
 extension Credential {
     private static let shared = Mutex<CredentialStore?>(nil)
@@ -55,6 +55,11 @@ extension Credential {
     @_disfavoredOverload
     public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
         try requiredStorage.find(where: isIncluded)
+    }
+
+    /// ``CredentialStore/allIDs``.
+    public static var allIDs: [String] {
+        get throws { try requiredStorage.allIDs }
     }
 
     /// ``CredentialStore/allCredentials``.

@@ -21,7 +21,8 @@ public final class Credential: Sendable, Identifiable {
         refresher.withLock { $0?.stop() }
     }
 
-    /// The token, authentic. Asks the person where the credential's policy says so.
+    /// The token, authentic. Asks the person where the credential's policy says so, unless another use of this same
+    /// credential is under way for which the person was asked.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` when it was removed; `KeystoreError`: `damaged` when somebody
     ///   else changed a row, `cancelled`, `wrongProof`, `lockedOut`, `wrongDevice`.

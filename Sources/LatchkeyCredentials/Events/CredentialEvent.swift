@@ -8,7 +8,7 @@ public enum CredentialEvent: Sendable {
     case tagsChanged(Credential)
     /// The credential was removed from the store.
     case removed(Credential)
-    /// The token was refreshed.
+    /// The token was refreshed, or replaced by one of a new login.
     case refreshed(Credential)
     /// The token could not be refreshed.
     case refreshFailed(Credential, any Error)

@@ -52,6 +52,11 @@ public struct IDTokenValidator: Sendable {
         _ token: JWT, keys: [JWK], with companions: Companions = Companions(), at now: Date = Date()
     ) throws(CredentialError) {
         try checkClaims(token, with: companions, at: now)
+        try checkSignature(token, keys: keys)
+    }
+
+    /// Checks that one of the keys made the signature.
+    func checkSignature(_ token: JWT, keys: [JWK]) throws(CredentialError) {
         guard let parts = JWS.parse(token.rawValue) else { throw refusal("can't be read") }
         do throws(SignatureFlaw) {
             try parts.verify(with: JWKSet(keys: keys))
@@ -60,11 +65,12 @@ public struct IDTokenValidator: Sendable {
         }
     }
 
-    /// Checks everything but the signature: for a token that came straight from the token endpoint over a connection
-    /// that vouches for the server (OpenID Connect Core section 3.1.3.7 item 6).
+    /// Checks everything but the signature.
     func checkClaims(_ token: JWT, with companions: Companions, at now: Date) throws(CredentialError) {
         guard token.issuer == issuer else { throw refusal("comes from ‘\(token.issuer ?? "nobody")’") }
-        guard token.audience.contains(clientID), token["azp"]?.string ?? clientID == clientID else {
+        // A token for several programs says for whom it was issued (section 3.1.3.7 items 3 to 5).
+        let party = token["azp"] ?? (token.audience.count == 1 ? .string(clientID) : nil)
+        guard token.audience.contains(clientID), party == .string(clientID) else {
             throw refusal("is for another program")
         }
         guard let subject = token.subject, (1...255).contains(subject.utf8.count), subject.isVisibleASCII else {

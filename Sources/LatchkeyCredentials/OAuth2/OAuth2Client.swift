@@ -12,41 +12,64 @@ public struct OAuth2Client: Sendable {
     let transport: any HTTPTransport
     let clock: any CredentialClock
 
-    /// Checks an ID token, with the server's keys. A key that is not known makes the keys be read again, once.
+    private static let refreshing = "refresh the credential"
+
+    /// Checks an ID token, with the server's keys. They are read again for a signature that none of them made, every 30
+    /// seconds at most.
     ///
-    /// - Throws: ``CredentialError`` with code `invalidToken`; `network` when the keys can't be read.
+    /// - Throws: ``CredentialError`` with code `invalidToken`; `transient` when the keys are so fresh that they are not
+    ///   read again yet, and may just have been changed; `network` when they can't be read.
     public func validate(
         _ token: JWT, with companions: IDTokenValidator.Companions = .init()
     ) async throws(CredentialError) {
-        let operation = "check the ID token"
-        let provider = try await provider(operation)
-        let keys = try await servers.keys(provider, for: JWS.parse(token.rawValue), operation)
-        try IDTokenValidator(issuer: provider.issuer, clientID: context.clientID)
-            .validate(token, keys: keys.keys, with: companions, at: clock.now)
+        try await validate(token, with: companions, at: clock.now, "check the ID token")
     }
 
     /// A new token for the old one's refresh token. What the server leaves out stays as it was, and so does the id.
     ///
-    /// The old refresh token may be good for nothing afterwards: store the new token before anything else.
+    /// The old refresh token may be good for nothing afterwards, also where this throws because of what came:
+    /// ``Credential/refresh()`` keeps what came all the same. Store the new token before anything else.
     ///
     /// - Throws: ``CredentialError``; `missingToken` without a refresh token, `signInAgain` when the server takes it no
     ///   more, `invalidToken` for an ID token that is not this user's.
     public func refresh(_ token: Token) async throws(CredentialError) -> Token {
-        let operation = "refresh the credential"
-        guard let refreshToken = token.refreshToken else { throw .missing(operation, "refresh token") }
-        let provider = try await provider(operation)
+        let answer = try await exchange(token)
+        if let flaw = answer.flaw { throw flaw }
+        try await check(answer, after: token)
+        return answer.token
+    }
+
+    /// Uses the refresh token up. What comes must be kept, whatever is wrong with it.
+    func exchange(_ token: Token) async throws(CredentialError) -> RefreshAnswer {
+        guard let refreshToken = token.refreshToken else { throw .missing(Self.refreshing, "refresh token") }
+        let provider = try await provider(Self.refreshing)
         // Before the refresh token is used up, everything else that can fail.
-        let keys: JWKSet? = token.idToken == nil ? nil : try await servers.keys(provider, operation)
+        if token.idToken != nil { _ = try await servers.keys(provider, Self.refreshing) }
         let form = [("grant_type", "refresh_token"), ("refresh_token", refreshToken)]
         let body: Data
+        let date: Date?
         do {
-            body = try await post(provider.token, form, provider, operation)
+            (body, date) = try await post(provider.token, form, provider, Self.refreshing)
         } catch {
             throw error.ofRefresh
         }
-        let fresh = try token.refreshed(by: body, at: clock.now, operation)
-        try await check(fresh, after: token, provider, keys, operation)
-        return fresh
+        return try token.refreshed(by: body, at: clock.now, serverDate: date, Self.refreshing)
+    }
+
+    /// Whether a refreshed token is still this user's and this login's (OpenID Connect Core section 12.2).
+    ///
+    /// - Throws: ``CredentialError``; only `invalidToken` says that it isn't.
+    func check(_ answer: RefreshAnswer, after old: Token) async throws(CredentialError) {
+        guard let idToken = answer.token.idToken, idToken != old.idToken else { return }
+        guard old.subject == nil || idToken.subject == old.subject else {
+            throw .invalidToken(Self.refreshing, "is another user's")
+        }
+        let nonces = [old.idToken, idToken].compactMap { $0?["nonce"] }
+        guard nonces.count < 2 || nonces[0] == nonces[1] else {
+            throw .invalidToken(Self.refreshing, "belongs to another login")
+        }
+        let companions = IDTokenValidator.Companions(accessToken: answer.token.accessToken)
+        try await validate(idToken, with: companions, at: answer.receivedAt, Self.refreshing)
     }
 
     /// Has the server forget one of the token's secrets (RFC 7009).
@@ -72,7 +95,7 @@ public struct OAuth2Client: Sendable {
         guard let endpoint = provider.introspection else {
             throw .unsupported(operation, "the server can't", recovery: "Ask for the user's data instead.")
         }
-        let body = try await post(
+        let (body, _) = try await post(
             endpoint, [("token", secret), ("token_type_hint", kind.rawValue)], provider, operation)
         guard let answer = TokenIntrospection(body) else {
             throw .invalidResponse(operation, "the server's answer is not what its protocol says")
@@ -108,7 +131,7 @@ public struct OAuth2Client: Sendable {
     private func post(
         _ endpoint: Endpoint, _ fields: [(name: String, value: String)], _ provider: ProviderMetadata,
         _ operation: String
-    ) async throws(CredentialError) -> Data {
+    ) async throws(CredentialError) -> (body: Data, date: Date?) {
         var request = endpoint.request(
             .post, [.contentType: "application/x-www-form-urlencoded", .accept: "application/json"])
         var form = fields
@@ -119,29 +142,17 @@ public struct OAuth2Client: Sendable {
             form.append(("client_id", context.clientID))
             if let secret = context.clientSecret { form.append(("client_secret", secret)) }
         }
-        return try await ServerWire(transport: transport, operation: operation).body(request, form)
+        return try await ServerWire(transport: transport, operation: operation).answer(request, form)
     }
 
-    /// Whether a refreshed token is still this user's (OpenID Connect Core section 12.2).
-    private func check(
-        _ fresh: Token, after old: Token, _ provider: ProviderMetadata, _ keys: JWKSet?, _ operation: String
+    private func validate(
+        _ token: JWT, with companions: IDTokenValidator.Companions, at now: Date, _ operation: String
     ) async throws(CredentialError) {
-        guard let idToken = fresh.idToken, idToken != old.idToken else { return }
-        guard old.subject == nil || idToken.subject == old.subject else {
-            throw .invalidToken(operation, "is another user's")
-        }
+        let provider = try await provider(operation)
         let validator = IDTokenValidator(issuer: provider.issuer, clientID: context.clientID)
-        let companions = IDTokenValidator.Companions(accessToken: fresh.accessToken)
-        var known = keys
-        if let parts = JWS.parse(idToken.rawValue), known?.has(parts.keyID) != true {
-            // The refresh token is used up by now. Where the keys can't be read just now, the connection to the token
-            // endpoint vouches for the server (OpenID Connect Core section 3.1.3.7 item 6).
-            known = try? await servers.keys(provider, for: parts, operation)
-        }
-        if let known {
-            try validator.validate(idToken, keys: known.keys, with: companions, at: clock.now)
-        } else {
-            try validator.checkClaims(idToken, with: companions, at: clock.now)
-        }
+        try validator.checkClaims(token, with: companions, at: now)
+        guard let parts = JWS.parse(token.rawValue) else { throw .invalidToken(operation, "can't be read") }
+        let keys = try await servers.keys(provider, operation) { (try? parts.verify(with: $0)) != nil }
+        try validator.checkSignature(token, keys: keys.keys)
     }
 }

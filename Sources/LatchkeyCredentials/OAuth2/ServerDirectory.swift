@@ -5,8 +5,8 @@ internal import Latchkey
 /// What servers say about themselves, kept for an hour: their endpoints and their keys.
 actor ServerDirectory {
     private static let life: TimeInterval = 3600
-    /// How old keys are at least before they are read again because of one that is not among them: a hostile token
-    /// must not cause a storm.
+    /// How old keys are at least before they are read again because of a signature that none of them made: a hostile
+    /// token must not cause a storm.
     private static let patience: TimeInterval = 30
 
     private struct Known<Value: Sendable> {
@@ -42,16 +42,30 @@ actor ServerDirectory {
         return provider
     }
 
-    /// The server's keys.
+    /// The server's keys, not older than an hour.
+    func keys(_ provider: ProviderMetadata, _ operation: String) async throws(CredentialError) -> JWKSet {
+        if let known = keySets[provider.issuer], isYounger(known.since, than: Self.life) { return known.value }
+        return try await readKeys(provider, operation)
+    }
+
+    /// The server's keys, read again unless they do what they are wanted for: the server may have changed them.
     ///
-    /// - Parameter parts: A signature by a key that must be among them: else they are read again, once.
+    /// - Parameter suffice: Whether these keys made the signature.
+    /// - Returns: Keys that suffice, or the newest that there are.
+    /// - Throws: ``CredentialError``; `transient` when they don't suffice and were read less than 30 seconds ago: then
+    ///   nobody knows yet.
     func keys(
-        _ provider: ProviderMetadata, for parts: JWS.Parts? = nil, _ operation: String
+        _ provider: ProviderMetadata, _ operation: String, until suffice: @Sendable (JWKSet) -> Bool
     ) async throws(CredentialError) -> JWKSet {
-        if let known = keySets[provider.issuer] {
-            let isLacking = parts.map { !known.value.has($0.keyID) } ?? false
-            if isYounger(known.since, than: isLacking ? Self.patience : Self.life) { return known.value }
+        guard let known = keySets[provider.issuer], isYounger(known.since, than: Self.life) else {
+            return try await readKeys(provider, operation)
         }
+        guard !suffice(known.value) else { return known.value }
+        guard !isYounger(known.since, than: Self.patience) else { throw .keysTooFresh(operation) }
+        return try await readKeys(provider, operation)
+    }
+
+    private func readKeys(_ provider: ProviderMetadata, _ operation: String) async throws(CredentialError) -> JWKSet {
         let keys = try await ServerWire(transport: transport, operation: operation)
             .json(JWKSet.self, provider.keys.request(.get))
         keySets[provider.issuer] = Known(value: keys, since: clock.now)
@@ -66,12 +80,5 @@ actor ServerDirectory {
     private static func isSame(_ left: String, _ right: String) -> Bool {
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         return bare(left) == bare(right)
-    }
-}
-
-extension JWKSet {
-    /// Whether there is a key of this id; any will do where no id is named.
-    func has(_ id: String?) -> Bool {
-        id == nil || keys.contains { $0.kid == id }
     }
 }

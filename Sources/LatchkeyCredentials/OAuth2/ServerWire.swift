@@ -11,9 +11,11 @@ struct ServerWire: Sendable {
     ///
     /// - Throws: ``CredentialError`` for every answer outside of 200 to 299: an OAuth error if the body is one, else
     ///   the status speaks.
-    func body(
+    ///
+    /// - Returns: The body, and the server's clock where it told (RFC 9110 section 6.6.1).
+    func answer(
         _ request: HTTPRequest, _ form: [(name: String, value: String)] = []
-    ) async throws(CredentialError) -> Data {
+    ) async throws(CredentialError) -> (body: Data, date: Date?) {
         let response: HTTPResponse
         let bytes: [UInt8]
         do {
@@ -22,16 +24,14 @@ struct ServerWire: Sendable {
             throw .transport(operation, error)
         }
         guard response.status.kind == .successful else {
-            guard let error = try? JSONDecoder().decode(OAuth2Error.self, from: Data(bytes)) else {
-                throw .unexpectedStatus(operation, response.status.code)
-            }
-            throw .oauth(operation, error, status: response.status.code)
+            let error = try? JSONDecoder().decode(OAuth2Error.self, from: Data(bytes))
+            throw .refusal(operation, error, status: response.status.code)
         }
-        return Data(bytes)
+        return (Data(bytes), response.headerFields[.date].flatMap(HTTPDate.parse))
     }
 
     func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest) async throws(CredentialError) -> T {
-        let body = try await body(request)
+        let (body, _) = try await answer(request)
         do {
             return try JSONDecoder().decode(type, from: body)
         } catch {

@@ -4,7 +4,7 @@ internal import Synchronization
 final class RefreshDesk: Sendable {
     private struct State {
         var running: [String: Task<Token, any Error>] = [:]
-        var unsaved: [String: UnsavedToken] = [:]
+        var unsaved: [String: UnsavedAnswer] = [:]
     }
 
     private let state = Mutex(State())
@@ -24,12 +24,12 @@ final class RefreshDesk: Sendable {
         return try await task.value
     }
 
-    /// A token that the server gave and the store did not take yet: without it, the credential is lost.
-    func unsaved(_ id: String) -> UnsavedToken? {
+    /// What the server gave and the store did not take yet: without it, the credential is lost.
+    func unsaved(_ id: String) -> UnsavedAnswer? {
         state.withLock { $0.unsaved[id] }
     }
 
-    func setUnsaved(_ token: UnsavedToken?, _ id: String) {
-        state.withLock { $0.unsaved[id] = token }
+    func setUnsaved(_ answer: UnsavedAnswer?, _ id: String) {
+        state.withLock { $0.unsaved[id] = answer }
     }
 }

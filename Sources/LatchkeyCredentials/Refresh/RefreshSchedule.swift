@@ -29,8 +29,9 @@ struct RefreshSchedule: Sendable {
     }
 
     func next(_ metadata: Token.Metadata, at now: Date) -> Action {
-        guard metadata.isRefreshable, let due = Self.dueDate(of: metadata, grace: grace) else { return .stop }
-        let time = max(due, nextAttempt)
+        guard metadata.isRefreshable, let due = Self.dueDate(of: metadata, grace: grace, at: now) else { return .stop }
+        // A clock that was set back must not make the pause longer.
+        let time = max(due, min(nextAttempt, now.addingTimeInterval(Self.longestPause)))
         guard time > now else { return .refresh }
         return .wait(min(max(time.timeIntervalSince(now), 1), Self.longestWait))
     }
@@ -47,9 +48,11 @@ struct RefreshSchedule: Sendable {
         nextAttempt = now.addingTimeInterval(min(pause, Self.longestPause))
     }
 
-    /// From when on a token is to be refreshed; nil for one without an end.
-    static func dueDate(of metadata: Token.Metadata, grace: TimeInterval) -> Date? {
+    /// From when on a token is to be refreshed; nil for one without an end. A token from the future is due at once: the
+    /// clock was set back, so nobody knows when it ends.
+    static func dueDate(of metadata: Token.Metadata, grace: TimeInterval, at now: Date) -> Date? {
         guard let end = metadata.expiresAt else { return nil }
+        guard metadata.issuedAt <= now.addingTimeInterval(IDTokenValidator.leeway) else { return now }
         let life = max(0, end.timeIntervalSince(metadata.issuedAt))
         return end.addingTimeInterval(-min(max(0, grace), life / 2))
     }

@@ -7,11 +7,12 @@ internal import Latchkey
 /// |---|---|
 /// | `credential.metadata.ID` | what can be searched: tags, claims, server, client, end; in the clear, authenticated |
 /// | `credential.token.ID` | the token, encrypted under the device class or a class of its own |
+/// | `credential.pending.ID` | what the server gave last where it isn't shown (yet), in an envelope of that class |
 /// | `credential.default` | the id of the default credential |
 ///
-/// The two rows of a credential are written and deleted in one transaction. They are two so that tags can be changed
-/// without opening the token, and a search reads no token. A class for which somebody must be present is made with the
-/// token and goes with it, so that nobody can have prepared it.
+/// The first two rows of a credential are written and deleted in one transaction. They are two so that tags can be
+/// changed without opening the token, and a search reads no token. A class for which somebody must be present is made
+/// with the token and goes with it, so that nobody can have prepared it.
 struct CredentialRows: Sendable {
     static let kind: RecordKind = "credential"
     static let tokenKind: RecordKind = "credential.token"
@@ -53,8 +54,7 @@ struct CredentialRows: Sendable {
         guard let (metadata, _) = try records.readNow(Self.metadataID(id)) else { return nil }
         guard
             let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
-            let token = payload.withUnsafeBytes({ try? JSONDecoder().decode(Token.self, from: Data($0)) }),
-            token.id == id
+            let token = try payload.withUnsafeBytes({ try Self.token(Data($0), id) })
         else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
         guard
             try Self.metadata(metadata).security == row.protection.policy.requirement,
@@ -64,6 +64,32 @@ struct CredentialRows: Sendable {
         }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
+    }
+
+    /// What the server gave last and nobody sees yet. The token's class must be open.
+    func pendingAnswer(to stored: StoredCredential) throws -> RefreshAnswer? {
+        guard let (_, payload) = try records.readNow(Self.pendingID(stored.token.id)), let payload else { return nil }
+        return try answer(in: payload, to: stored)
+    }
+
+    func answer(in sealed: SecretBytes, to stored: StoredCredential) throws -> RefreshAnswer {
+        let id = stored.token.id
+        return try RefreshAnswer(records.open(sealed, of: stored.protection, for: Self.pendingID(id)), id: id)
+    }
+
+    /// - Returns: nil for what is no token of this id.
+    /// - Throws: `KeystoreError` with code `unsupported` for one that a newer version wrote.
+    private static func token(_ json: Data, _ id: String) throws -> Token? {
+        struct Version: Decodable {
+            let version: Int
+        }
+        let decoder = JSONDecoder()
+        if let token = try? decoder.decode(Token.self, from: json) { return token.id == id ? token : nil }
+        guard let version = try? decoder.decode(Version.self, from: json).version, version > Token.formatVersion else {
+            return nil
+        }
+        throw KeystoreError.unsupported(
+            "read the credential ‘\(id)’", "a newer version of Latchkey wrote it", recovery: "Install that version.")
     }
 
     /// The id of the default credential and the generation of its row; authentic if the device class is open.
@@ -80,6 +106,27 @@ struct CredentialRows: Sendable {
         }
     }
 
+    /// ``standingDefault``; nil also where it can't be told which it is.
+    var knownDefault: (id: String, generation: Int)? {
+        get throws {
+            do {
+                return try standingDefault
+            } catch let error as KeystoreError {
+                guard error.code == .damaged else { throw error }
+                return nil
+            }
+        }
+    }
+
+    /// The generation of the row that names the default: 0 where there is none, nil where it can't be read.
+    var defaultGeneration: Int? {
+        do {
+            return try records.metadataNow(Self.defaultID)?.generation ?? 0
+        } catch {
+            return nil
+        }
+    }
+
     // MARK: Changes
 
     /// Both rows of a credential that is not stored yet.
@@ -89,7 +136,7 @@ struct CredentialRows: Sendable {
         let row = Record(id: tokenID(token.id), kind: tokenKind, protection: protection)
         return [
             .put(metadata, payload: nil, ifGeneration: 0),
-            .put(row, payload: try payload(token), ifGeneration: 0),
+            .put(row, payload: try payload(token), ifGeneration: 0), .delete(pendingID(token.id), ifGeneration: nil),
         ]
     }
 
@@ -99,8 +146,13 @@ struct CredentialRows: Sendable {
         return .put(row, payload: try payload(token), ifGeneration: stored.tokenGeneration)
     }
 
+    /// What the server gave, in an envelope of the token's class.
+    static func deposit(_ sealed: SecretBytes, _ id: String) -> RecordChange {
+        .put(Record(id: pendingID(id), kind: "credential.pending"), payload: sealed, ifGeneration: nil)
+    }
+
     static func deletion(_ id: String) -> [RecordChange] {
-        [.delete(metadataID(id), ifGeneration: nil), .delete(tokenID(id), ifGeneration: nil)]
+        [metadataID(id), tokenID(id), pendingID(id)].map { .delete($0, ifGeneration: nil) }
     }
 
     static func put(defaultID id: String, ifGeneration: Int? = nil) -> RecordChange {
@@ -120,6 +172,7 @@ struct CredentialRows: Sendable {
 
     static func metadataID(_ id: String) -> RecordID { RecordID(rawValue: metadataPrefix + id) }
     static func tokenID(_ id: String) -> RecordID { RecordID(rawValue: "credential.token." + id) }
+    static func pendingID(_ id: String) -> RecordID { RecordID(rawValue: "credential.pending." + id) }
     /// The classes of the token, where somebody must be present for it.
     static func classes(_ id: String) -> ClassFamily { ClassFamily(Gates.facade, of: id) }
     static func id(of row: RecordID) -> String { String(row.rawValue.dropFirst(metadataPrefix.count)) }

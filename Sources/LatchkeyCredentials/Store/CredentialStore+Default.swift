@@ -16,8 +16,12 @@ extension CredentialStore {
     ///
     /// - Throws: ``CredentialError`` with code `notFound` for a credential that is no longer stored.
     public func setDefault(_ credential: Credential?) throws {
-        let standing = try rows.standingDefault
-        guard standing?.id != credential?.id else { return }
+        do {
+            guard try rows.standingDefault?.id != credential?.id else { return }
+        } catch let error as KeystoreError {
+            // Which one was the default can't be told: now it can.
+            guard error.code == .damaged else { throw error }
+        }
         if let credential {
             guard try rows.exists(credential.id) else {
                 throw CredentialError.notFound("set the default credential", credential.id)

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Latchkey
 
 extension CredentialStore {
@@ -10,18 +11,25 @@ extension CredentialStore {
     }
 
     /// The credentials whose metadata satisfies `isIncluded`, oldest first. It opens no token and asks nobody, and looks
-    /// at the metadata of all of them, one after the other.
+    /// at the metadata of all of them, some hundred at a time.
+    ///
+    /// `isIncluded` may use the store, and change it: nothing of the store is held while it runs. So this is no snapshot:
+    /// a credential that is stored, changed or removed meanwhile, by whomever, is seen as it was before or after, or not
+    /// at all; one that is there all the time is looked at once.
+    ///
+    /// Rows that can't be read hide no others: they are told of as ``CredentialEvent/unreadable(_:)``.
     @_disfavoredOverload
     public func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
-        var ids: [String] = []
+        var found: [(id: String, createdAt: Date)] = []
+        var unreadable: [KeystoreError] = []
         let matches = try records.scanNow(CredentialRows.kind) { record in
-            let metadata = try CredentialRows.metadata(record)
-            if try isIncluded(metadata) { ids.append(metadata.id) }
+            guard let metadata = Self.metadata(record, &unreadable) else { return false }
+            if try isIncluded(metadata) { found.append((metadata.id, metadata.createdAt)) }
             // What is wanted is kept here, as an id.
             return false
         }
-        tell(of: matches.unreadable)
-        return ids.map(credential(stored:))
+        tell(of: matches.unreadable + unreadable)
+        return found.sorted { $0.createdAt < $1.createdAt }.map { credential(stored: $0.id) }
     }
 
     /// The metadata of the credentials that match, oldest first: see ``find(where:)``.
@@ -29,17 +37,20 @@ extension CredentialStore {
         where query: (CredentialAttributes) -> CredentialQuery = { _ in .all }
     ) throws -> [Token.Metadata] {
         let matches = try records.findNow(CredentialRows.kind, where: query(CredentialAttributes()).records)
-        var found: [Token.Metadata] = []
         var unreadable = matches.unreadable
-        for record in matches.records {
-            do throws(KeystoreError) {
-                found.append(try CredentialRows.metadata(record))
-            } catch {
-                unreadable.append(error)
-            }
-        }
+        let found = matches.records.compactMap { Self.metadata($0, &unreadable) }
         tell(of: unreadable)
         return found
+    }
+
+    /// What a row says; nil, with a note, when it can't be read.
+    private static func metadata(_ record: Record, _ unreadable: inout [KeystoreError]) -> Token.Metadata? {
+        do throws(KeystoreError) {
+            return try CredentialRows.metadata(record)
+        } catch {
+            unreadable.append(error)
+            return nil
+        }
     }
 
     private func tell(of unreadable: [KeystoreError]) {

@@ -54,9 +54,11 @@ extension CredentialStore {
         let metadata = CredentialRows.metadata(
             of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
         var changes = try CredentialRows.insertion(token, metadata: metadata, in: protection)
-        let isFirst = try !records.hasAny(CredentialRows.kind)
-        let becomesDefault = try isFirst && rows.standingDefault == nil
-        if becomesDefault { changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: 0)) }
+        // Where nothing else is stored, whatever stands as the default names nothing.
+        let becomesDefault = try !records.hasAny(CredentialRows.kind)
+        if becomesDefault {
+            changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
+        }
         do {
             try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
         } catch {

@@ -1,4 +1,5 @@
 public import Latchkey
+public import LatchkeyHTTP
 
 /// The credentials of one container: what an app keeps of its users' tokens.
 ///
@@ -25,7 +26,8 @@ public final class CredentialStore: Sendable {
     ///   - presence: Who asks the person, for credentials whose policy wants one.
     ///   - transport: How servers are reached.
     public init(
-        records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(), transport: any HTTPTransport,
+        records: RecordContainer, presence: any PresenceAuthority = NobodyPresent(),
+        transport: any HTTPTransport = AsyncHTTPTransport(),
         configuration: CredentialConfiguration = CredentialConfiguration()
     ) {
         self.records = records
@@ -66,6 +68,11 @@ public final class CredentialStore: Sendable {
         try rows.exists(id) ? credential(stored: id) : nil
     }
 
+    /// The ids of all credentials, in the order in which they were stored. Nothing else of them is looked at.
+    public var allIDs: [String] {
+        get throws { try rows.ids }
+    }
+
     /// Every credential, in the order in which they were stored. No token is opened.
     public var allCredentials: [Credential] {
         get throws { try rows.ids.map(credential(stored:)) }
@@ -80,11 +87,12 @@ public final class CredentialStore: Sendable {
             throw CredentialError.notFound("remove the credential", credential.id)
         }
         var changes = CredentialRows.deletion(credential.id)
-        let standing = try rows.standingDefault
+        let standing = try rows.knownDefault
         let wasDefault = standing?.id == credential.id
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
         try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
         registry.forget(credential.id)
+        refreshes.setUnsaved(nil, credential.id)
         tell(.removed(credential))
         if wasDefault { tell(.defaultChanged(nil)) }
     }

@@ -1,8 +1,12 @@
 internal import Latchkey
 internal import Synchronization
 
-/// The classes for which somebody has to be present. Each is open only while it is used: one proof serves for one use,
-/// and for others that overlap it.
+/// The classes for which somebody has to be present, one for each credential. Each is open only while its credential is
+/// used: one proof serves for one use of one credential.
+///
+/// Uses of the same credential that overlap share a proof, so that nobody is asked again for the parts of one operation,
+/// or for a refresh that several tasks have joined. Another credential, of the same policy or not, has a key of its own,
+/// and asks for a proof of its own, as the items of a keychain do.
 final class Gates: Sendable {
     /// What such classes are called.
     static let facade = "credentials"

@@ -31,21 +31,32 @@ extension Token {
     }
 
     /// The token after a refresh: what the server's answer leaves out stays, and the id stays.
-    func refreshed(by answer: Data, at now: Date, _ operation: String) throws(CredentialError) -> Token {
-        guard
-            let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer),
-            members[Member.accessToken]?.string != nil
-        else {
+    ///
+    /// - Parameters:
+    ///   - now: This machine's clock.
+    ///   - serverDate: The server's, where it told.
+    /// - Throws: ``CredentialError`` with code `invalidResponse` for an answer of which nothing has to be kept.
+    func refreshed(
+        by answer: Data, at now: Date, serverDate: Date?, _ operation: String
+    ) throws(CredentialError) -> RefreshAnswer {
+        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
             throw .invalidResponse(operation, "the server's answer is not what its protocol says")
         }
         var merged = response
         // An old end says nothing about a new access token.
-        merged[Member.expiresIn] = nil
+        for name in [Member.accessToken, Member.expiresIn] { merged[name] = nil }
         merged.merge(members) { $1 == .null ? $0 : $1 }
+        let receivedAt = serverDate ?? now
         do {
-            return try Token(members: merged, context: context, id: id, receivedAt: now)
+            let token = try Token(members: merged, context: context, id: id, receivedAt: now)
+            return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
-            throw .invalidResponse(operation, error.reason)
+            let flaw = CredentialError.invalidResponse(operation, error.reason)
+            guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
+            var same = response
+            same[Member.refreshToken] = .string(rotated)
+            let token = Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: same)
+            return RefreshAnswer(token: token, receivedAt: receivedAt, flaw: flaw)
         }
     }
 

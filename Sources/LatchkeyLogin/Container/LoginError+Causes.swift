@@ -3,16 +3,19 @@ internal import Latchkey
 
 extension LoginError {
     static func oauth(_ operation: String, _ error: OAuthError, status: Int?) -> LoginError {
-        if error.error == "x_rate_limited" || status == 429 { return rateLimited(operation, oauthError: error) }
-        let words = error.description.map { " (\($0))" } ?? ""
+        let refusal = ServerRefusal(error, status: status)
         return LoginError(
-            operation: operation, code: .oauthError, reason: "the server refused with ‘\(error.error)’\(words)",
-            recovery: "Ask whoever runs the server what this means, or log in again.", oauthError: error,
-            httpStatus: status)
+            operation: operation, code: refusal.isRateLimit ? .rateLimited : .oauthError, reason: refusal.reason,
+            recovery: refusal.recovery, oauthError: error, httpStatus: status)
     }
 
     static func server(_ operation: String, _ error: ServerError, status: Int) -> LoginError {
-        guard status != 429 else { return rateLimited(operation, serverError: error) }
+        let refusal = ServerRefusal(status: status)
+        guard !refusal.isRateLimit else {
+            return LoginError(
+                operation: operation, code: .rateLimited, reason: refusal.reason, recovery: refusal.recovery,
+                serverError: error, httpStatus: status)
+        }
         return LoginError(
             operation: operation, code: .serverError, reason: "the server refused: \(error.message) (\(error.reason))",
             recovery: "Ask whoever runs the server what this means, or log in again.", serverError: error,
@@ -20,19 +23,10 @@ extension LoginError {
     }
 
     static func unexpectedStatus(_ operation: String, _ status: Int) -> LoginError {
-        guard status != 429 else { return rateLimited(operation) }
+        let refusal = ServerRefusal(status: status)
         return LoginError(
-            operation: operation, code: .unexpectedStatus, reason: "the server answered with status \(status)",
-            recovery: "Check the server's address, and try again later.", httpStatus: status)
-    }
-
-    private static func rateLimited(
-        _ operation: String, oauthError: OAuthError? = nil, serverError: ServerError? = nil
-    ) -> LoginError {
-        LoginError(
-            operation: operation, code: .rateLimited, reason: "the server takes no more requests for now",
-            recovery: "Wait a minute, then try again.", oauthError: oauthError, serverError: serverError,
-            httpStatus: 429)
+            operation: operation, code: refusal.isRateLimit ? .rateLimited : .unexpectedStatus, reason: refusal.reason,
+            recovery: refusal.recovery, httpStatus: status)
     }
 
     /// What a transport's error means.

@@ -1,21 +1,4 @@
-/// An error in the form of RFC 6749 section 5.2.
-public struct OAuthError: Hashable, Sendable, Codable {
-    /// The code, for example `invalid_grant`.
-    public let error: String
-    /// The server's own words, for example `InvalidCredentials`.
-    public let description: String?
-    /// Where a person can read more.
-    public let uri: String?
+public import Latchkey
 
-    public init(error: String, description: String? = nil, uri: String? = nil) {
-        self.error = error
-        self.description = description
-        self.uri = uri
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case error
-        case description = "error_description"
-        case uri = "error_uri"
-    }
-}
+/// The server's OAuth error, by the name that the iOS SDK has for it.
+public typealias OAuthError = OAuth2Error

@@ -1,4 +1,5 @@
 internal import CPKCS11
+internal import Latchkey
 
 extension ModuleInformation {
     init(_ info: CK_INFO) {
@@ -17,19 +18,10 @@ extension ModuleInformation.Version {
 
 extension String {
     /// Text as Cryptoki's structures have it: a fixed number of bytes of UTF-8, blank at the end and not terminated.
-    /// Control and format characters (the latter turn the direction of text, or hide), which such text must not have and
-    /// a terminal would obey, become U+FFFD.
+    /// What such text must not have and a terminal would obey becomes U+FFFD.
     init(blankPadded bytes: UnsafeRawBufferPointer) {
         let text = bytes.prefix { $0 != 0 }
         let end = text.lastIndex { $0 != 0x20 }.map { $0 + 1 } ?? text.startIndex
-        let decoded = String(decoding: text[text.startIndex..<end], as: UTF8.self)
-        self = String(
-            String.UnicodeScalarView(
-                decoded.unicodeScalars.map { scalar in
-                    switch scalar.properties.generalCategory {
-                    case .control, .format, .lineSeparator, .paragraphSeparator: "\u{FFFD}"
-                    default: scalar
-                    }
-                }))
+        self.init(oneLine: String(decoding: text[text.startIndex..<end], as: UTF8.self))
     }
 }

@@ -7,6 +7,8 @@ package enum PresenceWire {
     package static let interface = "org.latchkey.Presence1"
     package static let version: UInt32 = 1
     private static let errorPrefix = "org.latchkey.Presence1.Error."
+    /// More than the service ever says in a line, in Unicode scalars.
+    private static let longestText = 1000
 
     package enum Method: String, CaseIterable, Sendable {
         case state = "State"
@@ -21,15 +23,14 @@ package enum PresenceWire {
     /// The signal that says how it goes, to the caller and to those who subscribed as the same user.
     package static let progress = "Progress"
 
-    /// Only the service's own name can send it; the bus sees to that.
-    static let progressRule =
-        "type='signal',sender='\(name)',path='\(path)',interface='\(interface)',member='\(progress)'"
+    /// It counts from whoever owns the service's name, and only the service's user may own it.
+    static let progressRule = SignalRule(from: .owner(of: name), path: path, interface: interface, member: progress)
 
     static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
         guard arguments.count == 2, let progress = arguments[0].string.flatMap(FingerProgress.init),
             let text = arguments[1].string
         else { return nil }
-        return PresencePrompt(progress: progress, text: text)
+        return PresencePrompt(progress: progress, text: String(oneLine: text, limit: longestText))
     }
 
     package static func target(_ method: Method) -> BusTarget {
@@ -57,7 +58,7 @@ package enum PresenceWire {
     static func answer(_ error: BusError) -> ApprovalAnswer? {
         switch error.name {
         case errorPrefix + notRecognised: .notRecognised
-        case errorPrefix + declined: .declined(printable(error.message))
+        case errorPrefix + declined: .declined(String(oneLine: error.message, limit: longestText))
         default: nil
         }
     }
@@ -73,7 +74,7 @@ package enum PresenceWire {
         }
         let word = error.name.dropFirst(errorPrefix.count)
         let code = codes.first { capitalized($0.description) == word } ?? .failed
-        let lines = error.message.split(separator: "\n", maxSplits: 1).map { printable(String($0)) }
+        let lines = error.message.split(separator: "\n", maxSplits: 1).map { String(oneLine: $0, limit: longestText) }
         return KeystoreError(
             operation: operation, code: code, reason: lines.first ?? "the presence broker refused",
             recovery: lines.count > 1 ? lines[1] : "Try again.",
@@ -87,8 +88,4 @@ package enum PresenceWire {
     ]
 
     private static func capitalized(_ word: String) -> String { word.prefix(1).uppercased() + word.dropFirst() }
-
-    private static func printable(_ text: String) -> String {
-        String(String.UnicodeScalarView(text.unicodeScalars.prefix(300).filter { $0.value >= 32 }))
-    }
 }

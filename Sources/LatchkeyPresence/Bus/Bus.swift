@@ -63,11 +63,11 @@ package actor Bus {
         }
     }
 
-    /// Hands the signals that fit a rule to `receive`, in order.
+    /// Hands the signals that fit a rule to `receive`, in order, and none that another program has made up.
     ///
     /// - Returns: What ``forget(_:)`` takes.
     package func subscribe(
-        _ rule: String, _ receive: @escaping @Sendable (BusMessage) -> Void
+        _ rule: SignalRule, _ receive: @escaping @Sendable (BusMessage) -> Void
     ) throws(BusError) -> UInt64 {
         guard let connection else { throw .closed }
         return try connection.subscribe(rule) { receive($0) }
@@ -75,8 +75,17 @@ package actor Bus {
 
     package func forget(_ subscription: UInt64) { connection?.forget(subscription) }
 
-    /// Hands all method calls on an object to `receive`, in order. Each is to be answered by ``reply(to:_:)``.
-    package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Void) throws(BusError) {
+    /// The unique name of the owner of a name; nil when it has none. A change of owner is known here before anything
+    /// that the new one says.
+    package func owner(of name: String) throws(BusError) -> String? {
+        guard let connection else { throw .closed }
+        return try connection.owner(of: name)
+    }
+
+    /// Hands all method calls on an object to `receive`, in order.
+    ///
+    /// - Parameter receive: Returns the answer, or nil for a call that ``reply(to:_:)`` will answer.
+    package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?) throws(BusError) {
         guard let connection else { throw .closed }
         try connection.serve(path) { receive($0) }
     }

@@ -74,15 +74,21 @@ final class BusConnection {
 
     // MARK: Listening
 
-    /// - Returns: What ``forget(_:)`` takes.
-    func subscribe(_ rule: String, _ receive: @escaping (BusMessage) -> Void) throws(BusError) -> UInt64 {
-        guard !isClosed else { throw .closed }
-        let handler = handler { _, message in
-            if let read = Self.message(message, ticket: nil) { receive(read) }
+    /// The unique names of the owners of names, see `subscribe`.
+    var owners: [String: String] = [:]
+    /// The names whose owners are known.
+    var followed: Set<String> = []
+
+    /// Hands over what comes in and seems to fit a rule. libsystemd does not look at who sent it.
+    func match(
+        _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void
+    ) throws(BusError) -> UInt64 {
+        let handler = handler { connection, message in
+            if let read = Self.message(message, ticket: nil) { receive(connection, read) }
         }
         var slot: OpaquePointer?
         let code = sd_bus_add_match(
-            bus, &slot, rule, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
+            bus, &slot, rule.match, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
             Unmanaged.passUnretained(handler).toOpaque())
         guard code >= 0 else {
             handlers[handler.id] = nil
@@ -99,13 +105,17 @@ final class BusConnection {
 
     // MARK: Serving
 
-    /// Hands all method calls on an object to `receive`.
-    func serve(_ path: String, _ receive: @escaping (BusMessage) -> Void) throws(BusError) {
+    /// Hands all method calls on an object to `receive`, which answers, or has them answered by `reply(to:_:)`.
+    func serve(
+        _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
+    ) throws(BusError) {
         let handler = handler { connection, call in
             connection.next += 1
-            guard let message = Self.message(call, ticket: connection.next) else { return }
-            connection.calls[connection.next] = sd_bus_message_ref(call)
-            receive(message)
+            let ticket = connection.next
+            guard let message = Self.message(call, ticket: ticket) else { return }
+            connection.calls[ticket] = sd_bus_message_ref(call)
+            // An answer that can't be sent has nobody who waits for it.
+            if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
         }
         var slot: OpaquePointer?
         try Self.check(
@@ -248,11 +258,12 @@ final class BusConnection {
         }
         return BusMessage(
             sender: String(cString: sender),
+            path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
             interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
             member: String(cString: member), arguments: BusCoding.read(message), ticket: ticket)
     }
 
-    private static func check(_ code: Int32, _ doing: String) throws(BusError) {
+    static func check(_ code: Int32, _ doing: String) throws(BusError) {
         guard code >= 0 else { throw BusError(code, doing) }
     }
 }

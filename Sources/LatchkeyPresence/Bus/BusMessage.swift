@@ -2,6 +2,8 @@
 package struct BusMessage: Sendable {
     /// The sender's unique name, for example `:1.42`.
     package let sender: String
+    /// The object that a signal comes from, or that a method is called on.
+    package let path: String
     package let interface: String
     package let member: String
     package let arguments: [BusValue]

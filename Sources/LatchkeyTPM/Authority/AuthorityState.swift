@@ -1,8 +1,9 @@
 internal import FoundationEssentials
 
-/// What the presence broker keeps over restarts, in a file that it alone can read.
+/// What the presence broker keeps over restarts, in a file that it alone can read. The approval key's authValue is not
+/// in it; see ``AuthoritySecret``.
 struct AuthorityState: Codable, Sendable {
-    static let currentVersion = 1
+    static let currentVersion = 2
 
     var version = currentVersion
     /// The pinned storage root key.
@@ -10,8 +11,6 @@ struct AuthorityState: Codable, Sendable {
     /// The approval key: its public area and its private part, wrapped by the TPM.
     var publicArea: Data
     var privatePart: Data
-    /// The approval key's authValue, 32 random bytes: with it, and this TPM, one can approve anything.
-    var authValue: Data
     var users: [UInt32: User] = [:]
 
     struct User: Codable, Sendable {

@@ -8,16 +8,15 @@ extension TPM {
     private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// Where the broker's indices are, likewise in the owner's range.
     private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
+    /// How many of them there may be, for all users together: a TPM has room for few more, and others want some.
+    static let maximumIndices = 32
 
     /// Makes the approval key the first time, and has it where clients find it without loading it.
     func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
         let operation = "start the presence broker"
         guard let state = store.current else {
             let root = try discoverStorageRoot(pinned: nil)
-            let secret = SecretBytes.random(count: 32)
-            guard let authValue = secret.withUnsafeBytes({ AuthValue($0) }) else {
-                throw TPMError(.unsupported, reason: "an authValue is too long")
-            }
+            let authValue = try authValue(store)
             let created = try withStorageRoot(root) { (parent) throws(TPMError) in
                 try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                     try create(
@@ -27,7 +26,7 @@ extension TPM {
             }
             let made = AuthorityState(
                 root: root.anchor, publicArea: Data(created.publicArea.marshalled),
-                privatePart: Data(created.privatePart.bytes), authValue: secret.withUnsafeBytes { Data($0) })
+                privatePart: Data(created.privatePart.bytes))
             if case .failure(let error) = store.attempt({ () throws(KeystoreError) in try store.replace(made) }) {
                 return .failure(error)
             }
@@ -47,9 +46,9 @@ extension TPM {
     func withAuthority<R>(
         _ store: AuthorityStore, _ body: (LoadedAuthority) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart)),
-            let authValue = state.authValue.withUnsafeBytes({ AuthValue($0) })
+        guard let state = store.current, let privatePart = PrivateBlob(bytes: Array(state.privatePart))
         else { throw TPMError(.malformed, reason: "the presence broker's state has no key") }
+        let authValue = try authValue(store)
         let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
         return try withStorageRoot(try StorageRoot(anchor: state.root)) { (parent) throws(TPMError) in
             if let handle = try authorityHandle(store) {
@@ -60,6 +59,13 @@ extension TPM {
                 try body(LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))
             }
         }
+    }
+
+    private func authValue(_ store: AuthorityStore) throws(TPMError) -> AuthValue {
+        guard let authValue = store.secret.bytes.withUnsafeBytes({ AuthValue($0) }) else {
+            throw TPMError(.unsupported, reason: "an authValue is too long")
+        }
+        return authValue
     }
 
     /// Where the approval key is now, if it is there to stay. One command, and one for each handle in use.
@@ -73,10 +79,11 @@ extension TPM {
         return nil
     }
 
-    /// A free handle for an index.
+    /// A free handle for an index; nil when there are as many as may be.
     func freeIndex() throws(TPMError) -> TPMHandle? {
         let first = TPMHandle(rawValue: Self.indices.lowerBound)
         let used = Set(try handles(from: first, count: UInt32(Self.indices.count)))
+        guard used.count < Self.maximumIndices else { return nil }
         return Self.indices.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
     }
 

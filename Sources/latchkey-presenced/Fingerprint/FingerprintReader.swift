@@ -6,10 +6,9 @@ struct FingerprintReader: Sendable {
     private static let service = "net.reactivated.Fprint"
     private static let device = "net.reactivated.Fprint.Device"
 
-    /// What fprintd says when a finger was enrolled, to everybody.
-    static let enrolmentSignal = "EnrollStatus"
+    /// What fprintd says to everybody when a finger was enrolled on any of its readers.
+    static let enrolmentRule = SignalRule(from: .owner(of: service), interface: device, member: "EnrollStatus")
     static let enrolmentCompleted = "enroll-completed"
-    static let enrolmentRule = "type='signal',sender='\(service)',interface='\(device)',member='\(enrolmentSignal)'"
 
     let bus: Bus
 
@@ -24,10 +23,7 @@ struct FingerprintReader: Sendable {
         let arguments = try await bus.call(
             BusTarget(
                 Self.service, "/net/reactivated/Fprint/Manager", "net.reactivated.Fprint.Manager", "GetDefaultDevice"))
-        let owner = try await bus.call(
-            BusTarget("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "GetNameOwner"),
-            [.string(Self.service)])
-        guard let path = arguments.first?.string, let fprintd = owner.first?.string else {
+        guard let path = arguments.first?.string, let fprintd = try await bus.owner(of: Self.service) else {
             throw BusError(name: "\(Self.service).Error.NoSuchDevice", message: "there is no fingerprint reader")
         }
         return Found(path: path, fprintd: fprintd)
@@ -122,20 +118,26 @@ struct FingerprintReader: Sendable {
     private func listen(
         to found: Found, _ sink: AsyncStream<VerificationDialogue.Input>.Continuation
     ) async throws(BusError) -> [UInt64] {
-        let status = try await bus.subscribe(
-            "type='signal',sender='\(found.fprintd)',path='\(found.path)',interface='\(Self.device)',"
-                + "member='VerifyStatus'"
-        ) { signal in
-            guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
-            else {
-                return
+        let status = SignalRule(
+            from: .owner(of: Self.service), path: found.path, interface: Self.device, member: "VerifyStatus")
+        var subscriptions = [
+            try await bus.subscribe(status) { signal in
+                guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
+                else { return }
+                sink.yield(.status(word, isDone: isDone, sender: signal.sender))
             }
-            sink.yield(.status(word, isDone: isDone, sender: signal.sender))
+        ]
+        do throws(BusError) {
+            subscriptions.append(
+                try await bus.subscribe(.ownerChanges(of: Self.service)) { change in
+                    if change.arguments.last?.string != found.fprintd { sink.yield(.vanished) }
+                })
+            // It may have happened before anybody listened.
+            if try await bus.owner(of: Self.service) != found.fprintd { sink.yield(.vanished) }
+        } catch {
+            for subscription in subscriptions { await bus.forget(subscription) }
+            throw error
         }
-        let owner = try await bus.subscribe(
-            "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
-                + "member='NameOwnerChanged',arg0='\(found.fprintd)'"
-        ) { _ in sink.yield(.vanished) }
-        return [status, owner]
+        return subscriptions
     }
 }

@@ -11,7 +11,7 @@ struct VerificationDialogue {
         case started(BusOutcome)
         /// The signal `VerifyStatus`.
         case status(String, isDone: Bool, sender: String)
-        /// fprintd is gone from the bus.
+        /// The fprintd whose reader was claimed is gone from the bus, or another has its name.
         case vanished
         case stopped
         case released
@@ -62,17 +62,21 @@ struct VerificationDialogue {
     mutating func receive(_ input: Input) -> [Action] {
         switch (phase, input) {
         case (.over, _), (.idle, _): return []
-        case (_, .vanished): return end(.failed("fprintd ended"))
+        case (_, .vanished): return vanished()
         case (.claiming, .claimed(.done)):
             if let interruption { return release(interruption) }
             phase = .starting
             return [.startVerification]
-        case (.claiming, .claimed(.refused(let name, let text))): return end(Self.meaning(of: name, text))
+        case (.claiming, .claimed(.refused(let name, let text))):
+            let outcome = interruption ?? Self.meaning(of: name, text)
+            // Who did not hear fprintd refuse may have the reader.
+            return name.hasPrefix(Self.fprintdErrors) ? end(outcome) : release(outcome)
         case (.starting, .started(.done)):
             if let interruption { return stop(interruption) }
             phase = .verifying
             return [.report(.waiting)]
-        case (.starting, .started(.refused(let name, let text))): return release(Self.meaning(of: name, text))
+        case (.starting, .started(.refused(let name, let text))):
+            return release(interruption ?? Self.meaning(of: name, text))
         case (.verifying, .status(let status, let isDone, let sender)):
             return sender == fprintd ? seen(status, isDone) : []
         case (.claiming, .cancelled), (.starting, .cancelled):
@@ -86,6 +90,25 @@ struct VerificationDialogue {
         case (.stopping(let outcome), .stopped): return release(outcome)
         case (.releasing(let outcome), .released): return end(outcome)
         default: return []
+        }
+    }
+
+    /// Nothing that was seen counts any more. The reader is given back all the same: a fprintd that has lost its name may
+    /// live, and the answer of one that does not comes from the bus at once.
+    private mutating func vanished() -> [Action] {
+        let outcome = VerificationOutcome.failed("fprintd ended")
+        switch phase {
+        case .claiming, .starting:
+            interruption = outcome
+            return []
+        case .verifying: return stop(outcome)
+        case .stopping:
+            phase = .stopping(outcome)
+            return []
+        case .releasing:
+            phase = .releasing(outcome)
+            return []
+        case .idle, .over: return []
         }
     }
 
@@ -118,10 +141,12 @@ struct VerificationDialogue {
         return [.finish(outcome)]
     }
 
+    private static let fprintdErrors = "net.reactivated.Fprint.Error."
+
     private static func meaning(of name: String, _ text: String) -> VerificationOutcome {
         switch name {
-        case "net.reactivated.Fprint.Error.NoEnrolledPrints": .notEnrolled
-        case "net.reactivated.Fprint.Error.AlreadyInUse": .busy
+        case fprintdErrors + "NoEnrolledPrints": .notEnrolled
+        case fprintdErrors + "AlreadyInUse": .busy
         default: .failed("fprintd refused: \(text.prefix(200))")
         }
     }

@@ -1,4 +1,5 @@
-/// Whose turn it is: one person at a time, in the order in which they asked. A state machine.
+/// Whose turn it is: one request at a time. Users take turns, whoever asks how often; each user's requests keep their
+/// order. A state machine.
 struct ApprovalQueue {
     /// How many requests one user may have waiting.
     static let limitPerUser = 4
@@ -25,13 +26,13 @@ struct ApprovalQueue {
     }
 
     private var running: Entry?
+    /// Those that wait, in the order in which they came.
     private var waiting: [Entry] = []
+    /// The users whose turn it was, the last one at the end.
+    private var served: [UInt32] = []
 
     mutating func enqueue(_ entry: Entry) -> [Action] {
-        guard running != nil else {
-            running = entry
-            return [.begin(entry)]
-        }
+        guard running != nil else { return begin(entry) }
         let ofUser = waiting.count { $0.user == entry.user } + (running?.user == entry.user ? 1 : 0)
         guard ofUser < Self.limitPerUser, waiting.count < Self.limit else { return [.refuse(entry)] }
         waiting.append(entry)
@@ -42,10 +43,24 @@ struct ApprovalQueue {
     mutating func finish(_ id: UInt64) -> [Action] {
         guard running?.id == id else { return [] }
         running = nil
-        guard !waiting.isEmpty else { return [] }
-        let next = waiting.removeFirst()
-        running = next
-        return [.begin(next)]
+        guard let index = waiting.indices.min(by: { isServedBefore(waiting[$0], waiting[$1]) }) else {
+            served = []
+            return []
+        }
+        return begin(waiting.remove(at: index))
+    }
+
+    private mutating func begin(_ entry: Entry) -> [Action] {
+        running = entry
+        served.removeAll { $0 == entry.user }
+        served.append(entry.user)
+        return [.begin(entry)]
+    }
+
+    /// The user whose turn is longest ago comes first, of two such the one who asked first.
+    private func isServedBefore(_ left: Entry, _ right: Entry) -> Bool {
+        guard left.user != right.user else { return false }
+        return (served.firstIndex(of: left.user) ?? -1) < (served.firstIndex(of: right.user) ?? -1)
     }
 
     /// A client has vanished, or wants nothing any more.

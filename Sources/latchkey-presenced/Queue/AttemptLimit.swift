@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// How often a user may show another finger, and ask at all. A state machine over given times.
+/// How often a user may show another finger. A state machine over given times.
 ///
 /// After five fingers in a row that were not the user's, none is looked at for a minute; after each further five, twice
 /// as long, an hour at most. It is kept in memory: whoever can restart the service is root, and root is the boundary.
@@ -8,13 +8,10 @@ struct AttemptLimit {
     static let failuresUntilLock = 5
     static let firstLock: TimeInterval = 60
     static let longestLock: TimeInterval = 3600
-    /// How many requests a user may make in a minute.
-    static let requestsPerMinute = 30
 
     private struct Record {
         var failures = 0
         var lockedUntil: Date?
-        var requests: [Date] = []
     }
 
     private var records: [UInt32: Record] = [:]
@@ -23,16 +20,6 @@ struct AttemptLimit {
     func lockedUntil(_ user: UInt32, at now: Date) -> Date? {
         guard let until = records[user]?.lockedUntil, until > now else { return nil }
         return until
-    }
-
-    /// - Returns: Whether the user may ask once more.
-    mutating func admit(_ user: UInt32, at now: Date) -> Bool {
-        var record = records[user, default: Record()]
-        record.requests.removeAll { $0 <= now.addingTimeInterval(-60) || $0 > now }
-        defer { records[user] = record }
-        guard record.requests.count < Self.requestsPerMinute else { return false }
-        record.requests.append(now)
-        return true
     }
 
     mutating func recordMatch(_ user: UInt32) {

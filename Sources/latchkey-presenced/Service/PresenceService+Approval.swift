@@ -50,6 +50,8 @@ extension PresenceService {
         guard let name = requester.userName else {
             return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
         }
+        // Another request of the same user may have come to that while this one waited.
+        if let until = limit.lockedUntil(requester.user, at: Date()) { return .failure(Self.locked(until)) }
         let found: FingerprintReader.Found
         let before: Data
         do throws(BusError) {
@@ -61,10 +63,7 @@ extension PresenceService {
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a finger is asked for",
-            metadata: [
-                "uid": "\(requester.user)", "pid": "\(requester.process ?? 0)",
-                "executable": "\(requester.executable ?? "unknown")",
-            ])
+            metadata: ["uid": "\(requester.user)", "pid": "\(requester.process.map(String.init) ?? "unknown")"])
         let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
             await self.report(progress, pending)
         }

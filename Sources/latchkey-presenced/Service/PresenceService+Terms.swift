@@ -24,6 +24,7 @@ extension PresenceService {
         guard let policy = PresenceWire.policy(arguments) else {
             throw .invalidInput(operation, "the policy is none")
         }
+        guard policy.requirement != .biometryCurrentSet || requester.isAccount else { throw Self.noAccount(operation) }
         guard policy.hasFinger else {
             return try await authority.terms(for: requester.user, policy, enrolmentSet: nil)
         }

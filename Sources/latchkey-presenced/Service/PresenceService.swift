@@ -12,6 +12,15 @@ actor PresenceService {
     /// How long a person may take. Less than an approval holds, since that counts from the TPM's nonce.
     static let longestWait: Duration = .seconds(25)
 
+    /// What the bus has for the service, in the order in which it came.
+    private enum Event {
+        case call(BusMessage)
+        /// A client has left the bus.
+        case left(String)
+        /// A finger was enrolled.
+        case enrolled
+    }
+
     /// A request that was not answered yet.
     struct Pending {
         let entry: ApprovalQueue.Entry
@@ -36,8 +45,18 @@ actor PresenceService {
     var limit = AttemptLimit()
     var pending: [UInt64: Pending] = [:]
     private var nextID: UInt64 = 0
+    /// How many programs may show a user's prompts.
+    private static let watchersPerUser = 8
     /// Programs that show a user's prompts, by unique name.
     private var watchers: [String: UInt32] = [:]
+
+    private let backlog = Backlog()
+    /// Who the clients are, until they leave: a unique name is never another's.
+    private var clients: [String: BusCredentials] = [:]
+    private var calls = RateLimit(perMinute: 120)
+    private var approvals = RateLimit(perMinute: 30)
+    /// The calls that the TPM or fprintd is at work for, by user.
+    private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
 
     init(bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration, log: Logger) {
         self.bus = bus
@@ -52,22 +71,30 @@ actor PresenceService {
     ///
     /// - Parameter onReady: Called once the name is owned.
     func run(onReady: () -> Void) async throws(BusError) {
-        let (messages, sink) = AsyncStream.makeStream(of: BusMessage.self)
+        let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
-        try await bus.serve(PresenceWire.path) { sink.yield($0) }
-        _ = try await bus.subscribe(
-            "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',member='NameOwnerChanged',arg2=''"
-        ) { sink.yield($0) }
-        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { sink.yield($0) }
+        try await bus.serve(PresenceWire.path) { [backlog] call in
+            if let refusal = backlog.enter(call) { return refusal }
+            sink.yield(.call(call))
+            return nil
+        }
+        _ = try await bus.subscribe(.ownerChanges()) { change in
+            guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
+            sink.yield(.left(name))
+        }
+        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
+            if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted { sink.yield(.enrolled) }
+        }
         try await describeParents()
         try await bus.own(PresenceWire.name)
         onReady()
-        for await message in messages {
-            switch message.member {
-            case _ where message.ticket != nil: await receive(message)
-            case FingerprintReader.enrolmentSignal:
-                if message.arguments.first?.string == FingerprintReader.enrolmentCompleted { await noteEnrolment() }
-            default: forget(client: message.arguments.first?.string ?? "")
+        for await event in events {
+            switch event {
+            case .call(let message):
+                await receive(message)
+                backlog.leave(message)
+            case .left(let client): await forget(client)
+            case .enrolled: await noteEnrolment()
             }
         }
     }
@@ -75,11 +102,7 @@ actor PresenceService {
     /// Whoever looks for objects from the root on finds the one there is.
     private func describeParents() async throws(BusError) {
         for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
-            let bus = bus
-            try await bus.serve(path) { message in
-                let answer = Introspection.answer(message, child: child)
-                Task { try? await bus.reply(to: message, answer) }
-            }
+            try await bus.serve(path) { Introspection.answer($0, child: child) }
         }
     }
 
@@ -92,23 +115,50 @@ actor PresenceService {
         else { return await reply(message, .failure(Self.unknownMethod)) }
         let requester: Requester
         do throws(BusError) {
-            requester = Requester(client: message.sender, try await bus.credentials(of: message.sender))
+            requester = Requester(client: message.sender, try await credentials(of: message.sender))
         } catch {
             // It has gone already.
             return await reply(message, .failure(error))
         }
-        switch method {
-        case .cancel:
+        // It frees the reader, and is never one too many.
+        if method == .cancel {
             await perform(queue.cancel(client: message.sender))
-            await reply(message, .success([]))
-        case .subscribe:
-            watchers[message.sender] = requester.user
-            await reply(message, .success([]))
-        case .approve: await approve(message, requester)
-        case .state, .terms, .makePIN, .resetPIN:
-            // The TPM takes its time; others are served meanwhile.
-            Task { await self.answer(method, message, requester) }
+            return await reply(message, .success([]))
         }
+        // Others are no user of fprintd's, and so many that limits for each of them are none.
+        guard requester.userName != nil else {
+            return await reply(message, .failure(Self.error(.unavailable, "the user \(requester.user) has no name")))
+        }
+        guard calls.admit(requester.user, at: Date()) else {
+            return await reply(message, .failure(Self.tooManyRequests))
+        }
+        switch method {
+        case .subscribe: await reply(message, watch(requester))
+        case .approve: await approve(message, requester)
+        case .state, .terms, .makePIN, .resetPIN, .cancel:
+            guard underWay.enter(requester.user) else {
+                return await reply(message, .failure(Self.error(.transient, "too many are served at once")))
+            }
+            // The TPM takes its time; others are served meanwhile.
+            Task {
+                await self.answer(method, message, requester)
+                self.underWay.leave(requester.user)
+            }
+        }
+    }
+
+    private func credentials(of client: String) async throws(BusError) -> BusCredentials {
+        if let known = clients[client] { return known }
+        let credentials = try await bus.credentials(of: client)
+        clients[client] = credentials
+        return credentials
+    }
+
+    private func watch(_ requester: Requester) -> Bus.Reply {
+        let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
+        guard others < Self.watchersPerUser else { return .failure(Self.tooManyRequests) }
+        watchers[requester.client] = requester.user
+        return .success([])
     }
 
     private func answer(_ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester) async {
@@ -117,7 +167,7 @@ actor PresenceService {
                 switch method {
                 case .state: PresenceWire.arguments(await state(for: requester))
                 case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
-                case .makePIN: PresenceWire.arguments(try await authority.makePIN(for: requester.user))
+                case .makePIN: PresenceWire.arguments(try await makePIN(for: requester))
                 case .resetPIN: try await resetPIN(requester, message.arguments)
                 case .approve, .cancel, .subscribe: []
                 }
@@ -131,9 +181,12 @@ actor PresenceService {
         guard let request = PresenceWire.request(message.arguments), request.policy.hasFinger else {
             return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
         }
+        if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount("ask for a finger"))))
+        }
         let now = Date()
-        guard limit.admit(requester.user, at: now) else {
-            return await reply(message, .failure(Self.error(.transient, "there were too many requests in a minute")))
+        guard approvals.admit(requester.user, at: now) else {
+            return await reply(message, .failure(Self.tooManyRequests))
         }
         if let until = limit.lockedUntil(requester.user, at: now) {
             return await reply(message, .failure(Self.locked(until)))
@@ -143,6 +196,11 @@ actor PresenceService {
         pending[nextID] = Pending(
             entry: entry, message: message, request: request, requester: requester, arrival: .now)
         await perform(queue.enqueue(entry))
+    }
+
+    private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
+        guard requester.isAccount else { throw Self.noAccount("make room for a PIN") }
+        return try await authority.makePIN(for: requester.user)
     }
 
     private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
@@ -163,7 +221,7 @@ actor PresenceService {
 
     /// Tells who asked, and who watches for the same user.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
-        let text = pending.requester.prompt(pending.request.context.reason, pending.request.context.container)
+        let text = pending.requester.prompt(pending.request.context)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
             let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
@@ -180,9 +238,10 @@ actor PresenceService {
         }
     }
 
-    private func forget(client: String) {
+    private func forget(_ client: String) async {
         watchers[client] = nil
-        Task { await self.perform(queue.cancel(client: client)) }
+        clients[client] = nil
+        await perform(queue.cancel(client: client))
     }
 
     private static let unknownMethod = BusError(
@@ -190,6 +249,16 @@ actor PresenceService {
 
     static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
         PresenceWire.error(KeystoreError(operation: "ask for a finger", code: code, reason: reason, recovery: recovery))
+    }
+
+    private static let tooManyRequests = error(
+        .transient, "there were too many requests in a minute", recovery: "Wait a minute.")
+
+    /// What it asks for would leave something in the TPM for good. Clients do without, as where the TPM is full.
+    static func noAccount(_ operation: String) -> KeystoreError {
+        .unsupported(
+            operation, "only root and users with an account have room in the TPM",
+            recovery: "Use ‘biometry-any’, or a key with a PIN of its own.")
     }
 
     static func locked(_ until: Date) -> BusError {

@@ -1,9 +1,10 @@
 import FoundationEssentials
 import Glibc
+import Latchkey
 import LatchkeyPresence
 
-/// Who asks, as a person is told. The user is the bus's word; the rest is what the process says of itself, and only
-/// there to be read.
+/// Who asks, as a person is told. The user and the process's number are the bus's word. The rest is the caller's own: a
+/// process names itself as it likes, and a service that is not root can't see what it executes.
 struct Requester: Hashable, Sendable {
     let client: String
     let user: UInt32
@@ -11,28 +12,39 @@ struct Requester: Hashable, Sendable {
     let userName: String?
     let process: Int32?
     /// The process's name for itself.
-    let program: String?
-    let executable: String?
+    let claimedName: String?
 
     init(client: String, _ credentials: BusCredentials) {
         self.client = client
         user = credentials.user
         userName = Self.name(of: credentials.user)
         process = credentials.process
-        program = credentials.process.flatMap { Self.text(at: "/proc/\($0)/comm") }
-        executable = credentials.process.flatMap {
-            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/\($0)/exe")
-        }
+        claimedName = credentials.process.flatMap { Self.claimedName(of: $0, ofUser: credentials.user) }
     }
 
-    /// What stands in the prompt: `latchkey (process 4711, /usr/bin/latchkey) asks for a finger of alice to log in.`
-    func prompt(_ reason: String, _ container: String) -> String {
-        let program = Self.printable(program ?? "A program")
-        let details = [process.map { "process \($0)" }, executable.map(Self.printable)].compactMap { $0 }
-        let origin = details.isEmpty ? "" : " (\(details.joined(separator: ", ")))"
-        let owner = Self.printable(userName ?? "user \(user)")
-        return "\(program)\(origin) asks for a finger of \(owner) to \(Self.printable(reason)) "
-            + "(container ‘\(Self.printable(container))’)."
+    /// What stands in the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a finger of alice. Its
+    /// reason: “log in” (container “default”).` What is quoted is the caller's.
+    func prompt(_ context: PromptContext) -> String {
+        let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
+        let origin = process.map { "Process \($0) of \(owner)" } ?? "A program of \(owner)"
+        let name = claimedName.map { ", which calls itself \(String(quoted: $0, limit: 40))," } ?? ""
+        return "\(origin)\(name) asks for a finger of \(owner). "
+            + "Its reason: \(String(quoted: context.reason, limit: 120)) "
+            + "(container \(String(quoted: context.container, limit: 60)))."
+    }
+
+    var isAccount: Bool { Self.isAccount(user, name: userName) }
+
+    /// Whether it is root or somebody who has an account, and no service: only these get something in the TPM to keep
+    /// (systemd, "Users, Groups, UIDs and GIDs on systemd Systems"; Debian Policy, section 9.2.2).
+    static func isAccount(_ user: UInt32, name: String?) -> Bool {
+        guard name != nil else { return false }
+        return switch user {
+        case 0: true
+        // Of the system; of systemd for a service's lifetime; nobody; none.
+        case 1..<1000, 61184...65519, 65534, 65535: false
+        default: true
+        }
     }
 
     private static func name(of user: UInt32) -> String? {
@@ -46,19 +58,15 @@ struct Requester: Hashable, Sendable {
         return String(cString: name)
     }
 
-    private static func text(at path: String) -> String? {
-        guard let bytes = FileManager.default.contents(atPath: path) else { return nil }
-        return String(decoding: bytes.prefix(64), as: UTF8.self).split(separator: "\n").first.map(String.init)
-    }
-
-    /// Text from elsewhere must not end a line or write from right to left.
-    private static func printable(_ text: String) -> String {
-        let scalars = text.unicodeScalars.prefix(200).map { scalar in
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: Unicode.Scalar(UInt8(ascii: " "))
-            default: scalar
-            }
+    /// The name, from a file that everybody may read, if the process is still one of the user's: its number may be
+    /// another's by now. Name and user come from one read.
+    private static func claimedName(of process: Int32, ofUser user: UInt32) -> String? {
+        guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/status") else { return nil }
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
+        func value(_ field: String) -> Substring? {
+            lines.first { $0.hasPrefix("\(field):\t") }?.dropFirst(field.count + 2)
         }
-        return String(String.UnicodeScalarView(scalars))
+        let users = value("Uid")?.split(separator: "\t").compactMap { UInt32($0) } ?? []
+        return users.contains(user) ? value("Name").map(String.init) : nil
     }
 }

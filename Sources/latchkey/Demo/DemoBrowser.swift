@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyLogin
 
 /// The demo's browser: fetches the login page over HTTP, fills its form in, and follows where it leads, as a person

@@ -1,6 +1,6 @@
 import HTTPTypes
 import Latchkey
-import LatchkeyLogin
+import LatchkeyHTTP
 import Logging
 
 /// Logs each exchange with the server: method, path without query, and status; never a header or a body.

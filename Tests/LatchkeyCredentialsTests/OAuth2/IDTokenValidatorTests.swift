@@ -40,7 +40,8 @@ struct IDTokenValidatorTests {
     @Test(
         arguments: [
             ["iss": .string("https://id.test/")], ["iss": .string("https://evil.test")], ["iss": nil],
-            ["aud": .string("other")], ["aud": nil], ["aud": .array([])], ["azp": .string("other")],
+            ["aud": .string("other")], ["aud": nil], ["aud": .array([])],
+            ["aud": .array([.string("app"), .string("other")])], ["azp": .number(1)], ["azp": .string("other")],
             ["sub": nil], ["sub": .string("")], ["sub": .string("a b")], ["sub": .number(1)],
             ["exp": .number(1_799_999_940)], ["exp": nil], ["exp": .string("1800000600")],
             ["iat": .number(1_800_000_301)], ["iat": .number(1_799_999_699)], ["iat": nil],

@@ -1,7 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
-import LatchkeyLogin
+import LatchkeyHTTP
 import LatchkeyTesting
 import Testing
 

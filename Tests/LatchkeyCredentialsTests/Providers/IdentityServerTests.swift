@@ -2,7 +2,7 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
-import LatchkeyLogin
+import LatchkeyHTTP
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing

@@ -66,6 +66,19 @@ struct AutomaticRefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
+    @Test func `a clock that is set back makes it neither wait for it nor spin`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        try await credential.refresh()
+        bench.clock.advance(-86_400)
+        let start = bench.clock.now
+        bench.clock.allow(sleeps: 5)
+        credential.automaticRefresh = true
+        await bench.clock.asleep()
+        #expect(bench.provider.count("/token") == 2 + Int(bench.clock.now.timeIntervalSince(start) / 3300))
+        credential.automaticRefresh = false
+    }
+
     @Test func `it keeps no credential alive`() async throws {
         let bench = try Bench()
         let store = try await bench.start()

@@ -182,7 +182,9 @@ struct RefreshTests {
         let credential = try store.store(token)
         // The server's keys are known; then somebody signs with a key of the same name.
         _ = try await credential.refresh()
-        bench.provider.use(try Signer())
+        bench.clock.advance(60)
+        let forged = try Signer().sign(bench.provider.idToken("jane").claims)
+        bench.provider.fail("/token", .answer(["id_token": .string(forged.rawValue)]))
         await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
         #expect(try await credential.token.accessToken == "access-2")
     }
@@ -196,7 +198,7 @@ struct RefreshTests {
         _ = try await credential.refresh()
         #expect(bench.provider.count("/keys") == 2)
         bench.provider.use(try Signer(keyID: "key-3"))
-        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
+        await #expect(throws: credentials(.transient)) { try await credential.refresh() }
         #expect(bench.provider.count("/keys") == 2)
     }
 
@@ -221,6 +223,38 @@ struct RefreshTests {
         bench.clock.advance(1)
         try await credential.refreshIfNeeded()
         #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `a token from the future, as a clock says that was set back, is refreshed`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
+        bench.clock.advance(-59)
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 0)
+        bench.clock.advance(-7200)
+        try await credential.refreshIfNeeded()
+        try await credential.refreshIfNeeded()
+        #expect(bench.provider.count("/token") == 1)
+    }
+
+    @Test func `while one gated credential is open, another asks for itself`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .pin(Bench.pin), .decline, .decline])
+        let store = try await bench.start(presence: presence)
+        let one = try await store.store(bench.provider.signIn(), security: .pin)
+        let other = try await store.store(bench.provider.signIn(), security: .pin)
+        let hold = bench.provider.hold()
+        let refresh = Task { try await one.refresh() }
+        await hold.reached()
+        #expect(presence.requests.count == 3)
+        await #expect(throws: keystore(.cancelled)) { try await other.token }
+        await #expect(throws: keystore(.cancelled)) { try await other.userInfo() }
+        #expect(presence.requests.count == 5)
+        // The one that is open shares its proof.
+        #expect(try await one.token.accessToken == "access-1")
+        hold.go()
+        #expect(try await refresh.value.accessToken == "access-3")
+        #expect(presence.requests.count == 5)
     }
 
     @Test func `a gated credential asks once for a refresh, before the server is asked`() async throws {

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTesting
@@ -51,6 +52,31 @@ struct FindTests {
         #expect(throws: Stop.self) { try store.find { _ in throw Stop() } }
     }
 
+    @Test func `the code may use the store itself, and change it`() async throws {
+        let (bench, _) = try await bench()
+        let store = try await bench.start()
+        let found = try store.find { (metadata: Token.Metadata) -> Bool in
+            let same = try store.find { $0.tags["service"] == metadata.tags["service"] }.count
+            if metadata.id == "2" { try store.credential(id: "3")?.remove() }
+            return try store.allIDs.contains(metadata.id) && same == 2
+        }
+        #expect(found.map(\.id) == ["1"])
+        #expect(try store.allIDs == ["1", "2", "4"])
+    }
+
+    @Test func `code sees each credential once, however many there are`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        for number in 0..<600 { try store.store(bench.provider.signIn(id: "\(number)", refreshes: false)) }
+        var seen: [String] = []
+        let found = try store.find { (metadata: Token.Metadata) -> Bool in
+            seen.append(metadata.id)
+            return Int(metadata.id).map { $0 >= 500 } ?? false
+        }
+        #expect(seen == (0..<600).map(String.init))
+        #expect(found.map(\.id) == (500..<600).map(String.init))
+    }
+
     @Test func `both ways find the same`() async throws {
         let (_, store) = try await bench()
         for service in ["a", "b", "c"] {
@@ -62,9 +88,10 @@ struct FindTests {
         }
     }
 
-    @Test func `a row that can't be read hides no others, and is told of`() async throws {
+    @Test(arguments: ["x", #"{"tag.service":"a"}"#])
+    func `a row that can't be read hides no others, and is told of`(attributes: String) async throws {
         let (bench, store) = try await bench()
-        try tamper(bench, "UPDATE record SET attributes = 'x' WHERE id = 'credential.metadata.1'")
+        try tamper(bench, "UPDATE record SET attributes = ? WHERE id = 'credential.metadata.1'", [attributes])
         let events = store.events
         #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["3"])
         #expect(
@@ -98,6 +125,15 @@ struct FindTests {
         try tamper(bench, "UPDATE record SET attributes = '{}' WHERE id = 'credential.default'")
         let store = try await bench.start()
         #expect(throws: keystore(.damaged)) { try store.defaultCredential }
+        // It keeps nobody from removing, storing, or saying which it is to be.
+        try #require(try store.credential(id: "1")).remove()
+        try store.store(bench.provider.signIn(id: "5"))
+        #expect(throws: keystore(.damaged)) { try store.defaultCredential }
+        try store.setDefault(store.credential(id: "2"))
+        #expect(try store.defaultCredential?.id == "2")
+        try tamper(bench, "UPDATE record SET attributes = 'x' WHERE id = 'credential.default'")
+        try store.setDefault(nil)
+        #expect(try store.defaultCredential == nil)
     }
 
     @Test func `an app says which claims may be searched`() async throws {

@@ -77,6 +77,75 @@ struct StoringTests {
         #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
     }
 
+    @Test func `a default that was removed by somebody else is none, and the next first token is it`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        try store.store(bench.provider.signIn(id: "a"))
+        try tamper(bench, "DELETE FROM record WHERE id LIKE 'credential.%.a'", rows: 2)
+        #expect(try store.defaultCredential == nil)
+        try store.store(bench.provider.signIn(id: "b"))
+        #expect(try store.defaultCredential?.id == "b")
+    }
+
+    @Test func `a token that a newer version wrote is neither used nor called damaged`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let credential = try store.store(bench.provider.signIn(id: "a"))
+        let (records, _) = try await bench.records()
+        let newer = SecretBytes(Array(#"{"version":2,"id":"a","secrets":{}}"#.utf8))
+        try await records.apply(
+            [.put(Record(id: "credential.token.a", kind: "credential.token"), payload: newer, ifGeneration: nil)],
+            for: PromptContext(reason: "be newer", container: "default"))
+        await #expect(throws: keystore(.unsupported)) { try await credential.token }
+        await #expect(throws: keystore(.unsupported)) { try await credential.refresh() }
+        #expect(
+            try await bench.records().0.read(
+                "credential.token.a", for: PromptContext(reason: "look", container: "default"))?.payload == newer)
+        try credential.remove()
+    }
+
+    @Test func `a token of a new login takes the place of an old one`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start(presence: ScriptedPresence(pins: Bench.pin, Bench.pin, Bench.pin))
+        let credential = try await store.store(
+            bench.provider.signIn(id: "a", lifetime: 60), tags: ["x": "1"], security: .pin)
+        let token = try bench.provider.signIn()
+        try await credential.replace(with: token)
+        #expect(try await credential.token.accessToken == token.accessToken)
+        #expect(try store.allIDs == ["a"])
+        #expect(try store.defaultCredential == credential)
+        #expect(credential.tags == ["x": "1"])
+        #expect(try credential.security == .pin)
+        #expect(try credential.metadata.expiresAt == token.expiresAt)
+        let plain = try store.store(bench.provider.signIn(id: "b"))
+        await #expect(throws: credentials(.refused)) {
+            try await plain.replace(with: bench.provider.signIn(subject: "eve"))
+        }
+    }
+
+    @Test func `many tasks at once come through`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let count = 4 * ProcessInfo.processInfo.activeProcessorCount
+        let start = ContinuousClock.now
+        try await withThrowingTaskGroup { group in
+            for number in 0..<count {
+                group.addTask {
+                    let credential = try store.store(bench.provider.signIn(id: "\(number)"), tags: ["n": "\(number)"])
+                    switch number % 4 {
+                    case 0: try credential.remove()
+                    case 1: try await credential.revoke()
+                    case 2: try await credential.refresh()
+                    default: try credential.setTags([:])
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect(ContinuousClock.now - start < .seconds(30))
+        #expect(try store.allIDs.count == count / 2)
+    }
+
     @Test func `a removed credential is gone, with all that was stored of it`() async throws {
         let bench = try Bench()
         let store = try await bench.start()

@@ -16,6 +16,9 @@ final class Provider: HTTPTransport {
         var renewsIDToken = true
         var canRevoke = true
         var canIntrospect = true
+        /// By how many seconds its clock is ahead of this machine's, and whether its answers tell.
+        var clockOffset: TimeInterval = 0
+        var tellsTime = false
     }
 
     private struct State {
@@ -34,6 +37,8 @@ final class Provider: HTTPTransport {
         case noNetwork
         /// The server does what it is asked, and its answer is lost.
         case loseAnswer
+        /// The server does what it is asked, and its answer has other members.
+        case answer([String: JSONValue])
     }
 
     let manner: Manner
@@ -96,13 +101,16 @@ final class Provider: HTTPTransport {
     }
 
     func idToken(_ subject: String, _ claims: [String: JSONValue] = [:]) throws -> JWT {
-        let now = clock.now.timeIntervalSince1970
+        let now = now.timeIntervalSince1970
         let standard: [String: JSONValue] = [
             "iss": .string(manner.issuer), "sub": .string(subject), "aud": .string("app"), "iat": .number(now),
             "exp": .number(now + 3600), "email": .string("\(subject)@example.com"),
         ]
         return try signer.sign(standard.merging(claims) { $1 })
     }
+
+    /// The time by its own clock.
+    private var now: Date { clock.now + manner.clockOffset }
 
     // MARK: HTTPTransport
 
@@ -124,11 +132,26 @@ final class Provider: HTTPTransport {
         case .loseAnswer:
             _ = respond(request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
             throw Self.unreachable
+        case .answer(let members):
+            let (_, body) = respond(request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
+            let whole = (try? JSONDecoder().decode([String: JSONValue].self, from: body)) ?? [:]
+            return (
+                HTTPResponse(status: .ok), Array((try? JSONEncoder().encode(whole.merging(members) { $1 })) ?? Data())
+            )
         case nil:
             let (status, body) = respond(
                 request, form: FormEncoding.decode(String(decoding: body, as: UTF8.self)) ?? [:])
-            return (HTTPResponse(status: .init(code: status)), Array(body))
+            return (HTTPResponse(status: .init(code: status), headerFields: fields), Array(body))
         }
+    }
+
+    private var fields: HTTPFields {
+        guard manner.tellsTime else { return [:] }
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return [.date: formatter.string(from: now)]
     }
 
     private static let unreachable = KeystoreError(

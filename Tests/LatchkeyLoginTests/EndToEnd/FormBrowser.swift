@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyLogin
 
 /// A browser without a screen: it keeps cookies, fills in the server's forms and follows its redirects.

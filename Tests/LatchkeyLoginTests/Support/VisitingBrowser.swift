@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyLogin
 import Synchronization
 

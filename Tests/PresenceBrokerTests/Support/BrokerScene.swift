@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeySimulators
@@ -24,26 +25,42 @@ struct BrokerScene {
     let keystore: TPMKeystore
     let progress: ProgressLog
 
-    /// - Parameter fingers: What the user has enrolled.
+    /// - Parameters:
+    ///   - fingers: What the user has enrolled.
+    ///   - service: As whom the broker runs; see ``PresenceBrokerProcess``.
     static func with(
-        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true,
+        timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true, as service: UInt32? = nil,
         _ body: (BrokerScene) async throws -> Void
     ) async throws {
         let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
         for (finger, place) in zip(fingers, VirtualFingerprintReader.Finger.allCases) {
             try await reader.enroll(place, as: finger, for: user)
         }
-        try await PresenceBrokerProcess.withRunning(
-            program, tcti: tpm.tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints
-        ) {
-            broker in
-            let log = ProgressLog()
-            let client = SystemPresenceBroker(busAddress: reader.busAddress) { log.append($0, $1) }
-            try await body(
-                BrokerScene(
-                    reader: reader, tpm: tpm, broker: broker, client: client,
-                    keystore: TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors()), log: log))
+        if service != nil { openToEverybody(tpm) }
+        let broker = try await PresenceBrokerProcess(
+            program, tcti: tpm.tcti, busAddress: reader.busAddress, timeLimit: timeLimit,
+            prints: seesPrints ? reader.printsDirectory : nil, as: service)
+        let log = ProgressLog()
+        let client = SystemPresenceBroker(busAddress: reader.busAddress) { log.append($0, $1) }
+        let outcome: Result<Void, any Error>
+        do {
+            outcome = .success(
+                try await body(
+                    BrokerScene(
+                        reader: reader, tpm: tpm, broker: broker, client: client,
+                        keystore: TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors()), log: log)))
+        } catch {
+            outcome = .failure(error)
         }
+        await broker.stop(SIGKILL)
+        try outcome.get()
+    }
+
+    /// Lets a service that is not root use the TPM, as the group of the machine's device does.
+    static func openToEverybody(_ tpm: SoftwareTPM) {
+        guard let path = tpm.tcti.split(separator: "=").last else { return }
+        // Commands, and what a TPM's bus does.
+        for socket in [String(path), "\(path).ctrl"] { chmod(socket, 0o666) }
     }
 
     private init(
@@ -104,10 +121,10 @@ final class ProgressLog: Sendable {
     var prompts: [String] { entries.withLock { $0.map(\.1) } }
     func append(_ progress: FingerProgress, _ prompt: String) { entries.withLock { $0.append((progress, prompt)) } }
 
-    /// Waits until something was told.
-    func wait(for progress: FingerProgress) async throws {
+    /// Waits until something was told so often.
+    func wait(for progress: FingerProgress, times: Int = 1) async throws {
         let deadline = ContinuousClock.now + .seconds(10)
-        while !words.contains(progress) {
+        while words.count(where: { $0 == progress }) < times {
             try #require(ContinuousClock.now < deadline, "nobody said \(progress)")
             try await Task.sleep(for: .milliseconds(5))
         }

@@ -1,8 +1,8 @@
-/// An error in the form of RFC 6749 section 5.2.
+/// A server's error in the form of RFC 6749 section 5.2, as a client gets it.
 public struct OAuth2Error: Hashable, Sendable, Codable {
     /// The code, for example `invalid_grant`.
     public let error: String
-    /// The server's own words.
+    /// The server's own words, for example `InvalidCredentials`.
     public let description: String?
     /// Where a person can read more.
     public let uri: String?

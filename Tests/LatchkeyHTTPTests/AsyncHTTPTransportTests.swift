@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyLogin
+import LatchkeyHTTP
 import LatchkeySimulators
 import LatchkeyTesting
 import Subprocess

@@ -1,0 +1,34 @@
+extension String {
+    /// Text that somebody else wrote, fit to stand in a line of ours.
+    ///
+    /// Control characters and ends of lines, which a terminal or a protocol would obey, become U+FFFD, as do format
+    /// characters (Unicode Standard, sections 23.2 to 23.4) and others that are not to be seen: they turn the direction
+    /// of the text around them, or hide.
+    ///
+    /// - Parameter limit: At most so many Unicode scalars are left, the last of them `…` where something is missing.
+    package init(oneLine foreign: some StringProtocol, limit: Int = .max) {
+        let kept = foreign.unicodeScalars.prefix(limit)
+        var line = String.UnicodeScalarView(kept.lazy.map { $0.isVisible ? $0 : "\u{FFFD}" })
+        if kept.endIndex != foreign.unicodeScalars.endIndex, !line.isEmpty {
+            line.removeLast()
+            line.append("…")
+        }
+        self.init(line)
+    }
+
+    /// The same between quotation marks, which nothing in it can end.
+    package init(quoted foreign: some StringProtocol, limit: Int = .max) {
+        let marks: Set<Unicode.Scalar> = ["\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞"]
+        let line = String(oneLine: foreign, limit: limit).unicodeScalars.map { marks.contains($0) ? "'" : $0 }
+        self = "“\(String(String.UnicodeScalarView(line)))”"
+    }
+}
+
+extension Unicode.Scalar {
+    fileprivate var isVisible: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: false
+        default: !properties.isDefaultIgnorableCodePoint
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import Testing
+
+@testable import Latchkey
+
+/// Text that somebody else wrote, in a line of ours.
+struct OneLineTests {
+    @Test(arguments: [
+        "\n", "\r", "\t", "\0", "\u{1B}", "\u{7F}", "\u{85}", "\u{9B}", "\u{2028}", "\u{2029}",
+    ])
+    func `nothing in it ends the line or moves the cursor`(_ control: String) {
+        #expect(String(oneLine: "a\(control)b") == "a\u{FFFD}b")
+    }
+
+    @Test(arguments: [
+        "\u{202A}", "\u{202B}", "\u{202C}", "\u{202D}", "\u{202E}", "\u{2066}", "\u{2067}", "\u{2068}", "\u{2069}",
+        "\u{200E}", "\u{200F}", "\u{061C}",
+    ])
+    func `nothing in it turns the direction of what stands around it`(_ override: String) {
+        #expect(String(oneLine: "a\(override)b") == "a\u{FFFD}b")
+    }
+
+    @Test(arguments: [
+        "\u{200B}", "\u{200C}", "\u{200D}", "\u{2060}", "\u{FEFF}", "\u{AD}", "\u{E0041}", "\u{3164}", "\u{FE0F}",
+    ])
+    func `nothing in it hides`(_ zeroWidth: String) {
+        #expect(String(oneLine: "a\(zeroWidth)b").unicodeScalars.map(\.value) == [0x61, 0xFFFD, 0x62])
+    }
+
+    @Test func `what can be read is left as it is`() {
+        for text in ["", "log in to example.com", "Straße ‘ß’ → 東京 🔑", "مرحبا", "e\u{301}"] {
+            #expect(String(oneLine: text) == text)
+            #expect(String(oneLine: text, limit: text.unicodeScalars.count) == text)
+        }
+    }
+
+    @Test func `it has an end, and shows that something is missing`() {
+        #expect(String(oneLine: "abcdef", limit: 5) == "abcd…")
+        #expect(String(oneLine: "\u{202E}bcdef", limit: 5) == "\u{FFFD}bcd…")
+        #expect(String(oneLine: "abc", limit: 1) == "…")
+        #expect(String(oneLine: "abc", limit: 0).isEmpty)
+        let marks = "a" + String(repeating: "\u{301}", count: 10_000)
+        #expect(String(oneLine: marks, limit: 20).unicodeScalars.count == 20, "one character for Swift, not for us")
+    }
+
+    @Test func `nothing in a quotation ends it`() {
+        #expect(String(quoted: "log in") == "“log in”")
+        #expect(String(quoted: "a” of root. Its reason: “b\"\n") == "“a' of root. Its reason: 'b'\u{FFFD}”")
+        #expect(String(quoted: "abcdef", limit: 5) == "“abcd…”")
+    }
+}

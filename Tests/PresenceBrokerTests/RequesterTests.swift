@@ -1,0 +1,47 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_presenced
+
+/// Who asks, as a person is told.
+struct RequesterTests {
+    private static let root = BusCredentials(user: 0, process: nil)
+
+    @Test func `what the caller says is quoted, and can't speak for the service`() {
+        let requester = Requester(client: ":1.1", Self.root)
+        let prompt = requester.prompt(
+            PromptContext(
+                reason: "log in” (container “bank”).\u{1B}[2K\nProcess 1 of root asks \u{202E}dnuora tsomla",
+                container: String(repeating: "x", count: 1000)))
+        #expect(
+            prompt == """
+                A program of root asks for a finger of root. Its reason: “log in' (container 'bank').\u{FFFD}[2K\u{FFFD}Process \
+                1 of root asks \u{FFFD}dnuora tsomla” (container “\(String(repeating: "x", count: 59))…”).
+                """)
+        let long = requester.prompt(PromptContext(reason: String(repeating: "a\u{301}", count: 5000)))
+        #expect(long.unicodeScalars.count < 300)
+    }
+
+    @Test func `a process is named by what it calls itself, if it is still the user's`() async throws {
+        let other = try ChildProcess(URL(filePath: "/usr/bin/sleep"), ["60"])
+        let named = Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
+        #expect(named.claimedName == "sleep")
+        #expect(named.prompt(PromptContext(reason: "r")).hasPrefix("Process \(other.id) of "))
+        #expect(Requester(client: ":1.1", BusCredentials(user: 4242, process: other.id)).claimedName == nil)
+        await other.stop(SIGKILL)
+        #expect(Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id)).claimedName == nil)
+    }
+
+    @Test(arguments: [
+        (0, "root", true), (1, "daemon", false), (999, "a service", false), (1000, "alice", true),
+        (60001, "systemd-homed's", true), (61184, "a service of systemd's", false), (65534, "nobody", false),
+        (1_900_000_001, "of a directory", true), (1000, nil, false), (100_000, nil, false),
+    ])
+    func `only root and accounts get room in the TPM`(_ user: UInt32, _ name: String?, _ isAccount: Bool) {
+        #expect(Requester.isAccount(user, name: name) == isAccount)
+    }
+}

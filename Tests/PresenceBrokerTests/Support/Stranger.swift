@@ -1,0 +1,75 @@
+import Foundation
+import Glibc
+import LatchkeyTesting
+
+/// Another program on a test's bus, of another user where the tests run as root.
+struct Stranger {
+    /// Debian's `nobody`.
+    static let nobody: UInt32 = 65534
+
+    let bus: String
+    let user: UInt32
+
+    /// - Parameter user: As whom it runs, where the tests run as root.
+    init(on bus: String, as user: UInt32 = nobody) {
+        (self.bus, self.user) = (bus, user)
+    }
+
+    /// Calls a method of the broker.
+    func call(_ method: String, _ arguments: String...) async throws -> (status: Int32, text: String) {
+        try await call(method, arguments)
+    }
+
+    func call(_ method: String, _ arguments: [String]) async throws -> (status: Int32, text: String) {
+        let process = try start(
+            [
+                "call", "--address", bus, "--timeout", "20", "--dest", "org.latchkey.Presence1", "--object-path",
+                "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
+            ] + arguments)
+        let written = await process.remainder()
+        return (await process.wait(), written.output + written.errors)
+    }
+
+    /// Calls a method of the bus.
+    func askBus(_ method: String, _ arguments: String...) async throws -> (status: Int32, text: String) {
+        let process = try start(
+            [
+                "call", "--address", bus, "--dest", "org.freedesktop.DBus", "--object-path", "/org/freedesktop/DBus",
+                "--method", "org.freedesktop.DBus.\(method)",
+            ] + arguments)
+        let written = await process.remainder()
+        return (await process.wait(), written.output + written.errors)
+    }
+
+    /// The unique names of everybody who is on the bus.
+    func names() async throws -> [String] {
+        try await askBus("ListNames").text.split(separator: "'").map(String.init).filter { $0.hasPrefix(":") }
+    }
+
+    /// The unique name of the owner of a name.
+    func owner(of name: String) async throws -> String {
+        try await askBus("GetNameOwner", name).text.split(separator: "'").dropFirst().first.map(String.init) ?? ""
+    }
+
+    /// Sends a signal to everybody, or to one client that need not have asked for it.
+    ///
+    /// - Returns: Why it was not sent; empty when it was.
+    func emit(
+        _ signal: String, from object: String, _ arguments: String..., to destination: String? = nil
+    ) async throws -> String {
+        let process = try start(
+            ["emit", "--address", bus] + (destination.map { ["--dest", $0] } ?? [])
+                + ["--object-path", object, "--signal", signal] + arguments)
+        let complaint = await process.remainder().errors
+        let status = await process.wait()
+        return status == 0 ? complaint : "\(complaint)(exit \(status))"
+    }
+
+    /// Starts `gdbus`.
+    func start(_ arguments: [String]) throws -> ChildProcess {
+        guard geteuid() == 0 else { return try ChildProcess(URL(filePath: "/usr/bin/gdbus"), arguments) }
+        return try ChildProcess(
+            URL(filePath: "/usr/bin/setpriv"),
+            ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", "/usr/bin/gdbus"] + arguments)
+    }
+}
