@@ -6,6 +6,7 @@ struct StandingPIN: PresenceAuthority {
     /// A class that has the PIN, if there is one.
     let witness: @Sendable () async throws(KeystoreError) -> SealedSecret?
 
+    var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
     var broker: (any PresenceBroker)? { authority.broker }
     var preference: PresencePreference { authority.preference }
 
@@ -13,7 +14,7 @@ struct StandingPIN: PresenceAuthority {
         guard request.purpose == .new, let sealed = try await witness() else {
             return try await authority.pin(request)
         }
-        let consent = SingleConsent(authority)
+        let consent = SingleConsent(FreshPresence(authority))
         _ = try await keystore.unseal(sealed, for: request.context, authorizedBy: consent)
         consent.confirm()
         return try await consent.pin(PINRequest(purpose: .current, context: request.context))
