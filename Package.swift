@@ -104,13 +104,22 @@ let package = Package(
             name: "LatchkeyCertificates", dependencies: ["Latchkey", asn1, certificates, crypto], swiftSettings: strict),
         .target(name: "LatchkeyPresence", dependencies: ["Latchkey", "CSystemd", subprocess], swiftSettings: strict),
         .target(
-            name: "LatchkeyLogin",
+            name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", crypto, cryptoExtras, httpTypes,
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                "Latchkey", crypto,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "LatchkeyLogin",
+            dependencies: [
+                "Latchkey", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes,
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
@@ -279,7 +288,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// How an attempt to refresh ended.
 private enum RefreshOutcome {
@@ -67,9 +68,7 @@ extension Container {
             return .invalid
         }
         if let token = response.idToken {
-            let verifier = IDTokenVerifier(
-                operation: operation, issuer: server.document.issuer, clientID: configuration.clientID)
-            guard try verifier.checkClaims(token, now: now, serverDate: nil).sub == session.userID else {
+            guard try server.claims(of: token, now: now, serverDate: nil).sub == session.userID else {
                 throw LoginError.invalidToken(operation, "the server's ID token is another user's")
             }
         }

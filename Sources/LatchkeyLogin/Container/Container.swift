@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+public import LatchkeyOAuth
 
 /// A user's login on this device: in the browser, then with a key that the hardware holds and a person unlocks.
 ///

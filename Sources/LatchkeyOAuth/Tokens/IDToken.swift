@@ -2,15 +2,15 @@ internal import FoundationEssentials
 internal import Latchkey
 
 /// The claims of an ID token (OpenID Connect Core section 2). Decoded, which says nothing about who wrote them.
-struct IDToken: Decodable, Hashable, Sendable {
-    let iss: String
-    let sub: String
-    let aud: [String]
-    let azp: String?
-    let exp: Double
-    let iat: Double
-    let nonce: String?
-    let atHash: String?
+package struct IDToken: Decodable, Hashable, Sendable {
+    package let iss: String
+    package let sub: String
+    package let aud: [String]
+    package let azp: String?
+    package let exp: Double
+    package let iat: Double
+    package let nonce: String?
+    package let atHash: String?
 
     private enum CodingKeys: String, CodingKey {
         case iss, sub, aud, azp, exp, iat, nonce
@@ -18,14 +18,14 @@ struct IDToken: Decodable, Hashable, Sendable {
     }
 
     /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
-    init?(compact: String) {
+    package init?(compact: String) {
         guard
             let parts = JWS.parse(compact), let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
         else { return nil }
         self = token
     }
 
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         iss = try container.decode(String.self, forKey: .iss)
         sub = try container.decode(String.self, forKey: .sub)
@@ -45,7 +45,7 @@ struct IDToken: Decodable, Hashable, Sendable {
     }
 
     /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core section 2).
-    static func isSubject(_ text: String) -> Bool {
+    package static func isSubject(_ text: String) -> Bool {
         (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 }

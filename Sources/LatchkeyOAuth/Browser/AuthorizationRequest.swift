@@ -1,17 +1,30 @@
 internal import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 
 /// One login in the browser: what is asked, and what an answer to exactly that looks like.
-struct AuthorizationRequest: Sendable {
-    let clientID: String
-    let options: AuthorizationOptions
-    let hint: UserHint?
-    let pkce = PKCE.random()
-    let state = RandomText.make()
-    let nonce = RandomText.make()
+package struct AuthorizationRequest: Sendable {
+    package let clientID: String
+    /// Scopes, separated by spaces.
+    package let scope: String
+    package let options: AuthorizationOptions
+    package let hint: UserHint?
+    package let pkce = PKCE.random()
+    package let state = RandomText.make()
+    package let nonce: String
+
+    package init(
+        clientID: String, scope: String, options: AuthorizationOptions, hint: UserHint?,
+        nonce: String = RandomText.make()
+    ) {
+        self.clientID = clientID
+        self.scope = scope
+        self.options = options
+        self.hint = hint
+        self.nonce = nonce
+    }
 
     /// How the request names the one user who may log in.
-    enum UserHint: Hashable, Sendable {
+    package enum UserHint: Hashable, Sendable {
         /// The user's id, for a server that says it takes one.
         case userID(String)
         /// An ID token of the user, current or expired.
@@ -19,10 +32,10 @@ struct AuthorizationRequest: Sendable {
     }
 
     /// The page to show.
-    func url(at endpoint: Endpoint, redirectURI: String) -> String {
+    package func url(at endpoint: Endpoint, redirectURI: String) -> String {
         var fields = [
             ("response_type", "code"), ("client_id", clientID), ("redirect_uri", redirectURI),
-            ("scope", IdentityServer.scope), ("code_challenge_method", "S256"), ("code_challenge", pkce.challenge),
+            ("scope", scope), ("code_challenge_method", "S256"), ("code_challenge", pkce.challenge),
             ("state", state), ("nonce", nonce),
         ]
         if !options.prompt.isEmpty {
@@ -46,17 +59,16 @@ struct AuthorizationRequest: Sendable {
     ///
     /// - Returns: nil when the query is no answer or has another `state`: anybody can send such a thing to a loopback
     ///   port, and it must not end the login.
-    func answer(_ query: String) -> AuthorizationAnswer? {
+    package func answer(_ query: String) -> AuthorizationAnswer? {
         guard
             let fields = FormEncoding.decode(query), let returned = fields["state"],
             constantTimeEqual(Array(returned.utf8), Array(state.utf8))
         else { return nil }
         if let error = fields["error"] {
-            return .refused(
-                OAuthError(error: error, description: fields["error_description"], uri: fields["error_uri"]))
+            return .refused(error: error, description: fields["error_description"], uri: fields["error_uri"])
         }
         guard let code = fields["code"], !code.isEmpty else {
-            return .refused(OAuthError(error: "invalid_request", description: "Missing parameter: code"))
+            return .refused(error: "invalid_request", description: "Missing parameter: code", uri: nil)
         }
         return .code(code)
     }

@@ -29,9 +29,9 @@ struct LoopbackListener: Sendable {
     ///   - page: The address of the login page, for the redirect URI.
     ///   - accept: Tells an answer from noise, by the query of the request.
     static func start(
-        _ operation: String, page: @escaping @Sendable (_ redirectURI: String) -> String,
+        page: @escaping @Sendable (_ redirectURI: String) -> String,
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
-    ) async throws(LoginError) -> LoopbackListener {
+    ) async throws(AuthorizationFailure) -> LoopbackListener {
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
         let connections = ConnectionCounter(limit: connectionLimit)
         let link = OneTimeLink()
@@ -56,10 +56,7 @@ struct LoopbackListener: Sendable {
                 redirectURI: try redirectURI(channel), link: try origin(channel) + link.path, channel: channel,
                 answers: answers)
         } catch {
-            throw LoginError(
-                operation: operation, code: .network, reason: "no port on the loopback interface can be opened",
-                recovery: "Check that the loopback interface is up.",
-                underlying: .init(layer: "nio", text: String(describing: error)))
+            throw .noPort(String(describing: error))
         }
     }
 
@@ -74,8 +71,8 @@ struct LoopbackListener: Sendable {
 
     /// Waits for the answer.
     ///
-    /// - Throws: ``LoginError`` with code `timedOut`, or `cancelled` when the task is.
-    func answer(within timeout: Duration, _ operation: String) async throws(LoginError) -> AuthorizationAnswer {
+    /// - Throws: ``AuthorizationFailure``: `timedOut`, or `cancelled` when the task is.
+    func answer(within timeout: Duration) async throws(AuthorizationFailure) -> AuthorizationAnswer {
         let answers = answers
         let answer = await withTaskGroup(of: AuthorizationAnswer?.self) { group in
             group.addTask { await answers.first { _ in true } }
@@ -88,10 +85,8 @@ struct LoopbackListener: Sendable {
             return first
         }
         if let answer { return answer }
-        guard !Task.isCancelled else { throw .cancelled(operation) }
-        throw LoginError(
-            operation: operation, code: .timedOut, reason: "nobody finished the login in the browser in time",
-            recovery: "Start again when you are ready.")
+        guard !Task.isCancelled else { throw .cancelled }
+        throw .timedOut
     }
 
     /// Stops listening. Pages that are on their way still arrive.

@@ -1,13 +1,13 @@
 internal import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 
 /// The token endpoint's answer (RFC 6749 section 5.1).
-struct TokenResponse: Decodable, Sendable {
-    let accessToken: String
+package struct TokenResponse: Decodable, Sendable {
+    package let accessToken: String
     /// Seconds that the access token lives.
-    let expiresIn: Int
-    let refreshToken: SecretBytes?
-    let idToken: String?
+    package let expiresIn: Int
+    package let refreshToken: SecretBytes?
+    package let idToken: String?
 
     private enum CodingKeys: String, CodingKey {
         case accessToken = "access_token"
@@ -17,7 +17,7 @@ struct TokenResponse: Decodable, Sendable {
         case idToken = "id_token"
     }
 
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         accessToken = try container.decode(String.self, forKey: .accessToken)
         // A token goes into a header: nothing but visible ASCII may (RFC 6750 section 2.1).

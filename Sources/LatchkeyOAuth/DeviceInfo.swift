@@ -41,7 +41,7 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
     }
 
     /// The value of the form field `x_device_info`: the JSON in base64url.
-    func formValue() throws -> String {
+    package func formValue() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return Base64URL.encode(try encoder.encode(self))
