@@ -36,6 +36,7 @@ let package = Package(
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
+        .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -130,6 +131,9 @@ let package = Package(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
             swiftSettings: strict),
         .target(
+            name: "LatchkeyLocker", dependencies: ["Latchkey", "LatchkeyOAuth", crypto, httpTypes],
+            swiftSettings: strict),
+        .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
@@ -148,8 +152,9 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2", arguments, asn1,
-                certificates, configuration, crypto, httpTypes, logging, subprocess,
+                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyOAuth",
+                "LatchkeySimulators", "TPM2", arguments, asn1, certificates, configuration, crypto, httpTypes, logging,
+                subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -294,6 +299,14 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyLockerTests",
+            dependencies: [
+                "Latchkey", "LatchkeyLocker", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
+                "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, grdb, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
