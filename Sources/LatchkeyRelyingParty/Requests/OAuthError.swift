@@ -6,11 +6,20 @@ public struct OAuthError: Error, Hashable, Sendable {
     public var error: String
     /// The member `error_description`.
     public var description: String
+    /// For the header `Retry-After`: seconds after which the same request may be tried again.
+    public var retryAfter: Int?
+    /// For the parameter `max_age` of the header `WWW-Authenticate`: an authentication of the user that is at most this
+    /// many seconds old would do (RFC 9470 section 3).
+    public var maximumAge: Int?
 
-    public init(status: Int = 400, _ error: String, _ description: String) {
+    public init(
+        status: Int = 400, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil
+    ) {
         self.status = status
         self.error = error
         self.description = description
+        self.retryAfter = retryAfter
+        self.maximumAge = maximumAge
     }
 
     public static func invalidRequest(_ description: String) -> OAuthError {

@@ -45,13 +45,15 @@ extension ServerConfiguration {
             throw ConfigurationError("trusted_proxies: \(proxy) is not an IP address")
         }
         guard
-            rateLimits.tokenPerAddress > 0, rateLimits.challengePerAddress > 0, rateLimits.biometricPerUser > 0
+            rateLimits.tokenPerAddress > 0, rateLimits.challengePerAddress > 0, rateLimits.biometricPerUser > 0,
+            rateLimits.lockerPerAddress > 0, rateLimits.lockerPerUser > 0
         else {
             throw ConfigurationError("rate_limits: a limit must be at least 1")
         }
         guard identity.biometric.maximumDevices > 0 else {
             throw ConfigurationError("identity.biometric.maximum_devices: must be at least 1")
         }
+        try extensions.locker.validate()
     }
 }
 
@@ -84,6 +86,8 @@ extension ServerConfiguration.RateLimits {
         tokenPerAddress = 120
         challengePerAddress = 120
         biometricPerUser = 60
+        lockerPerAddress = 120
+        lockerPerUser = 60
     }
 
     init(from decoder: any Decoder) throws {
@@ -91,6 +95,8 @@ extension ServerConfiguration.RateLimits {
         tokenPerAddress = try container.decodeIfPresent(Int.self, forKey: .tokenPerAddress) ?? 120
         challengePerAddress = try container.decodeIfPresent(Int.self, forKey: .challengePerAddress) ?? 120
         biometricPerUser = try container.decodeIfPresent(Int.self, forKey: .biometricPerUser) ?? 60
+        lockerPerAddress = try container.decodeIfPresent(Int.self, forKey: .lockerPerAddress) ?? 120
+        lockerPerUser = try container.decodeIfPresent(Int.self, forKey: .lockerPerUser) ?? 60
     }
 }
 
@@ -98,11 +104,43 @@ extension ServerConfiguration.Extensions {
     init() {
         biometricRemoval = true
         biometricLoginHint = true
+        locker = ServerConfiguration.Locker()
     }
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         biometricRemoval = try container.decodeIfPresent(Bool.self, forKey: .biometricRemoval) ?? true
         biometricLoginHint = try container.decodeIfPresent(Bool.self, forKey: .biometricLoginHint) ?? true
+        locker =
+            try container.decodeIfPresent(ServerConfiguration.Locker.self, forKey: .locker)
+            ?? ServerConfiguration.Locker()
+    }
+}
+
+extension ServerConfiguration.Locker {
+    init() {
+        enabled = true
+        levelShares = true
+        backgroundScopes = [Scope.openID, Scope.profile]
+        maximumEnrolments = 100
+    }
+
+    init(from decoder: any Decoder) throws {
+        self.init()
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        enabled = try container.decodeIfPresent(Bool.self, forKey: .enabled) ?? enabled
+        levelShares = try container.decodeIfPresent(Bool.self, forKey: .levelShares) ?? levelShares
+        backgroundScopes = try container.decodeIfPresent([String].self, forKey: .backgroundScopes) ?? backgroundScopes
+        maximumEnrolments = try container.decodeIfPresent(Int.self, forKey: .maximumEnrolments) ?? maximumEnrolments
+    }
+
+    fileprivate func validate() throws {
+        guard !backgroundScopes.isEmpty, Set(backgroundScopes).isSubset(of: Scope.narrow) else {
+            throw ConfigurationError(
+                "extensions.locker.background_scopes: at least one of \(Scope.narrow.sorted().joined(separator: ", "))")
+        }
+        guard maximumEnrolments > 0 else {
+            throw ConfigurationError("extensions.locker.maximum_enrolments: must be at least 1")
+        }
     }
 }

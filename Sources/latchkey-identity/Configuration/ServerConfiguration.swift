@@ -60,11 +60,17 @@ struct ServerConfiguration: Sendable, Codable {
         var challengePerAddress: Int
         /// Biometric requests, per user and minute.
         var biometricPerUser: Int
+        /// Requests to the locker's endpoints, per address and minute.
+        var lockerPerAddress: Int
+        /// Locker requests that were proved, per user and minute.
+        var lockerPerUser: Int
 
         enum CodingKeys: String, CodingKey {
             case tokenPerAddress = "token_per_address"
             case challengePerAddress = "challenge_per_address"
             case biometricPerUser = "biometric_per_user"
+            case lockerPerAddress = "locker_per_address"
+            case lockerPerUser = "locker_per_user"
         }
     }
 
@@ -73,10 +79,31 @@ struct ServerConfiguration: Sendable, Codable {
         var biometricRemoval: Bool
         /// Whether a biometric `login_hint` is understood and advertised.
         var biometricLoginHint: Bool
+        var locker: Locker
 
         enum CodingKeys: String, CodingKey {
+            case locker
             case biometricRemoval = "biometric_removal"
             case biometricLoginHint = "biometric_login_hint"
+        }
+    }
+
+    /// The locker protocol (`LockerProtocol.md`).
+    struct Locker: Sendable, Codable {
+        /// Whether its endpoints and grants are there and advertised.
+        var enabled: Bool
+        /// Whether the server keeps and releases level shares. Those of earlier enrolments wait while it does not.
+        var levelShares: Bool
+        /// The scopes that a background token may have at most, and has when none are asked for.
+        var backgroundScopes: [String]
+        /// How many devices one user may have enrolled.
+        var maximumEnrolments: Int
+
+        enum CodingKeys: String, CodingKey {
+            case enabled
+            case levelShares = "level_shares"
+            case backgroundScopes = "background_scopes"
+            case maximumEnrolments = "maximum_enrolments"
         }
     }
 

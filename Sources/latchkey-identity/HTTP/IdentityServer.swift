@@ -52,6 +52,8 @@ enum IdentityServer {
             router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
         }
 
+        if let locker = services.locker { LockerEndpoints(services: services, locker: locker).add(to: router) }
+
         let endSession = EndSessionEndpoint(services: services)
         router.get("/oauth2/end_session", use: endSession.show)
         router.post("/oauth2/end_session", use: endSession.submit)
@@ -64,6 +66,12 @@ enum IdentityServer {
         router.get("/settings", use: settings.showSettings)
         router.get("/settings/biometric", use: settings.showBiometric)
         router.post("/settings/biometric", use: settings.removeBiometric)
+        if let locker = services.locker {
+            router.get("/settings/locker") { request, _ in try await settings.showLocker(request, locker) }
+            router.post("/settings/locker") { request, context in
+                try await settings.revokeEnrolment(request, context, locker)
+            }
+        }
         return router
     }
 }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GRDB
+import Hummingbird
 import LatchkeyRelyingParty
 import Logging
 
@@ -15,6 +16,8 @@ struct IdentityServices: Sendable {
     let challenges: any ChallengeStore
     let devices: any DeviceRegistry
     let verifier: BiometricRequestVerifier
+    /// nil when the configuration has it off.
+    let locker: LockerServices?
     let signer: IDTokenSigner
     let forms: FormGuard
     let throttle: LoginThrottle
@@ -38,6 +41,8 @@ struct IdentityServices: Sendable {
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
         let secrets = SecretStore(database: database)
+        locker = try await LockerServices(
+            configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
         signer = try await IDTokenSigner(configuration.idTokenSigningAlgorithm, secrets: secrets)
         forms = FormGuard(
             key: try await secrets.value("form guard") { [random] in Data(random.bytes(32)) }, random: random)
@@ -46,5 +51,13 @@ struct IdentityServices: Sendable {
         challengeLimit = RateLimiter(limit: configuration.rateLimits.challengePerAddress, per: 60, clock: clock)
         biometricLimit = RateLimiter(limit: configuration.rateLimits.biometricPerUser, per: 60, clock: clock)
         pages = try PageRenderer()
+    }
+
+    /// The origin, as tokens name it.
+    var issuer: String {
+        get throws {
+            guard let issuer = origin.current else { throw HTTPError(.serviceUnavailable) }
+            return issuer
+        }
     }
 }

@@ -30,6 +30,10 @@ struct RefusalMiddleware: RouterMiddleware {
             context.logger.notice(
                 "biometric request refused", metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
             return try .refusal(error.oauthError)
+        } catch let error as LockerRequestError {
+            context.logger.notice(
+                "locker request refused", metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+            return try .refusal(error.oauthError)
         } catch let error as APIError {
             return try error.response()
         } catch let error as HTTPError {

@@ -37,6 +37,11 @@ extension Response {
         Response(status: .ok).unstored()
     }
 
+    /// 204: done, and nothing to say.
+    static var noContent: Response {
+        Response(status: .noContent).unstored()
+    }
+
     /// A redirect after a form: the browser comes with GET.
     static func seeOther(_ location: String) -> Response {
         Response(status: .seeOther, headers: [.location: location]).unstored()
@@ -50,10 +55,12 @@ extension Response {
         }
         var response = try json(
             Body(error: error.error, error_description: error.description), status: .init(code: error.status))
-        if error.status == 401 {
+        if error.status == 401 || error.status == 403 {
             response.headers[.wwwAuthenticate] =
                 "Bearer error=\"\(error.error)\", error_description=\"\(error.description)\""
+                + (error.maximumAge.map { ", max_age=\"\($0)\"" } ?? "")
         }
+        if let seconds = error.retryAfter { response.headers[.retryAfter] = String(seconds) }
         return response
     }
 }

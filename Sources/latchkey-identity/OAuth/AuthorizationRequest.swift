@@ -83,7 +83,8 @@ struct AuthorizationRequest: Sendable {
     /// Whether somebody who logged in earlier may go on without doing it again.
     func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
         if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
-        if let maxAge, now - session.authTime > Double(maxAge) { return false }
+        // Zero asks for a login as `prompt=login` does, however fast the browser was (OpenID Connect Core 3.1.2.1).
+        if let maxAge, maxAge == 0 || now - session.authTime > Double(maxAge) { return false }
         return pinnedUserID == nil || pinnedUserID == session.user.id
     }
 

@@ -5,6 +5,8 @@ import Latchkey
 struct DiscoveryEndpoint: Sendable {
     let services: IdentityServices
 
+    /// The members of the locker are those of its protocol (`LockerProtocol.md`).
+    ///
     /// Two members are this server's own and stand for what only the seeds describe; a client uses the things behind
     /// them only when they are there:
     /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a biometric identity of the
@@ -22,7 +24,7 @@ struct DiscoveryEndpoint: Sendable {
         let scopes_supported = Scope.all
         let response_types_supported = ["code"]
         let response_modes_supported = ["query"]
-        let grant_types_supported = ["authorization_code", "refresh_token"]
+        let grant_types_supported: [String]
         let subject_types_supported = ["public"]
         let id_token_signing_alg_values_supported: [String]
         let code_challenge_methods_supported = ["S256"]
@@ -31,21 +33,30 @@ struct DiscoveryEndpoint: Sendable {
         let prompt_values_supported = ["none", "login", "consent", "select_account"]
         let biometric_removal_endpoint: String?
         let biometric_login_hint_supported: Bool?
+        let locker_enrolment_endpoint: String?
+        let locker_level_shares_supported: Bool?
+        let locker_background_scopes_supported: [String]?
     }
 
     func document(_ request: Request, _ context: IdentityContext) throws -> Response {
-        guard let origin = services.origin.current else { throw HTTPError(.serviceUnavailable) }
+        let origin = try services.issuer
         let extensions = services.configuration.extensions
+        let locker = services.locker
+        let lockerGrants: [TokenEndpoint.GrantType] = locker == nil ? [] : [.easyAccess, .backgroundAccess]
         return try .json(
             Document(
                 issuer: origin, authorization_endpoint: origin + "/oauth2/authorize",
                 token_endpoint: origin + "/oauth2/token", userinfo_endpoint: origin + "/oauth2/userinfo",
                 revocation_endpoint: origin + "/oauth2/revoke", end_session_endpoint: origin + "/oauth2/end_session",
                 jwks_uri: origin + "/oauth2/jwks",
+                grant_types_supported: ([.authorizationCode, .refreshToken] + lockerGrants).map(\.rawValue),
                 id_token_signing_alg_values_supported: [services.configuration.idTokenSigningAlgorithm.rawValue],
                 biometric_removal_endpoint: extensions.biometricRemoval
                     ? origin + "/api/identity/biometric/remove" : nil,
-                biometric_login_hint_supported: extensions.biometricLoginHint ? true : nil))
+                biometric_login_hint_supported: extensions.biometricLoginHint ? true : nil,
+                locker_enrolment_endpoint: locker.map { _ in origin + LockerEndpoints.path },
+                locker_level_shares_supported: locker?.configuration.levelShares,
+                locker_background_scopes_supported: locker?.configuration.backgroundScopes))
     }
 
     func keys(_ request: Request, _ context: IdentityContext) throws -> Response {

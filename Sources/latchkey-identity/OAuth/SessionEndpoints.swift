@@ -31,6 +31,7 @@ struct SessionEndpoints: Sendable {
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
+        guard session.grant.scopes.contains(Scope.openID) else { throw OAuthError.insufficientScope(Scope.openID) }
         let user = session.user
         return try .json(
             UserInfo(
@@ -52,7 +53,9 @@ struct SessionEndpoints: Sendable {
     /// Another user's identity is as little found as one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        guard let session = try await services.session(bearer: request.bearerToken) else {
+        guard
+            let session = try await services.session(bearer: request.bearerToken), session.grant.hasFullAccess
+        else {
             var response = try APIError.unauthorized.response()
             response.headers[.wwwAuthenticate] =
                 "Bearer error=\"invalid_grant\", error_description=\"invalid session\""

@@ -16,7 +16,7 @@ extension TokenEndpoint {
             throw invalidCode
         }
         let grant = grant(
-            id: code.grantID, user: user, client: client, device: nil, scope: code.scope, authTime: code.authTime,
+            .password, id: code.grantID, user: user, client: client, scope: code.scope, authTime: code.authTime,
             deviceInfo: deviceInfo)
         let tokens = try await tokens(for: grant, user: user, client: client, nonce: code.nonce)
         guard try await services.grants.insert(grant, tokens: tokens, from: code) else { throw invalidCode }

@@ -26,7 +26,7 @@ extension TokenEndpoint {
 
     /// Adds a device to the user of the session.
     private func setUp(_ request: BiometricRequest, bearer: String?) async throws -> Response {
-        guard let session = try await services.session(bearer: bearer) else {
+        guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
             throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
         }
         guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited }
@@ -57,10 +57,10 @@ extension TokenEndpoint {
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
         }
-        let scopes = form["scope"] == nil ? Scope.biometricDefault : form.words("scope")
+        let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
         try Scope.validateBiometric(scopes)
         let grant = grant(
-            user: user, client: client, device: device, scope: scopes.joined(separator: " "),
+            .biometric(device), user: user, client: client, scope: scopes.joined(separator: " "),
             authTime: services.clock.now.timeIntervalSince1970, deviceInfo: deviceInfo)
         let tokens = try await tokens(for: grant, user: user, client: client)
         _ = try await services.grants.insert(grant, tokens: tokens)

@@ -35,7 +35,8 @@ extension TokenEndpoint {
     /// A new ID token for a session that is alive.
     func idToken(client: ClientConfiguration, bearer: String?) async throws -> Response {
         guard
-            let session = try await services.session(bearer: bearer), session.grant.clientID == client.id
+            let session = try await services.session(bearer: bearer), session.grant.clientID == client.id,
+            session.grant.hasUser
         else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
         return try .json(["id_token": try await idToken(of: session.grant, user: session.user, nonce: nil)])
     }

@@ -10,13 +10,19 @@ struct TokenEndpoint: Sendable {
         case refreshToken = "refresh_token"
         case biometricRequest = "urn:authgear:params:oauth:grant-type:biometric-request"
         case idToken = "urn:authgear:params:oauth:grant-type:id-token"
+        case easyAccess = "urn:latchkey:params:oauth:grant-type:easy-access"
+        case backgroundAccess = "urn:latchkey:params:oauth:grant-type:background-access"
     }
 
     let services: IdentityServices
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        guard services.tokenLimit.admit(context.address) else { throw OAuthError.rateLimited }
+        guard services.tokenLimit.admit(context.address) else {
+            var refusal = OAuthError.rateLimited
+            refusal.retryAfter = services.tokenLimit.secondsToWait(context.address)
+            throw refusal
+        }
         let form = try await request.form(context)
         guard let client = form["client_id"].flatMap(services.configuration.client) else {
             throw OAuthError("invalid_client", "invalid client ID")
@@ -35,6 +41,8 @@ struct TokenEndpoint: Sendable {
         case .authorizationCode: try await authorizationCode(form, client: client)
         case .refreshToken: try await refresh(form, client: client)
         case .idToken: try await idToken(client: client, bearer: request.bearerToken)
+        case .easyAccess: try await easyAccess(form, client: client)
+        case .backgroundAccess: try await backgroundAccess(form, client: client)
         case .biometricRequest: throw OAuthError.serverError
         }
     }
@@ -53,15 +61,15 @@ struct TokenEndpoint: Sendable {
 
     /// A new grant; the tokens come from ``tokens(for:user:client:nonce:)``.
     func grant(
-        id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration, device: RegisteredDevice?,
+        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration,
         scope: String, authTime: Double, deviceInfo: String?
     ) -> Grant {
         let now = services.clock.now.timeIntervalSince1970
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
         return Grant(
-            id: id, clientID: client.id, userID: user.id, deviceID: device?.id, scope: scope,
-            amr: device == nil ? nil : "x_biometric", authTime: authTime, expiresAt: now + lifetime,
+            id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID, enrolmentID: proof.enrolmentID,
+            scope: scope, amr: proof.amr, authTime: authTime, expiresAt: now + lifetime,
             idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime), deviceInfo: deviceInfo)
     }
 
@@ -74,18 +82,17 @@ struct TokenEndpoint: Sendable {
             accessToken: OpaqueToken.bytes(random), expiresIn: client.accessTokenLifetime,
             refreshToken: withRefreshToken && grant.scopes.contains(Scope.offlineAccess)
                 ? "\(grant.id).\(OpaqueToken.alphanumeric(random))" : nil,
-            idToken: grant.scopes.contains(Scope.openID)
+            idToken: grant.scopes.contains(Scope.openID) && grant.hasUser
                 ? try await idToken(of: grant, user: user, nonce: nonce) : nil)
     }
 
     func idToken(of grant: Grant, user: User, nonce: String?) async throws -> String {
-        guard let issuer = services.origin.current else { throw HTTPError(.serviceUnavailable) }
         let now = services.clock.seconds
         return try await services.signer.sign(
             IDToken(
-                issuer: issuer, audience: [grant.clientID], subject: user.id, issuedAt: now,
+                issuer: try services.issuer, audience: [grant.clientID], subject: user.id, issuedAt: now,
                 expiresAt: now + IDToken.lifetime, authTime: Int(grant.authTime), sessionID: grant.sessionID,
-                amr: grant.amr.map { [$0] }, nonce: nonce, isAnonymous: user.isAnonymous, isVerified: false,
+                amr: grant.amr?.references, nonce: nonce, isAnonymous: user.isAnonymous, isVerified: false,
                 canReauthenticate: !user.isAnonymous))
     }
 }

@@ -42,6 +42,8 @@ struct SettingsPage: Page {
     let username: String
     let showsBiometric: Bool
     let deviceCount: String
+    let showsLocker: Bool
+    let enrolmentCount: String
     let token: String
 }
 
@@ -58,6 +60,27 @@ struct BiometricPage: Page {
     }
 
     let title = "Biometric login"
+    let username: String
+    let devices: [Device]
+    let notice: String?
+    let token: String
+    let hasNone: Bool
+}
+
+/// A user's enrolled devices.
+struct LockerPage: Page {
+    static let template = "locker"
+
+    struct Device: Sendable {
+        let id: String
+        let model: String
+        let name: String?
+        let client: String
+        let hasEasyAccess: Bool
+        let day: String
+    }
+
+    let title = "Enrolled devices"
     let username: String
     let devices: [Device]
     let notice: String?

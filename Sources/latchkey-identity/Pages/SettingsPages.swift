@@ -7,7 +7,7 @@ import Logging
 /// The pages on which a user looks after their own account.
 struct SettingsPages: Sendable {
     private static let loginPurpose = "login"
-    private static let settingsPurpose = "settings"
+    static let settingsPurpose = "settings"
 
     let services: IdentityServices
     let login: LoginForm
@@ -47,9 +47,11 @@ struct SettingsPages: Sendable {
     func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withUser(request) { user, cookies, cookie in
             let count = try await services.devices.devices(of: user.id).count
+            let enrolments = try await services.locker?.registry.enrolments(of: user.id).count
             return SettingsPage(
                 username: user.username, showsBiometric: services.configuration.identity.biometric.listEnabled,
-                deviceCount: count == 1 ? "1 device" : "\(count) devices",
+                deviceCount: Self.devices(count), showsLocker: enrolments != nil,
+                enrolmentCount: Self.devices(enrolments ?? 0),
                 token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose))
         }
     }
@@ -92,7 +94,7 @@ struct SettingsPages: Sendable {
         return .seeOther("/settings/biometric?removed")
     }
 
-    private func withUser<P: Page>(
+    func withUser<P: Page>(
         _ request: Request, _ page: (User, BrowserCookies, _ formCookie: String) async throws -> P
     ) async throws -> Response {
         let cookies = BrowserCookies(request)
@@ -103,12 +105,16 @@ struct SettingsPages: Sendable {
         return response
     }
 
-    private func accepts(_ form: FormFields, _ cookies: BrowserCookies, _ purpose: String) -> Bool {
+    private static func devices(_ count: Int) -> String {
+        count == 1 ? "1 device" : "\(count) devices"
+    }
+
+    func accepts(_ form: FormFields, _ cookies: BrowserCookies, _ purpose: String) -> Bool {
         services.forms.accepts(
             form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: purpose)
     }
 
-    private var forgery: Response {
+    var forgery: Response {
         services.pages.message(
             title: "Not done",
             text: "This page was open for too long, or it was not sent from here. Go back and try again.",

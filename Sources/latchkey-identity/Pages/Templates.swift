@@ -21,6 +21,7 @@ enum Templates {
     static let pages = [
         LoginPage.template: login, MessagePage.template: message, ConfirmPage.template: confirm,
         SettingsPage.template: settings, BiometricPage.template: biometric,
+        LockerPage.template: locker,
     ]
 
     private static let login = """
@@ -60,12 +61,16 @@ enum Templates {
     private static let settings = """
         <h1>{{title}}</h1>
         <p class="lead">Logged in as <strong>{{username}}</strong></p>
-        {{#showsBiometric}}
         <ul class="list">
+        {{#showsBiometric}}
         <li><a class="row" href="/settings/biometric"><span><strong>Biometric login</strong>\
         <small>{{deviceCount}}</small></span><span class="arrow" aria-hidden="true">›</span></a></li>
-        </ul>
         {{/showsBiometric}}
+        {{#showsLocker}}
+        <li><a class="row" href="/settings/locker"><span><strong>Enrolled devices</strong>\
+        <small>{{enrolmentCount}}</small></span><span class="arrow" aria-hidden="true">›</span></a></li>
+        {{/showsLocker}}
+        </ul>
         <form method="post" action="/logout">
         <input type="hidden" name="csrf_token" value="{{token}}">
         <div class="actions"><button class="quiet" type="submit">Log out</button></div>
@@ -89,6 +94,29 @@ enum Templates {
         <input type="hidden" name="x_action" value="remove">
         <input type="hidden" name="x_identity_id" value="{{id}}">
         <button class="danger" type="submit" aria-label="Remove {{model}}">Remove</button>
+        </form>
+        </li>
+        {{/devices}}
+        </ul>
+        """
+
+    private static let locker = """
+        <p class="back"><a href="/settings"><span aria-hidden="true">‹</span> Settings</a></p>
+        <h1>{{title}}</h1>
+        <p class="lead">Apps on these devices keep data that only <strong>{{username}}</strong> can open.</p>
+        {{#notice}}<p class="note" role="status">{{notice}}</p>{{/notice}}
+        {{#hasNone}}<p class="empty">No device is enrolled.</p>{{/hasNone}}
+        <ul class="list">
+        {{#devices}}
+        <li class="row">
+        <span><strong>{{model}}</strong>
+        <small>{{#name}}{{name}} · {{/name}}{{client}} · enrolled {{day}}</small>
+        {{#hasEasyAccess}}<small>Easy access</small>{{/hasEasyAccess}}</span>
+        <form method="post" action="/settings/locker">
+        <input type="hidden" name="csrf_token" value="{{token}}">
+        <input type="hidden" name="x_action" value="revoke">
+        <input type="hidden" name="x_enrolment_id" value="{{id}}">
+        <button class="danger" type="submit" aria-label="Revoke {{model}}">Revoke</button>
         </form>
         </li>
         {{/devices}}

@@ -26,7 +26,9 @@ enum IdentityDatabase {
         var migrator = DatabaseMigrator()
         DatabaseChallengeStore.registerMigrations(&migrator)
         DatabaseDeviceRegistry.registerMigrations(&migrator)
+        DatabaseLockerRegistry.registerMigrations(&migrator)
         migrator.registerMigration("identity 1") { try $0.execute(sql: schema) }
+        migrator.registerMigration("identity 2") { try $0.execute(sql: lockerSchema) }
         try migrator.migrate(database)
         return database
     }
@@ -127,5 +129,15 @@ enum IdentityDatabase {
             name TEXT PRIMARY KEY NOT NULL,
             value BLOB NOT NULL
         ) STRICT;
+        """
+
+    /// What came of an enrolment ends with it, and an enrolment ends with its user.
+    private static let lockerSchema = """
+        ALTER TABLE offline_grant ADD COLUMN enrolment_id TEXT
+            REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE;
+        CREATE INDEX offline_grant_enrolment ON offline_grant (enrolment_id);
+        CREATE TRIGGER user_enrolments AFTER DELETE ON user BEGIN
+            DELETE FROM latchkey_locker_enrolment WHERE user_id = OLD.id;
+        END;
         """
 }

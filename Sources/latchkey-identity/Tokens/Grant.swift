@@ -10,13 +10,15 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
     let id: String
     let clientID: String
     let userID: String
-    /// The device that it was made with; nil for a login in the browser.
+    /// The device that it was made with, for a biometric login.
     let deviceID: String?
+    /// The enrolment that it came of, and ends with, for easy and background access.
+    let enrolmentID: String?
     /// Space-separated.
     let scope: String
-    /// How the user was authenticated: `x_biometric`; nil for a password.
-    let amr: String?
-    /// Seconds since 1970, as the other times.
+    /// How the user was authenticated; nil for a password.
+    let amr: DeviceAuthentication?
+    /// When the user was authenticated; a refresh leaves it. Seconds since 1970, as the other times.
     let authTime: Double
     let expiresAt: Double
     let idleExpiresAt: Double
@@ -28,6 +30,7 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
         case clientID = "client_id"
         case userID = "user_id"
         case deviceID = "device_id"
+        case enrolmentID = "enrolment_id"
         case authTime = "auth_time"
         case expiresAt = "expires_at"
         case idleExpiresAt = "idle_expires_at"
@@ -35,6 +38,14 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
     }
 
     var scopes: Set<String> { Set(scope.split(separator: " ").map(String.init)) }
+
+    var hasFullAccess: Bool { scopes.contains(Scope.fullAccess) }
+
+    /// Whether somebody was there when the session began, and not the device alone.
+    var hasUser: Bool { amr != .background }
+
+    /// Whether the session began with strong authentication: the user logged in on this server's own page.
+    var isStrong: Bool { amr == nil }
 
     /// The claim `sid`.
     var sessionID: String { Base64URL.encode(Data("offline_grant:\(id)".utf8)) }

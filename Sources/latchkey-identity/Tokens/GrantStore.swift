@@ -33,6 +33,8 @@ struct GrantStore: Sendable {
     }
 
     /// Stores a new grant and its first tokens, and revokes the grants of the same device.
+    ///
+    /// - Returns: False when its code was used already, or its enrolment is gone.
     func insert(_ grant: Grant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
         let now = clock.now.timeIntervalSince1970
         return try await database.write { database in
@@ -44,6 +46,13 @@ struct GrantStore: Sendable {
                     try Self.revoke(grantID: code.grantID, in: database)
                     return false
                 }
+            }
+            if let enrolmentID = grant.enrolmentID {
+                guard
+                    try Bool.fetchOne(
+                        database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
+                        arguments: [enrolmentID]) == true
+                else { return false }
             }
             if let deviceID = grant.deviceID {
                 try database.execute(sql: "DELETE FROM offline_grant WHERE device_id = ?", arguments: [deviceID])

@@ -5,9 +5,13 @@ enum Scope {
     static let openID = "openid"
     static let offlineAccess = "offline_access"
     static let fullAccess = "https://authgear.com/scopes/full-access"
+    static let profile = "profile"
 
-    static let all = [openID, offlineAccess, fullAccess, "profile", "email"]
-    static let biometricDefault = [openID, offlineAccess, fullAccess]
+    static let all = [openID, offlineAccess, fullAccess, profile, "email"]
+    /// Those that a token may have that nobody was asked for.
+    static let narrow = Set(all).subtracting([offlineAccess, fullAccess])
+    /// What a device gets that asks for nothing in particular.
+    static let deviceDefault = [openID, offlineAccess, fullAccess]
 
     /// Checks what a client asks for.
     static func validate(_ scopes: [String]) throws(OAuthError) {

@@ -6,6 +6,10 @@ struct TokenResponse: Sendable, Encodable {
     var expiresIn: Int
     var refreshToken: String?
     var idToken: String?
+    /// Space-separated; said where a client need not have asked for any.
+    var scope: String?
+    /// What a device gets besides, with a locker grant.
+    var levelShares: ReleasedShares?
 
     enum CodingKeys: String, CodingKey {
         case accessToken = "access_token"
@@ -13,5 +17,7 @@ struct TokenResponse: Sendable, Encodable {
         case expiresIn = "expires_in"
         case refreshToken = "refresh_token"
         case idToken = "id_token"
+        case scope
+        case levelShares = "level_shares"
     }
 }

@@ -1,0 +1,187 @@
+internal import FoundationEssentials
+public import GRDB
+public import Latchkey
+
+/// Enrolments in SQLite. Shares are sealed with a key of the server's (AES-256-GCM), which the database need not have.
+///
+/// Other tables may refer to `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, so that what came of an enrolment
+/// ends with it in one transaction.
+public struct DatabaseLockerRegistry: LockerRegistry {
+    private let database: any DatabaseWriter
+    private let project: String
+    private let seal: LevelShareSeal
+
+    /// - Parameters:
+    ///   - database: One that has gone through ``registerMigrations(_:)``, with foreign keys enforced, as GRDB does.
+    ///   - project: Another project on the same database doesn't see these enrolments.
+    ///   - shareKey: 32 bytes that seal the shares. Whoever has them and the database has the shares.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when `shareKey` has another length.
+    public init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
+        self.database = database
+        self.project = project
+        seal = try LevelShareSeal(key: shareKey)
+    }
+
+    /// Adds the tables to a migrator.
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.registerMigration("latchkey locker 1") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE latchkey_locker_enrolment (
+                        id TEXT PRIMARY KEY NOT NULL,
+                        project TEXT NOT NULL,
+                        user_id TEXT NOT NULL,
+                        client_id TEXT NOT NULL,
+                        kid TEXT NOT NULL,
+                        jwk TEXT NOT NULL,
+                        device_info TEXT NOT NULL,
+                        background_share BLOB,
+                        active_share BLOB,
+                        created_at REAL NOT NULL,
+                        CHECK ((background_share IS NULL) = (active_share IS NULL))
+                    ) STRICT;
+                    CREATE INDEX latchkey_locker_enrolment_user
+                        ON latchkey_locker_enrolment (project, user_id, created_at);
+                    CREATE TABLE latchkey_locker_easy_access_key (
+                        enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                        kid TEXT NOT NULL,
+                        jwk TEXT NOT NULL,
+                        PRIMARY KEY (enrolment_id, kid)
+                    ) STRICT, WITHOUT ROWID;
+                    """)
+        }
+    }
+
+    public func add(_ enrolment: LockerEnrolment, shares: LevelShares?) async throws {
+        let jwk = try Self.json(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
+        let info = try Self.json(enrolment.info.json)
+        let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
+        try await database.write { database in
+            try database.execute(
+                sql: """
+                    INSERT INTO latchkey_locker_enrolment (
+                        id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at
+                    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    enrolment.id, project, enrolment.userID, enrolment.clientID, enrolment.deviceKey.kid.rawValue, jwk,
+                    info, sealed?.background, sealed?.active, enrolment.createdAt.timeIntervalSince1970,
+                ])
+            for key in enrolment.easyAccessKeys { try Self.insert(key, of: enrolment.id, in: database) }
+        }
+    }
+
+    public func enrolment(id: String) async throws -> LockerEnrolment? {
+        try await database.read { try enrolment(id, in: $0) }
+    }
+
+    public func enrolments(of userID: String) async throws -> [LockerEnrolment] {
+        try await database.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ? ORDER BY created_at, id
+                    """,
+                arguments: [project, userID]
+            ).map { try Self.enrolment($0, in: database) }
+        }
+    }
+
+    public func levelShares(of id: String) async throws -> LevelShares? {
+        let sealed = try await database.read { database -> (background: Data?, active: Data?) in
+            let row = try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT background_share, active_share FROM latchkey_locker_enrolment WHERE project = ? AND id = ?
+                    """,
+                arguments: [project, id])
+            guard let row else { throw Self.revoked }
+            return (row["background_share"], row["active_share"])
+        }
+        guard let background = sealed.background, let active = sealed.active else { return nil }
+        return try seal.open(background: background, active: active, of: id)
+    }
+
+    public func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
+        try await database.write { database in
+            guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
+            guard !enrolment.easyAccessKeys.contains(key) else { return }
+            let others = [enrolment.deviceKey] + enrolment.easyAccessKeys
+            guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey }) else {
+                throw LockerRequestError(.keyTaken, "another key of the enrolment has this name, or this key another")
+            }
+            guard enrolment.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
+                throw LockerRequestError(
+                    .easyAccessLimit, "the enrolment has all the easy-access keys that it may have")
+            }
+            try Self.insert(key, of: id, in: database)
+        }
+    }
+
+    public func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
+        try await database.write { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(?, kid) AND enrolment_id IN
+                        (SELECT id FROM latchkey_locker_enrolment WHERE project = ? AND id = ?)
+                    """,
+                arguments: [kid?.rawValue, project, id])
+        }
+    }
+
+    @discardableResult
+    public func remove(id: String) async throws -> Bool {
+        try await database.write { database in
+            try database.execute(
+                sql: "DELETE FROM latchkey_locker_enrolment WHERE project = ? AND id = ?", arguments: [project, id])
+            return database.changesCount == 1
+        }
+    }
+}
+
+extension DatabaseLockerRegistry {
+    private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
+
+    private func enrolment(_ id: String, in database: Database) throws -> LockerEnrolment? {
+        try Row.fetchOne(
+            database, sql: "SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND id = ?",
+            arguments: [project, id]
+        ).map { try Self.enrolment($0, in: database) }
+    }
+
+    private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {
+        let id: String = row["id"]
+        let keys = try Row.fetchAll(
+            database, sql: "SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = ? ORDER BY kid",
+            arguments: [id])
+        let info = try JSONDecoder().decode(JSONValue.self, from: Data((row["device_info"] as String).utf8))
+        guard let info = DeviceInfo(info) else { throw damaged }
+        return LockerEnrolment(
+            id: id, userID: row["user_id"], clientID: row["client_id"], deviceKey: try key(row),
+            easyAccessKeys: try keys.map(key), info: info, createdAt: Date(timeIntervalSince1970: row["created_at"]))
+    }
+
+    private static func key(_ row: Row) throws -> LockerKey {
+        let jwk = try JSONDecoder().decode(JWK.self, from: Data((row["jwk"] as String).utf8))
+        guard let kid = KeyID(rawValue: row["kid"]) else { throw damaged }
+        return LockerKey(kid: kid, publicKey: try jwk.publicKey())
+    }
+
+    private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
+        try database.execute(
+            sql: "INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk) VALUES (?, ?, ?)",
+            arguments: [id, key.kid.rawValue, try json(JWK(key.publicKey, kid: key.kid))])
+    }
+
+    private static var damaged: KeystoreError {
+        KeystoreError(
+            operation: "read an enrolment", code: .damaged, reason: "its row is not what was stored",
+            recovery: "Restore the database from a backup, or revoke the enrolment and enrol the device again.")
+    }
+
+    private static func json(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+}

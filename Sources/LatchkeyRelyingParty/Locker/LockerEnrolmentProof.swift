@@ -1,0 +1,7 @@
+/// An `enrol` assertion that was verified: the sender has the private half of this key.
+///
+/// It proves nothing about a user. The session in which it arrived does that.
+public struct LockerEnrolmentProof: Hashable, Sendable {
+    public let deviceKey: LockerKey
+    public let info: DeviceInfo
+}

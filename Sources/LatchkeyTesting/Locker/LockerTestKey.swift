@@ -1,0 +1,67 @@
+public import Crypto
+public import FoundationEssentials
+public import Latchkey
+
+/// A device's key in the test's own memory, and the locker assertions that it signs, right and wrong ones.
+public struct LockerTestKey: Sendable {
+    public var kid: String
+    public var key: P256.Signing.PrivateKey
+
+    public init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
+        self.kid = kid
+        self.key = key
+    }
+
+    /// Another key under the same name.
+    public var impostor: LockerTestKey { LockerTestKey(kid: kid) }
+
+    public var publicKey: PublicKey {
+        get throws { try PublicKey(x963Representation: key.publicKey.x963Representation) }
+    }
+
+    /// The public key in JSON, as a header has it.
+    public var jwk: [String: JSONValue] {
+        let point = key.publicKey.x963Representation
+        return [
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": .string(kid),
+            "x": .string(Base64URL.encode(point.dropFirst().prefix(32))),
+            "y": .string(Base64URL.encode(point.suffix(32))),
+        ]
+    }
+
+    /// What a device says about itself.
+    public static let deviceInfo: JSONValue = ["ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]]
+
+    /// A header and claims that the protocol allows for the action.
+    public func draft(
+        _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
+    ) -> (header: [String: JSONValue], payload: [String: JSONValue]) {
+        var header: [String: JSONValue] = [
+            "typ": "vnd.latchkey.locker-request", "alg": "ES256", "kid": .string(kid),
+        ]
+        var payload: [String: JSONValue] = [
+            "action": .string(action), "aud": .string(audience), "iat": .number(Double(now)),
+        ]
+        if ["enrol", "easy-access-enable"].contains(action) { header["jwk"] = .object(jwk) }
+        if action == "enrol" { payload["device_info"] = Self.deviceInfo }
+        if action != "revoke" { payload["exp"] = .number(Double(now + 60)) }
+        if let enrolment { payload["iss"] = .string(enrolment) }
+        if let challenge { payload["challenge"] = .string(challenge) }
+        return (header, payload)
+    }
+
+    /// Signs whatever it is given.
+    public func sign(header: [String: JSONValue], payload: [String: JSONValue]) throws -> String {
+        let input = try JWS.signingInput(header: header, payload: payload)
+        return input + "." + Base64URL.encode(try key.signature(for: Data(input.utf8)).rawRepresentation)
+    }
+
+    /// An assertion. `header` and `payload` change members of it.
+    public func assertion(
+        _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int,
+        header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+    ) throws -> String {
+        let draft = draft(action, audience: audience, enrolment: enrolment, challenge: challenge, now: now)
+        return try sign(header: draft.header.merging(header) { $1 }, payload: draft.payload.merging(payload) { $1 })
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import GRDB
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Locker, configuration") struct LockerConfigurationTests {
+    private static func configuration(_ extensions: String) throws -> ServerConfiguration {
+        try ServerConfiguration(
+            json: Data(#"{"clients": [{"client_id": "a"}], "extensions": \#(extensions)}"#.utf8))
+    }
+
+    @Test func `it is on by default, as the other extensions`() throws {
+        for json in ["{}", #"{"locker": {}}"#, #"{"biometric_removal": false}"#] {
+            let locker = try Self.configuration(json).extensions.locker
+            #expect(locker.enabled && locker.levelShares)
+            #expect(locker.backgroundScopes == ["openid", "profile"])
+            #expect(locker.maximumEnrolments == 100)
+        }
+        let all = try Self.configuration(
+            #"{"locker": {"enabled": false, "level_shares": false, "background_scopes": ["email"], "maximum_enrolments": 3}}"#
+        ).extensions.locker
+        #expect(!all.enabled && !all.levelShares)
+        #expect(all.backgroundScopes == ["email"])
+        #expect(all.maximumEnrolments == 3)
+    }
+
+    @Test(arguments: [
+        (#""background_scopes": []"#, "extensions.locker.background_scopes"),
+        (#""background_scopes": ["openid", "offline_access"]"#, "extensions.locker.background_scopes"),
+        (#""background_scopes": ["https://authgear.com/scopes/full-access"]"#, "extensions.locker.background_scopes"),
+        (#""background_scopes": ["payments"]"#, "extensions.locker.background_scopes"),
+        (#""maximum_enrolments": 0"#, "extensions.locker.maximum_enrolments"),
+        (#""level_shares": "yes""#, "extensions.locker.level_shares"),
+    ])
+    func `a mistake is named`(member: String, name: String) {
+        let error = #expect(throws: ConfigurationError.self) {
+            try Self.configuration("{\"locker\": {\(member)}}")
+        }
+        #expect(error?.description.contains(name) == true)
+    }
+
+    @Test func `without the locker there is nothing of it`() async throws {
+        try await TestServer.run {
+            $0.extensions.locker.enabled = false
+        } body: { server in
+            let json = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(json.object?.keys.contains { $0.hasPrefix("locker") } == false)
+            #expect(json["grant_types_supported"] == ["authorization_code", "refresh_token"])
+            for grant in [TestServer.easyAccessGrant, TestServer.backgroundGrant] {
+                try await server.post(
+                    "/oauth2/token", form: ["client_id": "app", "grant_type": grant, "assertion": "x"]
+                ).expectRefusal(400, "unsupported_grant_type", "grant type is not supported")
+            }
+            for path in ["", "/x/easy-access", "/x/level-shares", "/x/revoke"] {
+                #expect(try await server.post(TestServer.lockerPath + path, json: "{}").status == 404)
+            }
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            #expect(try await !visitor.get("/settings").body.contains("/settings/locker"))
+            #expect(try await visitor.get("/settings/locker").status == 404)
+        }
+    }
+
+    @Test func `without level shares there are none anywhere`() async throws {
+        try await TestServer.run {
+            $0.extensions.locker.levelShares = false
+        } body: { server in
+            let json = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(json["locker_level_shares_supported"] == false)
+            let device = try await server.enrolledDevice()
+            #expect(device.shares == nil)
+            #expect(try await server.easyAccess(device).success()["level_shares"] == nil)
+            #expect(try await server.backgroundAccess(device).success()["level_shares"] == nil)
+            #expect(try await server.levelShares(device, bearer: device.tokens.access).status == 404)
+            let stored = try await server.services.grants.database.read {
+                try Bool.fetchOne(
+                    $0, sql: "SELECT background_share IS NULL AND active_share IS NULL FROM latchkey_locker_enrolment")
+            }
+            #expect(stored == true)
+        }
+    }
+
+    @Test func `a user has no more enrolments than allowed`() async throws {
+        try await TestServer.run {
+            $0.extensions.locker.maximumEnrolments = 2
+        } body: { server in
+            let first = try await server.enrolledDevice()
+            _ = try await server.enrolledDevice()
+            try await server.perform("enrol", first, bearer: first.tokens.access)
+                .expectRefusal(400, "invalid_request", "a user may have at most 2 enrolments")
+            _ = try await server.enrolledDevice("bob")
+            try await server.revoke(first).expectDone()
+            #expect(try await server.perform("enrol", first, bearer: first.tokens.access).status == 201)
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import FoundationEssentials
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+@Suite("Locker, the page with enrolled devices") struct LockerPageTests {
+    @Test func `a user sees the devices and revokes one`() async throws {
+        try await TestServer.run { server in
+            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
+            let session = try Tokens(await server.easyAccess(device).success())
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let settings = try await visitor.get("/settings").body
+            #expect(settings.contains("/settings/locker") && settings.contains("1 device<"))
+
+            let page = try await visitor.get("/settings/locker")
+            #expect(page.body.contains("Linux Test") && page.body.contains("bench"))
+            #expect(page.body.contains("Easy access"))
+            #expect(page.body.contains(device.id) && !page.body.contains(other.id))
+            let form = [
+                "csrf_token": try page.hiddenField("csrf_token"), "x_action": "revoke",
+                "x_enrolment_id": try page.hiddenField("x_enrolment_id"),
+            ]
+            let answer = try await visitor.post("/settings/locker", form)
+            #expect(answer.status == 303 && answer.headers[.location] == "/settings/locker?revoked")
+            let after = try await visitor.get("/settings/locker?revoked").body
+            #expect(after.contains("No device is enrolled.") && after.contains("The device was revoked."))
+            #expect(try await visitor.post("/settings/locker", form).status == 404)
+
+            try await server.easyAccess(device).expectRevoked()
+            #expect(try await server.userInfo(session.access).status == 401)
+            try await server.easyAccess(other).success()
+        }
+    }
+
+    @Test func `nobody revokes another's device, and no form from elsewhere does`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let (alice, bob) = (Visitor(server: server), Visitor(server: server))
+            #expect(try await alice.get("/settings/locker").headers[.location] == "/login")
+            _ = try await alice.loginToSettings("alice")
+            _ = try await bob.loginToSettings("bob")
+            let foreign = try await bob.get("/settings").hiddenField("csrf_token")
+            let form = ["x_action": "revoke", "x_enrolment_id": device.id]
+            #expect(try await bob.post("/settings/locker", form.merging(["csrf_token": foreign]) { $1 }).status == 404)
+            for token in ["", "AAAA", foreign] {
+                #expect(
+                    try await alice.post("/settings/locker", form.merging(["csrf_token": token]) { $1 }).status == 403)
+            }
+            let own = try await alice.get("/settings").hiddenField("csrf_token")
+            for wrong in [["x_action": "remove"], ["x_enrolment_id": ""]] {
+                let answer = try await alice.post(
+                    "/settings/locker", form.merging(["csrf_token": own]) { $1 }.merging(wrong) { $1 })
+                try answer.expectRefusal(400, "invalid_request", "x_action and x_enrolment_id are required")
+            }
+            try await server.easyAccess(device).success()
+        }
+    }
+
+    @Test func `markup in a device's name stays text`() async throws {
+        try await TestServer.run { server in
+            let info: JSONValue = ["ios": ["uname": ["machine": "<script>alert(1)</script>\"'"]]]
+            let assertion = try await server.assertion(
+                "enrol", by: LockerTestKey(), payload: ["device_info": info])
+            let answer = try await server.send(assertion, as: "enrol", to: "", bearer: server.login().access)
+            #expect(answer.status == 201)
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let page = try await visitor.get("/settings/locker").body
+            #expect(!page.contains("<script"))
+            #expect(page.contains("&lt;script&gt;"))
+        }
+    }
+}

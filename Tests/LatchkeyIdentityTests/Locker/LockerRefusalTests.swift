@@ -1,0 +1,210 @@
+import FoundationEssentials
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+/// The protocol's tables of assertions and errors, over HTTP.
+@Suite("Locker, refusals") struct LockerRefusalTests {
+    @Test(arguments: TestServer.lockerActions) func `a flaw is refused and leaves the challenge alone`(
+        action: String
+    ) async throws {
+        try await TestServer.run(generously) { server in
+            let device = try await server.enrolledDevice()
+            for flaw in LockerFlaw.allCases where flaw.applies(to: action) {
+                let key = device.signer(of: action)
+                let challenge = try await server.lockerChallenge(for: action)
+                let enrolment = action == "enrol" ? nil : device.id
+                let bearer = try await server.login().access
+                let flawed = try flaw.assertion(
+                    key, action, audience: server.origin, enrolment: enrolment, challenge: challenge,
+                    now: server.time.seconds)
+                try await server.send(flawed, as: action, to: device.id, bearer: bearer)
+                    .expectNotAccepted(flaw.rawValue)
+                // A revocation would be the end of the device.
+                guard action != "revoke" else { continue }
+                let good = try key.assertion(
+                    action, audience: server.origin, enrolment: enrolment, challenge: challenge,
+                    now: server.time.seconds)
+                let answer = try await server.send(good, as: action, to: device.id, bearer: bearer)
+                #expect((200...204).contains(answer.status), "\(flaw) took the challenge: \(answer.body)")
+                if action == "easy-access-enable" {
+                    try await server.disableEasyAccess(device.id, query: "?kid=\(key.kid)", bearer: bearer).expectDone()
+                }
+            }
+            #expect(try await server.revoke(device).status == 204)
+        }
+    }
+
+    @Test(arguments: TestServer.lockerActions) func `an assertion for one action is worth nothing for another`(
+        action: String
+    ) async throws {
+        try await TestServer.run(generously) { server in
+            let device = try await server.enrolledDevice()
+            for other in TestServer.lockerActions where other != action {
+                let assertion = try await server.assertion(
+                    other, by: device.signer(of: other), of: other == "enrol" ? nil : device.id)
+                try await server.send(assertion, as: action, to: device.id, bearer: device.tokens.access)
+                    .expectNotAccepted("\(other) as \(action)")
+            }
+        }
+    }
+
+    @Test(arguments: TestServer.lockerActions.dropLast())
+    func `a challenge is good once, for 300 seconds, for its purpose`(action: String) async throws {
+        try await TestServer.run(generously) { server in
+            let device = try await server.enrolledDevice()
+            let key = device.signer(of: action)
+            let enrolment = action == "enrol" ? nil : device.id
+            func send(_ challenge: String) async throws -> Answer {
+                let assertion = try key.assertion(
+                    action, audience: server.origin, enrolment: enrolment, challenge: challenge,
+                    now: server.time.seconds)
+                return try await server.send(
+                    assertion, as: action, to: device.id, bearer: server.login().access)
+            }
+            let (expired, late) = (
+                try await server.challenge("locker_request"), try await server.challenge("locker_request")
+            )
+            server.time.advance(by: 299)
+            #expect((200...204).contains(try await send(late).status))
+            try await send(late).expectNotAccepted("used")
+            server.time.advance(by: 1)
+            try await send(expired).expectNotAccepted("expired")
+            try await send(server.challenge("biometric_request")).expectNotAccepted("for another purpose")
+            try await send("0123456789ABCDEFGHJKMNPQRSTVWXYZ").expectNotAccepted("unknown")
+        }
+    }
+
+    @Test func `a challenge of the locker is good for nothing else`() async throws {
+        try await TestServer.run { server in
+            let bearer = try await server.login().access
+            let jwt = try TestDevice().setup(
+                challenge: await server.challenge("locker_request"), now: server.time.seconds)
+            try await server.biometric(jwt, bearer: bearer).expectRefusal(400, "invalid_grant", "InvalidCredentials")
+        }
+    }
+
+    @Test(arguments: TestServer.lockerActions) func `a wrong signature proves nothing and ends nothing`(
+        action: String
+    ) async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let key = device.signer(of: action)
+            let challenge = try await server.lockerChallenge(for: action)
+            let enrolment = action == "enrol" ? nil : device.id
+            let draft = key.draft(
+                action, audience: server.origin, enrolment: enrolment, challenge: challenge, now: server.time.seconds)
+            let forged = try key.impostor.sign(header: draft.header, payload: draft.payload)
+            let bearer = device.tokens.access
+            try await server.send(forged, as: action, to: device.id, bearer: bearer).expectNotAccepted()
+            if action != "revoke" {
+                let late = try key.sign(header: draft.header, payload: draft.payload)
+                try await server.send(late, as: action, to: device.id, bearer: bearer).expectNotAccepted("used up")
+            }
+            try await server.easyAccess(device).success()
+            try await server.backgroundAccess(device).success()
+        }
+    }
+
+    @Test(arguments: ["enrol", "easy-access-enable", "level-shares", "revoke"])
+    func `a body is an object with the assertion alone`(action: String) async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let path =
+                switch action {
+                case "enrol": TestServer.lockerPath
+                case "easy-access-enable": "\(TestServer.lockerPath)/\(device.id)/easy-access"
+                default: "\(TestServer.lockerPath)/\(device.id)/\(action)"
+                }
+            let member = "the body has the member assertion, a text, and no other"
+            for (json, type, description) in [
+                ("{}", "application/json", member), (#"{"assertion":7}"#, "application/json", member),
+                (#"{"assertion":"x","more":1}"#, "application/json", member),
+                ("[]", "application/json", "request body is not a JSON object"),
+                ("x", "application/json", "request body is not a JSON object"),
+                (#"{"assertion":"x"}"#, "text/plain", "request content type is invalid"),
+            ] {
+                try await server.post(path, json: json, bearer: device.tokens.access, type: type)
+                    .expectRefusal(400, "invalid_request", description)
+            }
+            let long = #"{"assertion":"\#(String(repeating: "x", count: 70_000))"}"#
+            try await server.post(path, json: long, bearer: device.tokens.access)
+                .expectRefusal(413, "invalid_request", "the request is too long")
+        }
+    }
+
+    @Test(arguments: [TestServer.easyAccessGrant, TestServer.backgroundGrant])
+    func `a token request has its assertion, and a client that may`(grant: String) async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
+        } body: { server in
+            let form = ["client_id": "app", "grant_type": grant]
+            try await server.post("/oauth2/token", form: form)
+                .expectRefusal(400, "invalid_request", "assertion is required")
+            try await server.post("/oauth2/token", form: form.merging(["client_id": "robot", "assertion": "x"]) { $1 })
+                .expectRefusal(400, "unauthorized_client", "grant type is not allowed for this client")
+            try await server.post("/oauth2/token", form: form.merging(["client_id": "nobody"]) { $1 })
+                .expectRefusal(400, "invalid_client", "invalid client ID")
+        }
+    }
+
+    @Test func `too many requests are told when to come again`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.lockerPerAddress = 2
+        } body: { server in
+            func send() async throws -> Answer {
+                try await server.post("\(TestServer.lockerPath)/x/revoke", json: #"{"assertion":"x"}"#)
+            }
+            for _ in 1...2 { try await send().expectNotAccepted() }
+            server.time.advance(by: 20)
+            let refused = try await send()
+            try refused.expectRefusal(429, "rate_limited", "there were too many requests")
+            #expect(refused.headers[.retryAfter] == "40")
+            try await server.disableEasyAccess("x", bearer: nil)
+                .expectRefusal(429, "rate_limited", "there were too many requests")
+            server.time.advance(by: 40)
+            try await send().expectNotAccepted()
+        }
+    }
+
+    @Test func `a user's requests count once they are proved`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.lockerPerUser = 4
+        } body: { server in
+            let device = try await server.enrolledDevice()
+            let stranger = EnrolledDevice(
+                id: device.id, key: device.key.impostor, easyAccess: device.easyAccess.impostor, tokens: device.tokens,
+                shares: nil)
+            for _ in 1...5 { try await server.easyAccess(stranger).expectNotAccepted() }
+            for _ in 1...2 { try await server.easyAccess(device).success() }
+            let refused = try await server.backgroundAccess(device)
+            try refused.expectRefusal(429, "rate_limited", "there were too many requests")
+            #expect(refused.headers[.retryAfter] == "60")
+            try await server.levelShares(device, bearer: device.tokens.access)
+                .expectRefusal(429, "rate_limited", "there were too many requests")
+            // Whoever gives a device up must not have to wait.
+            try await server.revoke(device).expectDone()
+        }
+    }
+
+    @Test func `the token endpoint says when to come again, too`() async throws {
+        try await TestServer.run {
+            $0.rateLimits.tokenPerAddress = 1
+        } body: { server in
+            let form = ["client_id": "nobody"]
+            _ = try await server.post("/oauth2/token", form: form)
+            let refused = try await server.post("/oauth2/token", form: form)
+            try refused.expectRefusal(429, "x_rate_limited", "rate limit exceeded, please try again later.")
+            #expect(refused.headers[.retryAfter] == "60")
+        }
+    }
+
+    private let generously: @Sendable (inout ServerConfiguration) -> Void = {
+        $0.rateLimits.lockerPerAddress = 1_000
+        $0.rateLimits.lockerPerUser = 1_000
+    }
+}

@@ -1,0 +1,199 @@
+import FoundationEssentials
+import GRDB
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+/// Whose session, of which client, of what kind and how old.
+@Suite("Locker, sessions") struct LockerSessionTests {
+    private static let bearerActions = ["enrol", "easy-access-enable", "level-shares"]
+
+    @Test func `without a session nothing is done`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let expired = try await server.login().access
+            server.time.advance(by: 1_800)
+            for bearer in [nil, "unknown", expired] {
+                var answers: [Answer] = []
+                for action in Self.bearerActions {
+                    answers.append(try await server.perform(action, device, bearer: bearer))
+                }
+                answers.append(try await server.disableEasyAccess(device.id, bearer: bearer))
+                for answer in answers {
+                    let description = "the access token is unknown or has expired"
+                    try answer.expectRefusal(401, "invalid_token", description)
+                    #expect(
+                        answer.headers[.wwwAuthenticate]
+                            == "Bearer error=\"invalid_token\", error_description=\"\(description)\"")
+                }
+            }
+            try await server.easyAccess(device).success()
+        }
+    }
+
+    @Test func `a session without full access is refused, and takes no challenge`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let narrow = try await server.login(scope: "openid offline_access").access
+            for action in Self.bearerActions {
+                let assertion = try await server.assertion(
+                    action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id)
+                try await server.send(assertion, as: action, to: device.id, bearer: narrow).expectRefusal(
+                    403, "insufficient_scope",
+                    "the access token needs the scope https://authgear.com/scopes/full-access")
+                let answer = try await server.send(
+                    assertion, as: action, to: device.id, bearer: device.tokens.access)
+                #expect((200...204).contains(answer.status))
+            }
+        }
+    }
+
+    @Test func `another user's session is good for nothing`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice("alice")
+            let bob = try await server.login("bob").access
+            let description = "the access token is another user's than the enrolment"
+            for action in ["easy-access-enable", "level-shares"] {
+                try await server.perform(action, device, bearer: bob).expectRefusal(401, "invalid_token", description)
+            }
+            try await server.disableEasyAccess(device.id, bearer: bob).expectRefusal(401, "invalid_token", description)
+            try await server.easyAccess(device).success()
+        }
+    }
+
+    @Test func `an enrolment is its client's`() async throws {
+        try await TestServer.run {
+            $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
+        } body: { server in
+            let device = try await server.enrolledDevice()
+            let description = "the enrolment is another client's"
+            try await server.easyAccess(device, client: "other")
+                .expectRefusal(400, "unauthorized_client", description)
+            try await server.backgroundAccess(device, client: "other")
+                .expectRefusal(400, "unauthorized_client", description)
+            let request = AuthorizationParameters(more: ["client_id": "other"])
+            let code = try #require(
+                try await Visitor(server: server).login(request, username: "alice").redirectParameter("code"))
+            let tokens = try Tokens(
+                await server.exchange(code: code, request, overriding: ["client_id": "other"]).success())
+            for action in ["easy-access-enable", "level-shares"] {
+                try await server.perform(action, device, bearer: tokens.access)
+                    .expectRefusal(400, "unauthorized_client", description)
+            }
+            try await server.disableEasyAccess(device.id, bearer: tokens.access)
+                .expectRefusal(400, "unauthorized_client", description)
+            try await server.easyAccess(device).success()
+        }
+    }
+
+    @Test(arguments: ["enrol", "easy-access-enable"])
+    func `strong authentication is good for 300 seconds, and no refresh renews it`(action: String) async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            server.time.advance(by: 300)
+            #expect((201...204).contains(try await server.perform(action, device, bearer: device.tokens.access).status))
+            server.time.advance(by: 1)
+            let refreshed = try Tokens(await server.refresh(#require(device.tokens.refresh)).success())
+            #expect(try refreshed.claims["auth_time"] == device.tokens.claims["auth_time"])
+            for bearer in [device.tokens.access, refreshed.access] {
+                let answer = try await server.perform(action, device, bearer: bearer)
+                try answer.expectStrongAuthenticationWanted()
+                #expect(
+                    answer.headers[.wwwAuthenticate] == """
+                        Bearer error="insufficient_user_authentication", \
+                        error_description="the user has to be authenticated again", max_age="300"
+                        """)
+            }
+            // For shares it need not be fresh.
+            try await server.levelShares(device, bearer: refreshed.access).success()
+        }
+    }
+
+    @Test func `a browser that stayed logged in does not make authentication fresh`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let visitor = Visitor(server: server)
+            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
+            let loggedIn = server.time.seconds
+            server.time.advance(by: 301)
+            let silent = AuthorizationParameters(more: ["prompt": "none"])
+            let code = try #require(try await visitor.get(silent.path).redirectParameter("code"))
+            let tokens = try Tokens(await server.exchange(code: code, silent).success())
+            #expect(try tokens.claims["auth_time"]?.number == Double(loggedIn))
+            try await server.perform("enrol", device, bearer: tokens.access).expectStrongAuthenticationWanted()
+
+            // What a client does then: each of these has the user log in again.
+            for more in [["prompt": "login"], ["max_age": "300"], ["max_age": "0"]] {
+                server.time.advance(by: 301)
+                let request = AuthorizationParameters(more: more)
+                #expect(try await visitor.get(request.path).status == 200, "\(more)")
+                let again = try await visitor.login(request, username: "alice")
+                let fresh = try Tokens(
+                    await server.exchange(code: #require(again.redirectParameter("code")), request).success())
+                #expect(try fresh.claims["auth_time"]?.number == Double(server.time.seconds))
+                #expect(try await server.perform("enrol", device, bearer: fresh.access).status == 201)
+            }
+            // Zero means a login even within the same second.
+            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "0"]).path).status == 200)
+            let both = AuthorizationParameters(more: ["max_age": "0", "prompt": "none"])
+            #expect(try await visitor.get(both.path).redirectParameter("error") == "login_required")
+        }
+    }
+
+    @Test func `biometric login is not strong authentication`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let phone = TestDevice()
+            try await server.setUp(phone, bearer: device.tokens.access).success()
+            let session = try Tokens(await server.authenticate(phone).success())
+            for action in Self.bearerActions {
+                try await server.perform(action, device, bearer: session.access).expectStrongAuthenticationWanted()
+            }
+        }
+    }
+
+    @Test func `easy access of another device releases no shares`() async throws {
+        try await TestServer.run { server in
+            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice())
+            let session = try Tokens(await server.easyAccess(other).success())
+            try await server.levelShares(device, bearer: session.access).expectStrongAuthenticationWanted()
+            try await server.levelShares(other, bearer: session.access).success()
+        }
+    }
+
+    @Test func `a user who is shut out stays enrolled, and gets nothing meanwhile`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let session = try Tokens(await server.easyAccess(device).success())
+            #expect(try await server.services.users.setDisabled(true, username: "alice"))
+            try await server.easyAccess(device).expectRefusal(400, "invalid_grant", "the user may not log in")
+            try await server.backgroundAccess(device).expectRefusal(400, "invalid_grant", "the user may not log in")
+            #expect(try await server.userInfo(session.access).status == 401)
+            #expect(try await server.services.users.setDisabled(false, username: "alice"))
+            #expect(try await server.easyAccess(device).success()["level_shares"] == device.shares)
+        }
+    }
+
+    @Test func `an enrolment ends with its user`() async throws {
+        try await TestServer.run { server in
+            let (device, other) = (try await server.enrolledDevice("alice"), try await server.enrolledDevice("bob"))
+            let alice = server.alice.id
+            try await server.services.grants.database.write {
+                try $0.execute(sql: "DELETE FROM user WHERE id = ?", arguments: [alice])
+            }
+            try await server.easyAccess(device).expectRevoked()
+            try await server.backgroundAccess(device).expectRevoked()
+            let left = try await server.services.grants.database.read { database in
+                try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map {
+                    try Int.fetchOne(database, sql: "SELECT count(*) FROM \($0)")
+                }
+            }
+            #expect(left == [1, 1])
+            try await server.easyAccess(other).success()
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import FoundationEssentials
+import HTTPTypes
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+/// A device that is enrolled for a user, with one easy-access key.
+struct EnrolledDevice: Sendable {
+    let id: String
+    let key: LockerTestKey
+    let easyAccess: LockerTestKey
+    /// The tokens of the strong authentication with which it was enrolled.
+    let tokens: Tokens
+    /// `level_shares` of the enrolment.
+    let shares: JSONValue?
+
+    /// The key that signs for an action that the protocol has.
+    func signer(of action: String) -> LockerTestKey {
+        switch action {
+        case "enrol", "easy-access-enable": LockerTestKey()
+        case "easy-access": easyAccess
+        default: key
+        }
+    }
+}
+
+extension TestServer {
+    static let lockerPath = "/locker/enrolments"
+    static let lockerActions = [
+        "enrol", "easy-access-enable", "easy-access", "background-access", "level-shares", "revoke",
+    ]
+    static let easyAccessGrant = "urn:latchkey:params:oauth:grant-type:easy-access"
+    static let backgroundGrant = "urn:latchkey:params:oauth:grant-type:background-access"
+
+    /// An assertion with a challenge of its own.
+    func assertion(
+        _ action: String, by key: LockerTestKey, of enrolment: String? = nil, header: [String: JSONValue] = [:],
+        payload: [String: JSONValue] = [:]
+    ) async throws -> String {
+        try key.assertion(
+            action, audience: origin, enrolment: enrolment, challenge: try await lockerChallenge(for: action),
+            now: time.seconds, header: header, payload: payload)
+    }
+
+    func lockerChallenge(for action: String) async throws -> String? {
+        action == "revoke" ? nil : try await challenge("locker_request")
+    }
+
+    /// Sends an assertion to where its action belongs.
+    func send(
+        _ assertion: String, as action: String, to id: String, bearer: String? = nil, client: String = "app",
+        form: [String: String] = [:]
+    ) async throws -> Answer {
+        let json = String(decoding: try JSONEncoder().encode(["assertion": assertion]), as: UTF8.self)
+        let path = "\(Self.lockerPath)/\(id)"
+        return switch action {
+        case "enrol": try await post(Self.lockerPath, json: json, bearer: bearer)
+        case "easy-access-enable": try await post("\(path)/easy-access", json: json, bearer: bearer)
+        case "easy-access": try await token(Self.easyAccessGrant, assertion, client: client, form: form)
+        case "background-access": try await token(Self.backgroundGrant, assertion, client: client, form: form)
+        default: try await post("\(path)/\(action)", json: json, bearer: action == "revoke" ? nil : bearer)
+        }
+    }
+
+    private func token(
+        _ grant: String, _ assertion: String, client: String, form: [String: String]
+    ) async throws -> Answer {
+        try await post(
+            "/oauth2/token",
+            form: ["client_id": client, "grant_type": grant, "assertion": assertion].merging(form) { $1 })
+    }
+
+    /// Logs in, enrols a device, and enables easy access.
+    func enrolledDevice(_ username: String = "alice") async throws -> EnrolledDevice {
+        let tokens = try await login(username)
+        let (key, easyAccess) = (LockerTestKey(), LockerTestKey())
+        let answer = try await send(assertion("enrol", by: key), as: "enrol", to: "", bearer: tokens.access)
+        try #require(answer.status == 201, "\(answer.body)")
+        let id = try #require(try answer.json["enrolment_id"]?.string)
+        let enabled = try await enableEasyAccess(easyAccess, of: id, bearer: tokens.access)
+        try #require(enabled.status == 204, "\(enabled.body)")
+        return EnrolledDevice(
+            id: id, key: key, easyAccess: easyAccess, tokens: tokens, shares: try answer.json["level_shares"])
+    }
+
+    func enableEasyAccess(_ key: LockerTestKey, of id: String, bearer: String?) async throws -> Answer {
+        try await send(
+            assertion("easy-access-enable", by: key, of: id), as: "easy-access-enable", to: id, bearer: bearer)
+    }
+
+    func disableEasyAccess(_ id: String, query: String = "", bearer: String?) async throws -> Answer {
+        var headers: HTTPFields = [:]
+        if let bearer { headers[.authorization] = "Bearer \(bearer)" }
+        return try await send(.delete, "\(Self.lockerPath)/\(id)/easy-access\(query)", headers: headers)
+    }
+
+    func easyAccess(
+        _ device: EnrolledDevice, client: String = "app", form: [String: String] = [:]
+    ) async throws -> Answer {
+        try await perform("easy-access", device, client: client, form: form)
+    }
+
+    func backgroundAccess(
+        _ device: EnrolledDevice, client: String = "app", form: [String: String] = [:]
+    ) async throws -> Answer {
+        try await perform("background-access", device, client: client, form: form)
+    }
+
+    func levelShares(_ device: EnrolledDevice, bearer: String?) async throws -> Answer {
+        try await perform("level-shares", device, bearer: bearer)
+    }
+
+    func revoke(_ device: EnrolledDevice) async throws -> Answer {
+        try await perform("revoke", device)
+    }
+
+    /// Does what an action is for, with a new assertion of the right key.
+    func perform(
+        _ action: String, _ device: EnrolledDevice, bearer: String? = nil, client: String = "app",
+        form: [String: String] = [:]
+    ) async throws -> Answer {
+        try await send(
+            assertion(action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id), as: action,
+            to: device.id, bearer: bearer, client: client, form: form)
+    }
+}
+
+extension Answer {
+    static let notAccepted = "the assertion is not accepted"
+
+    /// Expects that the assertion proves nothing.
+    func expectNotAccepted(_ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) throws {
+        #expect(status == 400, "\(comment) \(body)", sourceLocation: sourceLocation)
+        try expectRefusal(400, "invalid_grant", Self.notAccepted, sourceLocation: sourceLocation)
+    }
+
+    /// Expects that the enrolment is gone.
+    func expectRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try expectRefusal(
+            401, "enrolment_revoked", "there is no such enrolment", sourceLocation: sourceLocation)
+    }
+
+    /// Expects that the user has to be authenticated again.
+    func expectStrongAuthenticationWanted(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try expectRefusal(
+            403, "insufficient_user_authentication", "the user has to be authenticated again",
+            sourceLocation: sourceLocation)
+    }
+
+    /// Expects 204 with nothing in it.
+    func expectDone(sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(status == 204, "\(body)", sourceLocation: sourceLocation)
+        #expect(body.isEmpty && headers[.contentType] == nil, sourceLocation: sourceLocation)
+        #expect(headers[.cacheControl] == "no-store", sourceLocation: sourceLocation)
+    }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@Suite("Locker registry") struct LockerRegistryTests {
+    @Test func `it gives back what it was given`() async throws {
+        let rig = try await LockerRig()
+        let older = try LockerRig.enrolment(of: "alice", at: 1_600_000_000)
+        try await rig.registry.add(older, shares: nil)
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id) == rig.enrolment)
+        #expect(try await rig.registry.enrolments(of: "alice") == [older, rig.enrolment])
+        #expect(try await rig.registry.enrolments(of: "bob").isEmpty)
+        #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
+        #expect(try await rig.registry.levelShares(of: older.id) == nil)
+        #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
+    }
+
+    @Test func `another project sees nothing of it`() async throws {
+        let rig = try await LockerRig()
+        let other = try LockerRig.registry(project: "two", in: rig.database).1
+        let id = rig.enrolment.id
+        #expect(try await other.enrolment(id: id) == nil)
+        #expect(try await other.enrolments(of: "alice").isEmpty)
+        await expect(.enrolmentRevoked) { _ = try await other.levelShares(of: id) }
+        await expect(.enrolmentRevoked) { try await other.addEasyAccessKey(LockerRig.key(LockerTestKey()), to: id) }
+        try await other.removeEasyAccessKeys(named: nil, of: id)
+        #expect(try await !other.remove(id: id))
+        #expect(try await rig.registry.enrolment(id: id) == rig.enrolment)
+    }
+
+    @Test func `a third easy-access key is refused, the same key again is not`() async throws {
+        let rig = try await LockerRig()
+        let id = rig.enrolment.id
+        let (second, third) = (try LockerRig.key(LockerTestKey()), try LockerRig.key(LockerTestKey()))
+        for _ in 1...2 { try await rig.registry.addEasyAccessKey(second, to: id) }
+        await expect(.easyAccessLimit) { try await rig.registry.addEasyAccessKey(third, to: id) }
+        let first = try #require(KeyID(rawValue: rig.easyAccess.kid))
+        try await rig.registry.removeEasyAccessKeys(named: first, of: id)
+        try await rig.registry.addEasyAccessKey(third, to: id)
+        let keys = try #require(try await rig.registry.enrolment(id: id)).easyAccessKeys
+        #expect(Set(keys) == [second, third])
+        try await rig.registry.removeEasyAccessKeys(named: nil, of: id)
+        try await rig.registry.removeEasyAccessKeys(named: nil, of: id)
+        #expect(try await rig.registry.enrolment(id: id)?.easyAccessKeys == [])
+    }
+
+    @Test func `a name or a key of the enrolment is not taken twice`() async throws {
+        let rig = try await LockerRig()
+        let id = rig.enrolment.id
+        for taken in [rig.device, rig.easyAccess] {
+            let renamed = LockerTestKey(key: taken.key)
+            await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(renamed), to: id) }
+            await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(taken.impostor), to: id) }
+        }
+        // The device key itself: nobody would have to give a PIN for it.
+        await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(rig.device), to: id) }
+        #expect(try await rig.registry.enrolment(id: id) == rig.enrolment)
+    }
+
+    @Test func `of many keys at once, one becomes the second`() async throws {
+        let rig = try await LockerRig()
+        let keys = try (1...8).map { _ in try LockerRig.key(LockerTestKey()) }
+        let added = await withTaskGroup(of: Bool.self) { group in
+            for key in keys {
+                group.addTask { (try? await rig.registry.addEasyAccessKey(key, to: rig.enrolment.id)) != nil }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(added == 1)
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.easyAccessKeys.count == 2)
+    }
+
+    @Test func `a removed enrolment leaves nothing behind`() async throws {
+        let rig = try await LockerRig()
+        let id = rig.enrolment.id
+        #expect(try await rig.registry.remove(id: id))
+        #expect(try await !rig.registry.remove(id: id))
+        await expect(.enrolmentRevoked) { _ = try await rig.registry.levelShares(of: id) }
+        let rows = try await rig.database.read { database in
+            try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map {
+                try Int.fetchOne(database, sql: "SELECT count(*) FROM \($0)")
+            }
+        }
+        #expect(rows == [0, 0])
+    }
+
+    @Test func `shares are random, 32 bytes each, and the same ever after`() async throws {
+        let rig = try await LockerRig()
+        let other = LevelShares.random()
+        #expect(
+            Set([rig.shares.background, rig.shares.active, other.background, other.active].map(Self.bytes)).count == 4)
+        #expect(rig.shares.background.count == 32 && rig.shares.active.count == 32)
+        #expect(LevelShares(background: SecretBytes([1]), active: rig.shares.active) == nil)
+        for _ in 1...3 { #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares) }
+    }
+
+    @Test func `the database has shares in sealed form only, each for its place`() async throws {
+        let rig = try await LockerRig()
+        let other = try LockerRig.enrolment(of: "alice")
+        try await rig.registry.add(other, shares: .random())
+        let columns = try await rig.database.read { database in
+            try Row.fetchAll(database, sql: "SELECT background_share, active_share FROM latchkey_locker_enrolment")
+                .flatMap { [$0["background_share"] as Data, $0["active_share"] as Data] }
+        }
+        #expect(columns.count == 4 && columns.allSatisfy { $0.count == 60 })
+        for share in [rig.shares.background, rig.shares.active] {
+            #expect(columns.allSatisfy { $0.range(of: Data(Self.bytes(share))) == nil })
+        }
+
+        let (_, stranger) = try LockerRig.registry(
+            in: rig.database, shareKey: SecretBytes([UInt8](repeating: 8, count: 32)))
+        await expectDamaged { _ = try await stranger.levelShares(of: other.id) }
+        for change in [
+            "active_share = background_share", "active_share = zeroblob(60)", "background_share = x'00'",
+            "background_share = (SELECT background_share FROM latchkey_locker_enrolment WHERE id = '\(other.id)')",
+        ] {
+            try await rig.database.write {
+                try $0.execute(
+                    sql: "UPDATE latchkey_locker_enrolment SET \(change) WHERE id = ?", arguments: [rig.enrolment.id])
+            }
+            await expectDamaged { _ = try await rig.registry.levelShares(of: rig.enrolment.id) }
+            try await restore(rig)
+        }
+        #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
+    }
+
+    @Test func `a key of another length seals nothing`() {
+        let error = #expect(throws: KeystoreError.self) {
+            try LockerRig.registry(shareKey: SecretBytes([UInt8](repeating: 7, count: 16)))
+        }
+        #expect(error?.code == .invalidInput)
+    }
+
+    /// Puts the enrolment back with its shares.
+    private func restore(_ rig: LockerRig) async throws {
+        #expect(try await rig.registry.remove(id: rig.enrolment.id))
+        try await rig.registry.add(rig.enrolment, shares: rig.shares)
+    }
+
+    private static func bytes(_ share: SecretBytes) -> [UInt8] { share.withUnsafeBytes { Array($0) } }
+
+    private func expect(
+        _ code: LockerRequestError.Code, sourceLocation: SourceLocation = #_sourceLocation,
+        _ body: () async throws -> Void
+    ) async {
+        let error = await #expect(throws: LockerRequestError.self, sourceLocation: sourceLocation) { try await body() }
+        #expect(error?.code == code, sourceLocation: sourceLocation)
+    }
+
+    private func expectDamaged(
+        sourceLocation: SourceLocation = #_sourceLocation, _ body: () async throws -> Void
+    ) async {
+        let error = await #expect(throws: KeystoreError.self, sourceLocation: sourceLocation) { try await body() }
+        #expect(error?.code == .damaged, sourceLocation: sourceLocation)
+    }
+}

@@ -1,0 +1,120 @@
+import FoundationEssentials
+import GRDB
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Synchronization
+import Testing
+
+/// A registry with one enrolled device, and a clock that stands still until a test moves it.
+struct LockerRig: Sendable {
+    static let audience = "https://id.example"
+    static let shareKey = SecretBytes([UInt8](repeating: 7, count: 32))
+    static let actions = LockerRequest.Action.allCases
+
+    let database: DatabaseQueue
+    let registry: DatabaseLockerRegistry
+    let challenges: DatabaseChallengeStore
+    let verifier: LockerRequestVerifier
+    let time: SteppedClock
+    let device = LockerTestKey()
+    let easyAccess = LockerTestKey()
+    let enrolment: LockerEnrolment
+    let shares = LevelShares.random()
+
+    init() async throws {
+        time = SteppedClock()
+        (database, registry) = try Self.registry()
+        challenges = DatabaseChallengeStore(database, clock: time.clock)
+        verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: time.clock)
+        enrolment = try Self.enrolment(of: "alice", device: device, easyAccess: [easyAccess])
+        try await registry.add(enrolment, shares: shares)
+    }
+
+    static func registry(
+        project: String = "one", in database: DatabaseQueue? = nil, shareKey: SecretBytes = shareKey
+    ) throws -> (DatabaseQueue, DatabaseLockerRegistry) {
+        let database = try database ?? DatabaseQueue()
+        var migrator = DatabaseMigrator()
+        DatabaseChallengeStore.registerMigrations(&migrator)
+        DatabaseLockerRegistry.registerMigrations(&migrator)
+        try migrator.migrate(database)
+        return (database, try DatabaseLockerRegistry(database, project: project, shareKey: shareKey))
+    }
+
+    static func enrolment(
+        of user: String, device: LockerTestKey = LockerTestKey(), easyAccess: [LockerTestKey] = [],
+        at time: Double = 1_700_000_000
+    ) throws -> LockerEnrolment {
+        LockerEnrolment(
+            userID: user, clientID: "app", deviceKey: try key(device), easyAccessKeys: try easyAccess.map(key),
+            info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: Date(timeIntervalSince1970: time))
+    }
+
+    static func key(_ key: LockerTestKey) throws -> LockerKey {
+        LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey)
+    }
+
+    /// The key that signs for an action, and the enrolment that the action is for.
+    func signer(of action: LockerRequest.Action) -> (key: LockerTestKey, enrolment: String?) {
+        switch action {
+        case .enrol: (LockerTestKey(), nil)
+        case .easyAccessEnable: (LockerTestKey(), enrolment.id)
+        case .easyAccess: (easyAccess, enrolment.id)
+        case .backgroundAccess, .levelShares, .revoke: (device, enrolment.id)
+        }
+    }
+
+    func challenge(for action: LockerRequest.Action) async throws -> String? {
+        action == .revoke ? nil : try await challenges.issue(.lockerRequest).token
+    }
+
+    /// An assertion of the right key.
+    func assertion(
+        _ action: LockerRequest.Action, key: LockerTestKey? = nil, enrolment: String? = nil, challenge: String?,
+        header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+    ) throws -> String {
+        let signer = signer(of: action)
+        return try (key ?? signer.key).assertion(
+            action.rawValue, audience: Self.audience, enrolment: enrolment ?? signer.enrolment, challenge: challenge,
+            now: time.clock.seconds, header: header, payload: payload)
+    }
+
+    /// Reads and verifies as a server does that was asked for `action`.
+    func verify(_ assertion: String, as action: LockerRequest.Action) async throws {
+        let request = try LockerRequest(assertion)
+        switch action {
+        case .enrol: _ = try await verifier.verifyEnrolment(request, audience: Self.audience)
+        case .easyAccessEnable:
+            _ = try await verifier.verifyEasyAccessEnabling(
+                request, audience: Self.audience, enrolmentID: enrolment.id)
+        case .easyAccess: _ = try await verifier.verifyEasyAccess(request, audience: Self.audience)
+        case .backgroundAccess: _ = try await verifier.verifyBackgroundAccess(request, audience: Self.audience)
+        case .levelShares:
+            _ = try await verifier.verifyLevelShares(request, audience: Self.audience, enrolmentID: enrolment.id)
+        case .revoke:
+            _ = try await verifier.verifyRevocation(request, audience: Self.audience, enrolmentID: enrolment.id)
+        }
+    }
+
+    /// The code with which an assertion is refused.
+    func refusal(
+        of assertion: String, as action: LockerRequest.Action, sourceLocation: SourceLocation = #_sourceLocation
+    ) async -> LockerRequestError.Code? {
+        let error = await #expect(throws: LockerRequestError.self, sourceLocation: sourceLocation) {
+            try await verify(assertion, as: action)
+        }
+        return error?.code
+    }
+}
+
+/// A clock that stands still until a test moves it.
+final class SteppedClock: Sendable {
+    private let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
+
+    var clock: WallClock { WallClock { self.now.withLock { $0 } } }
+
+    func advance(by seconds: Double) {
+        now.withLock { $0 += seconds }
+    }
+}
