@@ -26,12 +26,12 @@ extension Locker {
         counters.see(now)
         _ = try await store([LockerRows.put(counters)], context)
         draft.counters = counters
-        do throws(KeystoreError) {
+        do {
             let key = try await rows.offlineKey(
                 in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.consent)
             counters.failures = 0
             draft.levels = [.offline: key]
-        } catch {
+        } catch let error as KeystoreError {
             guard error.code != .wrongProof && error.code != .damaged else { throw error }
             counters.failures = before.failures
             try await forgive(counters, context, &draft)
@@ -40,10 +40,11 @@ extension Locker {
         try await forgive(counters, context, &draft)
     }
 
+    /// Stores the count although the call was cancelled meanwhile.
     private func forgive(
         _ counters: LockerCounters, _ context: FlowContext, _ draft: inout SessionDraft
-    ) async throws(KeystoreError) {
-        _ = try await store([LockerRows.put(counters)], context)
+    ) async throws {
+        _ = try await finish { try await self.store([LockerRows.put(counters)], context) }
         draft.counters = counters
     }
 
