@@ -31,7 +31,7 @@ extension Locker {
                 in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.consent)
             counters.failures = 0
             draft.levels = [.offline: key]
-        } catch let error as KeystoreError {
+        } catch {
             guard error.code != .wrongProof && error.code != .damaged else { throw error }
             counters.failures = before.failures
             try await forgive(counters, context, &draft)
