@@ -51,6 +51,13 @@ public protocol Keystore: Sendable {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes
 
+    /// Forgets every proof that would still serve (``AccessPolicy/reuseSeconds``). From now on each use of a guarded key
+    /// asks anew; of the uses that are under way each ends as it would, and leaves no proof behind. Call it where
+    /// somebody locks something or logs out. Waits for nothing.
+    ///
+    /// By default it does nothing, which is right for hardware that keeps no proof.
+    func endReuse()
+
     /// Removes whatever the hardware itself holds of the key and gives up without its owner. Nobody is asked; a key that
     /// is gone already is no error. The key is of no use to a keystore afterwards.
     func delete(_ key: HardwareKey) async throws(KeystoreError)
@@ -78,6 +85,8 @@ public protocol Keystore: Sendable {
 
 extension Keystore {
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
+    public func endReuse() {}
 
     public func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority

@@ -5,7 +5,7 @@ public import Latchkey
 /// tpm2-pkcs11 leaves objects loaded that a bare TPM has no room for.
 ///
 /// It is a token with a PIN that hardware counts (the TPM's guard against dictionary attacks, which the token does not
-/// tell of), without key agreement but with RSA-OAEP, and with a serial number that is all zeros: its label names it.
+/// tell of), without key agreement but with RSA, and with a serial number that is all zeros: its label names it.
 ///
 /// tpm2-pkcs11 finds store and TPM through variables of the whole process: use it in a process that was given
 /// ``environment``.

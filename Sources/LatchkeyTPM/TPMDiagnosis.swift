@@ -17,7 +17,7 @@ public struct TPMDiagnosis: Hashable, Sendable {
         /// Nothing is pinned yet.
         case none
         case same
-        /// There is no storage root key to compare with.
+        /// There is no storage root key to compare with, and none can be made without the owner's password.
         case undecided
         /// The store's keys belong to another TPM, or this TPM was cleared since.
         case different

@@ -16,10 +16,24 @@ extension TPM {
         let signs = try signsWithP256()
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
         let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
+        let isOwnerPasswordSet = permanent & 1 != 0
         return TPMDiagnosis(
-            identity: try TPMIdentity(self), storageRootKey: state.kind, pin: state.compared(with: pinned),
-            isOwnerPasswordSet: permanent & 1 != 0, isLockoutPasswordSet: permanent & 4 != 0,
+            identity: try TPMIdentity(self), storageRootKey: state.kind,
+            pin: try comparison(of: state, with: pinned, mayMake: !isOwnerPasswordSet),
+            isOwnerPasswordSet: isOwnerPasswordSet, isLockoutPasswordSet: permanent & 4 != 0,
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
+    }
+
+    /// Where the key is not in its place, one is made from the owner's seed, compared and forgotten: a TPM that was
+    /// cleared has another seed.
+    private func comparison(
+        of state: StorageRootState, with pinned: StorageRoot?, mayMake: Bool
+    ) throws(TPMError) -> TPMDiagnosis.Pin {
+        let comparison = state.compared(with: pinned)
+        guard comparison == .undecided, mayMake, let pinned else { return comparison }
+        return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            primary.name == pinned.name ? .same : .different
+        }
     }
 
     private func signsWithP256() throws(TPMError) -> Bool {

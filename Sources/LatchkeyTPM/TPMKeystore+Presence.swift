@@ -25,7 +25,7 @@ extension TPMKeystore {
     func newPIN(
         _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        try await ask(PINRequest(purpose: .new, context: prompt), operation, presence)
+        try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
     }
 
     /// Asks for the PIN that is set, unless the TPM is locked: nobody should type into a locked door.
@@ -40,19 +40,8 @@ extension TPMKeystore {
     func currentPIN(
         _ status: PINStatus, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        try await ask(
-            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), operation, presence)
-    }
-
-    private func ask(
-        _ request: PINRequest, _ operation: String, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PIN {
-        switch try await presence.pin(request) {
-        case .declined(let reason): throw .cancelled(operation, reason)
-        case .pin(let pin):
-            guard !Task.isCancelled else { throw .cancelled(operation) }
-            return pin
-        }
+        try await presence.givenPIN(
+            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), to: operation)
     }
 
     /// The authValue of a key whose policy has a PIN.

@@ -24,23 +24,10 @@ extension TPMKeystore {
         // A locked PIN is no reason not to look at the finger.
         guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
         guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
-        let session = try await preparedSession(for: use)
-        let answer: PresenceAnswer
-        do throws(KeystoreError) {
-            answer = try await presence.offer(
-                request(for: use, in: session), to: broker,
+        return try await proof(for: use) { (finger) async throws(KeystoreError) in
+            try await presence.offer(
+                finger, to: broker,
                 or: PINRequest(purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
-        } catch {
-            await abandon(session)
-            throw error
-        }
-        if case .approved(let approval) = answer, !Task.isCancelled { return .approval(session, approval) }
-        await abandon(session)
-        switch answer {
-        case .pin(let pin) where !Task.isCancelled: return try proof(pin, for: use)
-        case .declined(let why): throw .cancelled(use.operation, why)
-        case .notRecognised: throw .wrongFinger(use.operation)
-        case .pin, .approved: throw .cancelled(use.operation)
         }
     }
 
@@ -53,20 +40,37 @@ extension TPMKeystore {
                 recovery: "Install and start latchkey-presenced.")
         }
         try await checkCurrent(use, broker)
+        return try await proof(for: use) { (finger) async throws(KeystoreError) in
+            PresenceAnswer(try await broker.approve(finger))
+        }
+    }
+
+    /// Prepares a session for a finger, has the person asked, and gives the session up unless it was the finger.
+    private func proof(
+        for use: KeyUse, _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
+    ) async throws(KeystoreError) -> PresenceProof {
         let session = try await preparedSession(for: use)
-        let answer: ApprovalAnswer
         do throws(KeystoreError) {
-            answer = try await broker.approve(request(for: use, in: session))
+            let answer = try await ask(request(for: use, in: session))
+            let proof = try proof(answer, in: session, for: use)
+            if case .approval = proof { return proof }
+            await abandon(session)
+            return proof
         } catch {
             await abandon(session)
             throw error
         }
-        if case .approved(let approval) = answer, !Task.isCancelled { return .approval(session, approval) }
-        await abandon(session)
+    }
+
+    private func proof(
+        _ answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse
+    ) throws(KeystoreError) -> PresenceProof {
         switch answer {
-        case .declined(let why): throw .cancelled(use.operation, why)
+        case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
+        case .pin(let pin) where !Task.isCancelled: try proof(pin, for: use)
+        case .approved, .pin: throw .cancelled(use.operation)
         case .notRecognised: throw .wrongFinger(use.operation)
-        case .approved: throw .cancelled(use.operation)
+        case .declined(let why): throw .cancelled(use.operation, why)
         }
     }
 
@@ -172,14 +176,6 @@ extension TPM {
             try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
         }
         return (session, object)
-    }
-
-    /// What is opened must come back encrypted; a signature is no secret.
-    fileprivate func approvalSession(for use: KeyUse) throws(TPMError) -> Session {
-        guard use.use == .unseal else { return try startAuthSession(.policy, saltedTo: nil) }
-        return try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try startAuthSession(.policy, saltedTo: parent)
-        }
     }
 }
 

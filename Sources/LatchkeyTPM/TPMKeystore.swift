@@ -57,6 +57,9 @@ public struct TPMKeystore: Keystore {
         try await lockoutState("read the TPM's PIN counter").status
     }
 
+    /// Forgets the tickets. The TPM would take them to the end of their time, but nobody has them any more.
+    public func endReuse() { tickets.empty() }
+
     /// Does nothing: a TPM holds nothing of a key that is not loaded. Forgetting the returned value deletes it.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {}
 

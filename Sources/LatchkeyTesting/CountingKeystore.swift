@@ -7,6 +7,7 @@ public final class CountingKeystore: Keystore {
     private struct State {
         var calls: [String] = []
         var failure: (call: Int, side: Side)?
+        var reuseEndings = 0
     }
 
     /// On which side of the hardware's work the program loses it.
@@ -68,6 +69,14 @@ public final class CountingKeystore: Keystore {
         try await call("unseal") { () throws(KeystoreError) in
             try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
         }
+    }
+
+    /// How often reuse was ended. It is none of the ``calls``.
+    public var reuseEndings: Int { state.withLock { $0.reuseEndings } }
+
+    public func endReuse() {
+        state.withLock { $0.reuseEndings += 1 }
+        keystore.endReuse()
     }
 
     public func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }

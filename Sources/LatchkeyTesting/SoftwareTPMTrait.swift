@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import Latchkey
 public import LatchkeySimulators
 public import Testing
 
@@ -14,14 +13,8 @@ public import Testing
 ///
 /// On a suite it applies to every test in it, each with its own TPM. The TPM is killed when the test is over.
 /// A few run at once; further tests wait for their turn.
-public struct SoftwareTPMTrait: TestTrait, SuiteTrait, TestScoping {
+public struct SoftwareTPMTrait: SimulatorTrait {
     let provisioning: SoftwareTPM.Provisioning
-
-    public var isRecursive: Bool { true }
-
-    public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
-        testCase == nil ? nil : self
-    }
 
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
@@ -53,13 +46,6 @@ extension SoftwareTPM {
     ///
     /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``SoftwareTPMTrait``.
     public static var current: SoftwareTPM {
-        get throws {
-            guard let scoped else {
-                throw KeystoreError(
-                    operation: "find the test's software TPM", code: .wrongState, reason: "the test has none",
-                    recovery: "Give the test or its suite the trait .softwareTPM.")
-            }
-            return scoped
-        }
+        get throws { try SoftwareTPMTrait.current(scoped, "software TPM", from: ".softwareTPM") }
     }
 }

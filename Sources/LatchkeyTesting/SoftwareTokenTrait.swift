@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import Latchkey
 public import LatchkeySimulators
 public import Testing
 
@@ -14,15 +13,9 @@ public import Testing
 ///
 /// On a suite it applies to every test in it, each with its own token and its own copy of SoftHSM2's module. A few run
 /// at once; further tests wait for their turn.
-public struct SoftwareTokenTrait: TestTrait, SuiteTrait, TestScoping {
+public struct SoftwareTokenTrait: SimulatorTrait {
     let label: String
     let userPIN: String
-
-    public var isRecursive: Bool { true }
-
-    public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
-        testCase == nil ? nil : self
-    }
 
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
@@ -53,13 +46,6 @@ extension SoftwareToken {
     ///
     /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``SoftwareTokenTrait``.
     public static var current: SoftwareToken {
-        get throws {
-            guard let scoped else {
-                throw KeystoreError(
-                    operation: "find the test's software token", code: .wrongState, reason: "the test has none",
-                    recovery: "Give the test or its suite the trait .softwareToken.")
-            }
-            return scoped
-        }
+        get throws { try SoftwareTokenTrait.current(scoped, "software token", from: ".softwareToken") }
     }
 }

@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import Latchkey
 public import LatchkeySimulators
 public import Testing
 
@@ -15,13 +14,7 @@ public import Testing
 /// On a suite it applies to every test in it, each with its own reader. The reader ends when the test is over. A few
 /// run at once; further tests wait for their turn. Where a program is missing the test fails and names it: pair the
 /// trait with ``Testing/Trait/requires(program:)`` for `fprintd-verify` and `dbus-daemon` to have it skipped.
-public struct VirtualFingerTrait: TestTrait, SuiteTrait, TestScoping {
-    public var isRecursive: Bool { true }
-
-    public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
-        testCase == nil ? nil : self
-    }
-
+public struct VirtualFingerTrait: SimulatorTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
@@ -47,13 +40,6 @@ extension VirtualFingerprintReader {
     ///
     /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``VirtualFingerTrait``.
     public static var current: VirtualFingerprintReader {
-        get throws {
-            guard let scoped else {
-                throw KeystoreError(
-                    operation: "find the test's fingerprint reader", code: .wrongState, reason: "the test has none",
-                    recovery: "Give the test or its suite the trait .virtualFinger.")
-            }
-            return scoped
-        }
+        get throws { try VirtualFingerTrait.current(scoped, "fingerprint reader", from: ".virtualFinger") }
     }
 }

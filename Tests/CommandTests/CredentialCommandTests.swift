@@ -114,7 +114,7 @@ struct CredentialCommandTests {
     @Test func `a gated token asks for the PIN, and a wrong one ends with 4`() async throws {
         let machine = try machine()
         let added = try await machine.run(
-            "credential", "add", "--policy", "pin", "--json", input: answer(), pins: ["2580"], extra: server)
+            "credential", "add", "--policy", "pin", "--json", pins: ["2580"], input: answer(), extra: server)
         #expect(added.status == 0, "\(added.errors)")
         #expect(try added.json()["policy"] == "pin")
         let id = try #require(added.json()["id"]?.string)

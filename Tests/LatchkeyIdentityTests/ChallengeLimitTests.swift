@@ -1,5 +1,6 @@
 import FoundationEssentials
 import GRDB
+import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
 import Testing
@@ -16,6 +17,7 @@ import Testing
                 let refused = try await server.post("/oauth2/challenge", json: #"{"purpose":"biometric_request"}"#)
                 #expect(refused.status == 429)
                 #expect(try refused.json["error"]?["reason"]?.string == "RateLimited")
+                #expect(refused.headers[.retryAfter] == "60")
             }
             #expect(try await Self.rows(server) == 3)
 

@@ -34,7 +34,7 @@ import Testing
             let device = TestDevice()
             let first = try await ServerProcess(arguments)
             #expect(first.ready.users == nil)
-            let (tokens, challenge, keys) = try await talk(to: first, database: database) { server in
+            let (tokens, challenge, keys) = try await TestServer.lend(first, database: database) { server in
                 let tokens = try await server.login()
                 try await server.setUp(device, bearer: tokens.access).success()
                 return (tokens, try await server.challenge(), try await server.send(.get, "/oauth2/jwks").body)
@@ -42,7 +42,7 @@ import Testing
             #expect(await first.stop(signal) == (signal == SIGTERM ? 0 : SIGKILL))
 
             let second = try await ServerProcess(arguments)
-            try await talk(to: second, database: database) { server in
+            try await TestServer.lend(second, database: database) { server in
                 #expect(try await server.send(.get, "/oauth2/jwks").body == keys)
                 try await server.userInfo(tokens.access).success()
                 try await server.refresh(#require(tokens.refresh)).success()
@@ -116,33 +116,6 @@ import Testing
             TestClient.Request(url.path, method: .get, authority: "127.0.0.1:\(port)"))
         try await client.shutdown()
         return (response.body.map { Data($0.readableBytesView) } ?? Data(), response.status.code)
-    }
-
-    /// Lends `body` the process as a ``TestServer``, with users that were added to its database.
-    private func talk<Value: Sendable>(
-        to process: ServerProcess, database: String, _ body: @Sendable (TestServer) async throws -> Value
-    ) async throws -> Value {
-        let services = try await IdentityServices(
-            TestServer.configuration, database: IdentityDatabase.open(path: database),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
-        for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
-            try await services.users.add(username: name, password: TestServer.password)
-        }
-        let port = try #require(URLComponents(string: process.ready.endpoint)?.port)
-        let client = TestClient(host: "127.0.0.1", port: port)
-        client.connect()
-        let server = TestServer(
-            origin: process.ready.endpoint, client: client, services: services, time: TestClock(),
-            alice: try #require(try await services.users.user(named: "alice")),
-            bob: try #require(try await services.users.user(named: "bob")))
-        do {
-            let value = try await body(server)
-            try await client.shutdown()
-            return value
-        } catch {
-            try await client.shutdown()
-            throw error
-        }
     }
 
     private func inDirectory(_ body: (URL) async throws -> Void) async throws {

@@ -2,6 +2,8 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
@@ -188,6 +190,25 @@ import Testing
 }
 
 @Suite(.softwareTPM) struct LogoutTests {
+    @Test func `no proof of before lets anybody in after a session was ended or biometric login disabled`() async throws
+    {
+        try await Bench.with { bench in
+            let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors()))
+            let container = try await bench.start(keystore: keystore)
+            try await container.authorize()
+            try await container.enableBiometric()
+            for end in [
+                { try await container.clear() }, { try await container.logout(keepBiometric: true) },
+                { try await container.disableBiometric(force: true) },
+            ] as [() async throws -> Void] {
+                let before = keystore.reuseEndings
+                try await end()
+                #expect(keystore.reuseEndings == before + 1)
+                if try await container.isBiometricEnabled { try await container.authenticateBiometric() }
+            }
+        }
+    }
+
     @Test func `a logout disables biometric login and lets another user in`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

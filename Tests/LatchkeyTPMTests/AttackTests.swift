@@ -130,6 +130,26 @@ struct AttackTests {
         }
     }
 
+    /// What is signed joins the nonce, the expiration and the cpHash without a mark between them: a nonce of another
+    /// length could hide another expiration or command in itself.
+    @Test(arguments: [0, 16, 20, 31, 33, 64]) func `a nonce of another length`(_ count: Int) async throws {
+        try await with(.biometryAny) { attacker, broker, _, _ in
+            try Scene.look { tpm in
+                try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+                    #expect(session.nonceTPM.count == 32)
+                }
+            }
+            var request = ApprovalRequest(
+                use: .sign(Scene.digest), keyName: Data(try attacker.blob.key.publicArea.name.bytes),
+                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny, context: Scene.prompt)
+            broker.show(.matches, .matches)
+            _ = try await broker.given(request)
+            request.nonceTPM = Data(repeating: 1, count: count)
+            let error = await Scene.error { () async throws(KeystoreError) in _ = try await broker.approve(request) }
+            #expect(error?.code == .invalidInput)
+        }
+    }
+
     @Test func `an approval for a laxer policy`() async throws {
         let lax = try #require(AccessPolicy(.biometryAny, reuseSeconds: 300))
         try await with(.biometryAny) { attacker, broker, _, _ in

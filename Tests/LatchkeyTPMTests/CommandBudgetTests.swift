@@ -55,6 +55,27 @@ struct CommandBudgetTests {
         #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
     }
 
+    /// Two more than for a key with a finger only, whose seven are in ``FingerPolicyTests``: the policy has a second branch
+    /// (PolicyOR), and how many PINs are left is read where one is going to be asked for.
+    @Test(arguments: [PresencePreference.any, .finger])
+    func `a finger signs with eight commands where a PIN would do too, and nine where one is asked for`(
+        _ preference: PresencePreference
+    ) async throws {
+        try await Scene.withBroker(.matches) { wire, keystore, broker in
+            let key = try await Scene.key(
+                keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
+            wire.forget()
+            try await Scene.sign(
+                keystore, key, ScriptedPresence([.hesitate], broker: broker, preferring: preference))
+            let status = preference == .any ? [TPMCommandCode.nvRead] : []
+            #expect(
+                wire.codes == status + [
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR, .sign,
+                    .flushContext,
+                ])
+        }
+    }
+
     @Test func `the first key of a fresh TPM makes the storage root key, once`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)

@@ -148,6 +148,39 @@ struct FingerPolicyTests {
         }
     }
 
+    /// A proof that serves for some seconds names no command: the session's own HMAC must.
+    @Test(arguments: [AccessPolicy.Requirement.biometryAny, .userPresence])
+    func `nobody on the bus gets another digest signed inside the time of reuse`(
+        _ requirement: AccessPolicy.Requirement
+    ) async throws {
+        try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
+            let policy = try #require(AccessPolicy(requirement, reuseSeconds: 60))
+            let presence =
+                policy.hasPIN
+                ? ScriptedPresence(Array(repeating: .pin("123456"), count: 3), broker: broker, preferring: .pin)
+                : ScriptedPresence([], broker: broker)
+            let key = try await Scene.key(keystore, policy, presence)
+            let other = MessageDigest(sha256: Array("another message".utf8)).bytes
+            func steal() async -> UInt32? {
+                wire.forget()
+                wire.replace { code, command in
+                    guard code == .sign, let digest = command.firstRange(of: Scene.digest.bytes) else { return command }
+                    return Array(command[..<digest.lowerBound] + other + command[digest.upperBound...])
+                }
+                defer { wire.replace { $1 } }
+                let error = await Scene.error { () async throws(KeystoreError) in
+                    try await Scene.sign(keystore, key, presence)
+                }
+                #expect(wire.exchanges.last { $0.code == .sign }?.response.count == 10, "a bare code, no signature")
+                return error?.underlying?.rawCode
+            }
+            #expect(await steal() == 0x9a2)
+            try await Scene.sign(keystore, key, presence)
+            #expect(await steal() == 0x9a2)
+            #expect(wire.codes.contains(.policyTicket))
+        }
+    }
+
     @Test func `the broker's key is found again after a restart, and a client loads it where it is gone`() async throws
     {
         let tpm = try SoftwareTPM.current

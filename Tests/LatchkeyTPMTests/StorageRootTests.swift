@@ -74,6 +74,8 @@ struct StorageRootTests {
                 KeyRequest(policy: .none, prompt: Scene.prompt), authorizedBy: Scene.nobody)
         }
         #expect(making?.code == .wrongDevice)
+        let diagnosis = try await keystore.diagnose()
+        #expect(diagnosis.pin == .different && !diagnosis.canCreateKeys)
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [])
         #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
         try Scene.expectNothingLoaded("after a clear")

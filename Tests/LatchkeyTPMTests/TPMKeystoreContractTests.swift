@@ -19,4 +19,17 @@ struct TPMKeystoreContractTests {
             })
         try await contract.check(requirement)
     }
+
+    /// Where there is a broker the PIN is the user's own, and can serve for some time.
+    @Test(
+        arguments: [KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway, .asksAnewWhereTold],
+        [AccessPolicy.pin, .userPresence])
+    func `A TPM keystore beside a presence broker`(
+        _ requirement: KeystoreContract.Requirement, _ policy: AccessPolicy
+    ) async throws {
+        try await Scene.withBroker { _, keystore, broker in
+            let device = KeystoreContract.Device(guardedPolicy: policy, broker: broker)
+            try await KeystoreContract(device: device, open: { keystore }, openOther: { _ in }).check(requirement)
+        }
+    }
 }

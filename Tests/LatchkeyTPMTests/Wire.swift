@@ -4,7 +4,7 @@ import LatchkeyTPM
 import Synchronization
 import TPM2
 
-/// What passes between a keystore and its TPM, over all of its connections. It can change responses.
+/// What passes between a keystore and its TPM, over all of its connections. It can change both ways.
 final class Wire: Sendable {
     struct Exchange: Sendable {
         let command: [UInt8]
@@ -17,14 +17,17 @@ final class Wire: Sendable {
 
     typealias Tampering = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]
 
-    private let state = Mutex((exchanges: [Exchange](), tamper: { $1 } as Tampering))
+    private let state = Mutex((exchanges: [Exchange](), tamper: { $1 } as Tampering, replace: { $1 } as Tampering))
 
     var exchanges: [Exchange] { state.withLock { $0.exchanges } }
     var codes: [TPMCommandCode] { exchanges.map(\.code) }
     var bytes: [UInt8] { exchanges.flatMap { $0.command + $0.response } }
 
     func forget() { state.withLock { $0.exchanges = [] } }
+    /// Changes responses from now on.
     func tamper(_ tampering: @escaping Tampering) { state.withLock { $0.tamper = tampering } }
+    /// Changes commands from now on.
+    func replace(_ replacing: @escaping Tampering) { state.withLock { $0.replace = replacing } }
 
     /// A keystore whose connections to the TPM go through this.
     func keystore(
@@ -34,6 +37,11 @@ final class Wire: Sendable {
         return TPMKeystore(anchors: anchors, isShared: isShared) { () throws(TPMError) in
             WiredTransport(self, try TCTIConnection(tcti))
         }
+    }
+
+    fileprivate func outgoing(_ command: [UInt8]) -> [UInt8] {
+        let replace = state.withLock { $0.replace }
+        return replace(Exchange(command: command, response: []).code, command)
     }
 
     fileprivate func pass(_ command: [UInt8], _ response: [UInt8]) -> [UInt8] {
@@ -56,7 +64,8 @@ private final class WiredTransport: TPMTransport {
     }
 
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
-        wire.pass(command, try inner.exchange(command))
+        let sent = wire.outgoing(command)
+        return wire.pass(sent, try inner.exchange(sent))
     }
 
     func close() { inner.close() }

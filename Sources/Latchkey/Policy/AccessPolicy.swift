@@ -18,7 +18,8 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
     }
 
     public let requirement: Requirement
-    /// For how many seconds one proof serves, 0 to 300. 0 asks for a proof at each use.
+    /// For how many seconds one proof serves, 0 to 300. 0 asks for a proof at each use. Inside that time a use asks nobody,
+    /// unless its ``PresenceAuthority`` takes no earlier proof; ``Keystore/endReuse()`` ends it.
     public let reuseSeconds: Int
     /// After how many wrong proofs the key itself is shut, or nil for the hardware's own limit.
     public let attemptLimit: Int?

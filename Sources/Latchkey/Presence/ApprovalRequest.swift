@@ -11,7 +11,7 @@ public struct ApprovalRequest: Hashable, Sendable {
     public var use: Use
     /// The Name of the key (TPM 2.0 Part 1 section 16), 34 bytes.
     public var keyName: Data
-    /// The nonce of the TPM's session, 16 to 64 bytes: the approval serves that session only.
+    /// The nonce of the TPM's session, 32 bytes: the approval serves that session only.
     public var nonceTPM: Data
     /// The policy with which the key was made.
     public var policy: AccessPolicy

@@ -1,6 +1,9 @@
-/// An authority for code that must not ask anybody: it answers every request with `unavailable`.
+/// An authority for code that must not ask anybody: it answers every request with `unavailable`. Nor does an earlier
+/// proof serve it, so that what it does never depends on who was there a moment ago.
 public struct NobodyPresent: PresenceAuthority {
     public init() {}
+
+    public var acceptsEarlierProof: Bool { false }
 
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         throw KeystoreError(

@@ -41,8 +41,7 @@ private struct Standing {
         case .finger(.success(.approved(let approval))): return .approved(approval)
         case .pin(.success(.pin(let pin))): return .pin(pin)
         case .pin(.success(.declined(let why))): return .declined(why)
-        case .finger(.success(.notRecognised)): finger = .success(.notRecognised)
-        case .finger(.success(.declined(let why))): finger = .success(.declined(why))
+        case .finger(.success(let answer)): finger = .success(PresenceAnswer(answer))
         case .finger(.failure(let error)): finger = .failure(error)
         case .pin(.failure(let error)): pin = error
         }

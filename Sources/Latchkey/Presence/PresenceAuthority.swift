@@ -18,10 +18,15 @@ public protocol PresenceAuthority: Sendable {
 
     /// What the person would rather show. By default either.
     var preference: PresencePreference { get }
+
+    /// Whether a proof that was given earlier may serve, within its key's time of reuse
+    /// (``AccessPolicy/reuseSeconds``), so that nobody is asked. By default it may.
+    var acceptsEarlierProof: Bool { get }
 }
 
 extension PresenceAuthority {
     public func notice(_ notice: PresenceNotice) async {}
     public var broker: (any PresenceBroker)? { nil }
     public var preference: PresencePreference { .any }
+    public var acceptsEarlierProof: Bool { true }
 }

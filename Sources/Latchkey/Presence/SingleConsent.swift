@@ -20,6 +20,7 @@ package final class SingleConsent: PresenceAuthority {
 
     package var broker: (any PresenceBroker)? { authority.broker }
     package var preference: PresencePreference { authority.preference }
+    package var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
 
     /// Says that the PIN was right.
     package func confirm() {

@@ -27,12 +27,12 @@ extension RecordContainer {
         try await classes.prepare(protection, for: prompt, authorizedBy: presence)
     }
 
-    /// Has somebody prove that they can open the class, which stays locked. The next opening within a minute asks for no
-    /// second proof.
+    /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The
+    /// next opening within a minute asks for no second proof.
     package func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await classes.prove(protection, for: prompt, authorizedBy: presence)
+        try await classes.prove(protection, for: prompt, authorizedBy: FreshPresence(presence))
     }
 
     /// The session of the class, if it is open.
@@ -40,7 +40,8 @@ extension RecordContainer {
         classes.session(protection.name)
     }
 
-    /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once.
+    /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once. A proof may
+    /// still serve where a policy lets it: where it is a person who locks, call ``Keystore/endReuse()`` as well.
     package func lock(prefix: String) {
         classes.lock(prefix: prefix)
     }

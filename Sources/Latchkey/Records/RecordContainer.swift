@@ -67,8 +67,10 @@ public final class RecordContainer: Sendable {
         try await classes.open(protection, for: prompt, authorizedBy: presence)
     }
 
-    /// Forgets all class keys. What was opened through this container stops opening at once.
+    /// Forgets all class keys, and every proof with which the hardware would open them again. What was opened through
+    /// this container stops opening at once.
     public func lock() async {
+        keystore.endReuse()
         classes.lock()
     }
 

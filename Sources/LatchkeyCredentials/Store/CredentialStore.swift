@@ -48,8 +48,9 @@ public final class CredentialStore: Sendable {
         try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
     }
 
-    /// Forgets the keys of everything for which somebody had to be present.
+    /// Forgets the keys of everything for which somebody had to be present, and every proof that would still serve.
     public func lock() {
+        records.keystore.endReuse()
         records.lock(prefix: Gates.prefix)
     }
 

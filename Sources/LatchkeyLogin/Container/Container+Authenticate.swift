@@ -34,8 +34,8 @@ extension Container {
             if let clock, clock.isHopeless { throw LoginError.clockSkew(operation, seconds: clock.ahead) }
             let jwt = try await signedRequest(.authenticate, challenge, stored.key, prompt, consent)
             guard !challenge.isExpired else { continue }
-            let response = try await server.authenticate(jwt: jwt)
-            guard !response.isSuccess else { return try await adopt(response, stored, server) }
+            let (response, result) = try await redeem(jwt, stored, server)
+            if let result { return result }
             let failure = response.failure(operation)
             guard failure.isInvalidCredentials else { throw failure }
             let checked = ClockCheck(server: response.date, device: now) ?? clock
@@ -53,6 +53,19 @@ extension Container {
         throw LoginError.identityNotFound(
             operation, "Log in another way, then enable biometric login again.", oauthError: error.oauthError,
             httpStatus: error.httpStatus)
+    }
+
+    /// Exchanges the signature for a session, and makes it the current one.
+    ///
+    /// One process at a time: a server ends a device's session when the device logs in again, so two that log in at
+    /// once would end each other's before either is stored.
+    private func redeem(
+        _ jwt: String, _ stored: BiometricKey, _ server: IdentityServer
+    ) async throws -> (ServerResponse, AuthorizeResult?) {
+        try await records.exclusively(for: server.operation) {
+            let response = try await server.authenticate(jwt: jwt)
+            return (response, response.isSuccess ? try await adopt(response, stored, server) : nil)
+        }
     }
 
     private func adopt(

@@ -117,6 +117,7 @@ extension Container {
     }
 
     private func deleteKeyRows() async throws {
+        keystore.endReuse()
         try await rows.apply(
             LoginRows.deleteKey(ifGeneration: nil) + [.delete(LoginRows.pendingID, ifGeneration: nil)],
             for: prompt("disable biometric login at"))

@@ -143,6 +143,8 @@ extension Container {
             guard ended != nil else { return }
         }
         session = nil
+        // Who logged out is not let in again by the proof of a moment ago.
+        keystore.endReuse()
         observers.tell(reason)
     }
 }

@@ -2,33 +2,21 @@ internal import CPKCS11
 
 extension KeyPairRequest.Use {
     /// What makes such a key.
-    var mechanism: Mechanism { self == .decrypt ? .rsaKeyPairGeneration : .ecKeyPairGeneration }
+    var mechanism: Mechanism { self == .signRSA ? .rsaKeyPairGeneration : .ecKeyPairGeneration }
 
     /// The kind of key, in words.
-    var kind: String { self == .decrypt ? "RSA" : "P-256" }
+    var kind: String { self == .signRSA ? "RSA" : "P-256" }
 
     /// `CKA_KEY_TYPE`.
-    var keyType: UInt { self == .decrypt ? UInt(CKK_RSA) : UInt(CKK_EC) }
+    var keyType: UInt { self == .signRSA ? UInt(CKK_RSA) : UInt(CKK_EC) }
 
-    /// What the public half may do on the token; nil where that is left to the token. The host encrypts by itself, and
-    /// tpm2-pkcs11 1.9.0 takes `CKA_ENCRYPT` for the wish that the private half signs.
-    var publicPermission: UInt? {
-        switch self {
-        case .sign: CKA_VERIFY
-        case .derive: CKA_DERIVE
-        case .decrypt: nil
-        }
-    }
+    /// What the public half may do on the token.
+    var publicPermission: UInt { self == .derive ? CKA_DERIVE : CKA_VERIFY }
 
     /// What the private half may do.
-    var permission: UInt {
-        switch self {
-        case .sign: CKA_SIGN
-        case .derive: CKA_DERIVE
-        case .decrypt: CKA_DECRYPT
-        }
-    }
+    var permission: UInt { self == .derive ? CKA_DERIVE : CKA_SIGN }
 
-    /// What the private half must not do, though keys of its type can.
-    var prohibition: UInt { self == .sign ? CKA_DERIVE : CKA_SIGN }
+    /// What the private half must not do, though keys of its type can. That an RSA key must not decrypt is not said:
+    /// tpm2-pkcs11 1.9.0 then makes none, and it takes a login as signing does.
+    var prohibition: UInt { self == .derive ? CKA_SIGN : CKA_DERIVE }
 }

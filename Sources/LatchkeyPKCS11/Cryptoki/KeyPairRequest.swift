@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
-/// A key pair to be generated on a token: on P-256, or of RSA with 2048 bits where it is to decrypt.
+/// A key pair to be generated on a token: on P-256, or of RSA with 2048 bits where it is to sign so.
 struct KeyPairRequest: Hashable, Sendable {
     /// What the key may do; one thing, since a key that signs and derives mixes two proofs.
     enum Use: Hashable, Sendable {
-        case sign, derive, decrypt
+        case sign, derive, signRSA
     }
 
     /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, as ``ModuleProfile/identifiers`` says.

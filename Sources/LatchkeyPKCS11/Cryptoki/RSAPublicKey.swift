@@ -3,11 +3,11 @@ internal import CryptoExtras
 internal import FoundationEssentials
 internal import Latchkey
 
-/// The public half of an RSA key with 2048 bits and the exponent 65537, to which secrets are encrypted.
+/// The public half of an RSA key with 2048 bits and the exponent 65537.
 struct RSAPublicKey: Hashable, Sendable {
     /// The length of the modulus.
     static let bits = 2048
-    /// How many bytes a modulus and a ciphertext have.
+    /// How many bytes a modulus and a signature have.
     static let byteCount = bits / 8
     /// `CKA_PUBLIC_EXPONENT`, big-endian.
     static let exponent: [UInt8] = [0x01, 0x00, 0x01]
@@ -30,15 +30,11 @@ struct RSAPublicKey: Hashable, Sendable {
     /// SHA-256 of the modulus, 32 bytes.
     var fingerprint: Data { Data(SHA256.hash(data: modulus)) }
 
-    /// RSA-OAEP with SHA-256, MGF1 with SHA-256 and an empty label (RFC 8017 section 7.1): 256 bytes.
-    ///
-    /// - Throws: `malformed` where nothing can be encrypted to it.
-    func encrypt(_ secret: SecretBytes) throws(CryptokiError) -> Data {
-        do {
-            let key = try _RSA.Encryption.PublicKey(n: modulus, e: Self.exponent)
-            return try secret.withUnsafeBytes { try key.encrypt($0, padding: .PKCS1_OAEP_SHA256) }
-        } catch {
-            throw .malformed("C_GetAttributeValue", "nothing can be encrypted to an RSA key: \(error)")
-        }
+    /// Whether `signature`, 256 bytes, is the key's of `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
+    func isValid(_ signature: UnsafeRawBufferPointer, for message: Data) -> Bool {
+        guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: Self.exponent) else { return false }
+        return key.isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: Data(signature)), for: SHA256.hash(data: message),
+            padding: .insecurePKCS1v1_5)
     }
 }

@@ -80,14 +80,14 @@ extension Session {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.publicKey.rawValue)
         template.set(CKA_KEY_TYPE, request.use.keyType)
-        if request.use == .decrypt {
+        if request.use == .signRSA {
             template.set(CKA_MODULUS_BITS, UInt(RSAPublicKey.bits))
             template.set(CKA_PUBLIC_EXPONENT, RSAPublicKey.exponent)
         } else {
             template.set(CKA_EC_PARAMS, Self.secp256r1)
         }
         template.set(CKA_TOKEN, true)
-        if let permission = request.use.publicPermission { template.set(permission, true) }
+        template.set(request.use.publicPermission, true)
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
         return template

@@ -33,43 +33,38 @@ extension Session {
         return RSATokenKey(publicKey: publicKey, attributes: try attributes(of: handle), handle: handle)
     }
 
-    /// Decrypts what ``RSAPublicKey/encrypt(_:)`` made of 32 bytes.
+    /// The signature of `statement` (`CKM_SHA256_RSA_PKCS`): 256 bytes, the same each time. It has been verified.
     ///
-    /// - Throws: `malformed` for another length of what was encrypted, `unsupported`, `loginNeeded`, `returned`.
-    func decrypt(_ ciphertext: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
+    /// - Throws: `malformed` for what is no signature, `unsupported`, `loginNeeded`, `returned`.
+    func signature(of statement: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
         try checkCancellation()
-        try beginDecrypting(key)
-        let function = "C_Decrypt"
-        let plain = SecretBuffer()
-        var input = Array(ciphertext)
-        var count = CK_ULONG(plain.bytes.count)
+        try beginSigning(key)
+        let function = "C_Sign"
+        let buffer = SecretBuffer()
+        var input = Array(statement)
+        var count = CK_ULONG(buffer.bytes.count)
         let value = try call.answer(function, .person) {
-            $0.pointee.C_Decrypt?(
-                handle, &input, CK_ULONG(input.count), plain.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
+            $0.pointee.C_Sign?(
+                handle, &input, CK_ULONG(input.count), buffer.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
                 &count)
         }
         try check(value, from: function, after: .zero)
-        guard count == 32 else { throw .malformed(function, "a decrypted secret has not 32 bytes") }
-        return SecretBytes(count: 32) { $0.copyBytes(from: plain.bytes[..<32]) }
+        guard count == RSAPublicKey.byteCount,
+            key.publicKey.isValid(UnsafeRawBufferPointer(buffer.bytes), for: statement)
+        else { throw .malformed(function, "the signature is not the RSA key's") }
+        return SecretBytes(count: RSAPublicKey.byteCount) { $0.copyMemory(from: UnsafeRawBufferPointer(buffer.bytes)) }
     }
 
-    private func beginDecrypting(_ key: RSATokenKey) throws(CryptokiError) {
-        let function = "C_DecryptInit"
-        let value = try call.answer(function) { list in
-            var parameters = CK_RSA_PKCS_OAEP_PARAMS(
-                hashAlg: CK_MECHANISM_TYPE(CKM_SHA256), mgf: CK_RSA_PKCS_MGF_TYPE(CKG_MGF1_SHA256),
-                source: CK_RSA_PKCS_OAEP_SOURCE_TYPE(CKZ_DATA_SPECIFIED), pSourceData: nil, ulSourceDataLen: 0)
-            return withUnsafeMutablePointer(to: &parameters) { parameters in
-                var mechanism = CK_MECHANISM(
-                    mechanism: Mechanism.rsaOAEP.rawValue, pParameter: parameters,
-                    ulParameterLen: CK_ULONG(MemoryLayout<CK_RSA_PKCS_OAEP_PARAMS>.size))
-                return list.pointee.C_DecryptInit?(handle, &mechanism, key.handle.rawValue)
-            }
+    private func beginSigning(_ key: RSATokenKey) throws(CryptokiError) {
+        let function = "C_SignInit"
+        let value = try call.answer(function) {
+            var mechanism = CK_MECHANISM(mechanism: Mechanism.sha256RSA.rawValue, pParameter: nil, ulParameterLen: 0)
+            return $0.pointee.C_SignInit?(handle, &mechanism, key.handle.rawValue)
         }
         switch value {
-        case .mechanismInvalid, .mechanismParamInvalid, .functionNotSupported:
+        case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
-                .unsupported, function: function, reason: "the module has no RSA-OAEP with SHA-256: \(value)")
+                .unsupported, function: function, reason: "the module has no RSA signatures with SHA-256: \(value)")
         default: try check(value, from: function, after: .zero)
         }
     }

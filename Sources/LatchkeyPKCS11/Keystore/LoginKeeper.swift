@@ -11,6 +11,7 @@ final class LoginKeeper: Sendable {
         var provenAt: ContinuousClock.Instant?
         /// Counts what happened, so that a late end of an old login ends no new one.
         var generation = 0
+        var endings = 0
     }
 
     private let state = Mutex(State())
@@ -45,16 +46,41 @@ final class LoginKeeper: Sendable {
         }
     }
 
+    /// How often kept proofs were ended by somebody who locked.
+    var endings: Int { state.withLock { $0.endings } }
+
     /// Notes a proof given now, and logs out when its time is over.
-    func keep(for seconds: Int, on token: Token) {
-        let generation = state.withLock { state in
+    ///
+    /// - Returns: Whether the login may stay.
+    func keep(for term: LoginTerm, on token: Token) -> Bool {
+        let generation = state.withLock { state -> Int? in
+            guard term.seconds > 0, term.endings == state.endings else { return nil }
             state.provenAt = .now
             state.generation += 1
             return state.generation
         }
-        // Unstructured on purpose: the login outlives the call that made it, for as long as its policy says.
+        guard let generation else { return false }
+        logOut(of: generation, on: token, after: .seconds(term.seconds))
+        return true
+    }
+
+    /// Ends the time of the kept proof now, and that of proofs that are being given. Returns before the token has logged
+    /// out; who uses a key meanwhile is asked.
+    func end(on token: Token) {
+        let generation = state.withLock { state -> Int? in
+            state.endings += 1
+            guard state.provenAt != nil else { return nil }
+            state.provenAt = nil
+            state.generation += 1
+            return state.generation
+        }
+        if let generation { logOut(of: generation, on: token, after: .zero) }
+    }
+
+    /// Unstructured on purpose: the login outlives the call that made it, for as long as its policy says.
+    private func logOut(of generation: Int, on token: Token, after time: Duration) {
         Task {
-            try? await Task.sleep(for: .seconds(seconds))
+            try? await Task.sleep(for: time)
             // A token that is gone has taken its login along.
             try? await token.perform { [self] (session) throws(CryptokiError) in
                 guard end(generation) else { return }

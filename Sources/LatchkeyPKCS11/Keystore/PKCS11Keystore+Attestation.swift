@@ -11,7 +11,7 @@ extension PKCS11Keystore {
         guard (8...32).contains(challenge.count) else {
             throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and must have 8 to 32")
         }
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         guard blob.attestation.count == 2 else {
             throw .unsupported(
                 operation, "the token gave no attestation for this key",

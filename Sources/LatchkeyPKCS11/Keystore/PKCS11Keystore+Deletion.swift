@@ -31,7 +31,7 @@ extension PKCS11Keystore {
     private func deletable(
         _ key: HardwareKey, _ operation: String
     ) async throws(KeystoreError) -> (TokenKeyBlob, TokenSight)? {
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         guard !blob.isAdopted else { return nil }
         let sight = try await look(operation, for: blob.name.id) { (information) throws(KeystoreError) in
             guard blob.name.fits(information) else {

@@ -38,7 +38,7 @@ extension PKCS11Keystore {
     /// The URI of a stored key: its token, this keystore's module, and its `id`. For programs that use the key by other
     /// means, such as OpenSSL's.
     public func uri(of key: HardwareKey) throws(KeystoreError) -> String {
-        let name = try blob(of: key, "find a key").name
+        let name = try TokenKeyBlob.of(key, "find a key").name
         guard let module = uri.modulePath else { return name.uri }
         return name.uri(inModule: module)
     }

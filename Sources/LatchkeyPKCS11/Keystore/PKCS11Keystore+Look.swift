@@ -29,7 +29,7 @@ extension PKCS11Keystore {
             }
             return TokenSight(
                 token: token, information: information,
-                nature: TokenNature(token, information: information, options: options), publicKey: publicKey,
+                nature: TokenNature(token.profile, information: information, options: options), publicKey: publicKey,
                 login: LoginKeeper.of(token))
         } catch {
             guard error.kind == .tokenAbsent else { throw failure(error, operation, token) }
@@ -61,7 +61,7 @@ extension PKCS11Keystore {
         }
         return TokenSight(
             token: token, information: token.information,
-            nature: TokenNature(token, information: token.information, options: options), publicKey: nil,
+            nature: TokenNature(token.profile, information: token.information, options: options), publicKey: nil,
             login: LoginKeeper.of(token))
     }
 

@@ -15,7 +15,7 @@ extension PKCS11Keystore {
         let operation = "change the PIN"
         var sight: TokenSight?
         for key in keys {
-            let blob = try blob(of: key, operation)
+            let blob = try TokenKeyBlob.of(key, operation)
             guard key.policy.requirement != .none else { continue }
             sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
         }
@@ -38,14 +38,8 @@ extension PKCS11Keystore {
                 recovery: "Change it with the token's or the reader's own tool.")
         }
         let old = try await userProof(sight, for: prompt, operation, presence)
-        let new = try await ask(PINRequest(purpose: .new, context: prompt), operation, presence)
-        let count = new.withUnsafeBytes { $0.count }
-        if let range = sight.nature.pinLength, !range.contains(count) {
-            throw .invalidInput(
-                operation,
-                "the token takes PINs of \(range.lowerBound) to \(range.upperBound) bytes, and the new one has \(count)"
-            )
-        }
+        let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
+        try sight.nature.checkNew(new, operation)
         let login = sight.login
         do {
             try await sight.token.perform { (session) throws(CryptokiError) in

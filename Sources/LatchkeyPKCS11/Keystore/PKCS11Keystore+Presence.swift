@@ -12,16 +12,17 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         guard policy.requirement != .none else { return try await attempt(.open, sight, operation, body) }
-        let reuseSeconds = sight.keepsLogin ? policy.reuseSeconds : 0
-        if sight.login.isFresh(within: reuseSeconds) {
+        let term = LoginTerm(
+            seconds: sight.keepsLogin ? policy.reuseSeconds : 0, endings: sight.login.endings)
+        if presence.acceptsEarlierProof, sight.login.isFresh(within: term.seconds) {
             do {
-                return try await perform(.kept(within: reuseSeconds), sight, body)
+                return try await perform(.kept(within: term.seconds), sight, body)
             } catch  where error.kind != .loginNeeded {
                 throw await explained(error, operation, sight)
             } catch {}
         }
         let proof = try await userProof(sight, for: prompt, operation, presence)
-        return try await attempt(.login(proof, keptFor: reuseSeconds), sight, operation, body)
+        return try await attempt(.login(proof, term), sight, operation, body)
     }
 
     /// Uses a private key with an access that was obtained already.
@@ -66,16 +67,8 @@ extension PKCS11Keystore {
             return .pin(try PIN(text))
         }
         let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
-        let pin = try await ask(request, operation, presence)
-        let count = pin.withUnsafeBytes { $0.count }
-        if let range = sight.nature.pinLength, !range.contains(count) {
-            // The token would count it as a guess, or answer with a code for something else.
-            throw KeystoreError(
-                operation: operation, code: .wrongProof,
-                reason: "the token's PIN has \(range.lowerBound) to \(range.upperBound) bytes, and this one \(count)",
-                recovery: "Try again with the token's own PIN; this one was not sent.",
-                attemptsLeft: status.attemptsLeft)
-        }
+        let pin = try await presence.givenPIN(request, to: operation)
+        try sight.nature.check(pin, attemptsLeft: status.attemptsLeft, operation)
         return .pin(pin)
     }
 
@@ -102,19 +95,8 @@ extension PKCS11Keystore {
         }
         let left = sight.information.flags.contains(.securityOfficerPINFinalTry) ? 1 : nil
         return .pin(
-            try await ask(
-                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left), operation, presence))
-    }
-
-    func ask(
-        _ request: PINRequest, _ operation: String, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PIN {
-        switch try await presence.pin(request) {
-        case .declined(let reason): throw .cancelled(operation, reason)
-        case .pin(let pin):
-            guard !Task.isCancelled else { throw .cancelled(operation) }
-            return pin
-        }
+            try await presence.givenPIN(
+                PINRequest(purpose: .securityOfficer, context: prompt, attemptsLeft: left), to: operation))
     }
 
     /// What a failed use means. Reads the token's flags where its answer alone does not say enough.

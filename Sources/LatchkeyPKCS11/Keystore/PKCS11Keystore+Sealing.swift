@@ -17,10 +17,10 @@ extension PKCS11Keystore {
         let shared =
             switch try await keyEstablishment(at: place, operation) {
             case .agreement: try await agreeOnSecret(policy, place, prompt, operation, presence)
-            case .transport: try await transportSecret(policy, place, prompt, operation, presence)
+            case .signature: try await signForSecret(policy, place, prompt, operation, presence)
             case nil:
                 throw KeystoreError.unsupported(
-                    operation, "the token's module has neither key agreement (ECDH) nor RSA-OAEP",
+                    operation, "the token's module has neither key agreement (ECDH) nor RSA signatures",
                     recovery: "Use a token that has, or keep in memory what would be stored.")
             }
         do {
@@ -44,8 +44,8 @@ extension PKCS11Keystore {
             switch header.message {
             case .agreement:
                 try await agreedSecret(header, prompt, operation, presence)
-            case .transport(let ciphertext):
-                try await transportedSecret(header, ciphertext, prompt, operation, presence)
+            case .signature:
+                try await signedSecret(header, prompt, operation, presence)
             }
         do {
             return try box.open(sharedSecret: shared)
@@ -77,8 +77,8 @@ extension PKCS11Keystore {
         do {
             return try await token.perform { (session) throws(CryptokiError) in
                 if try session.supports(.ecdh1Derive) { return .agreement }
-                guard session.profile.generator == .user, try session.supports(.rsaOAEP) else { return nil }
-                return try session.supports(.rsaKeyPairGeneration) ? .transport : nil
+                guard session.profile.generator == .user, try session.supports(.sha256RSA) else { return nil }
+                return try session.supports(.rsaKeyPairGeneration) ? .signature : nil
             }
         } catch {
             throw failure(error, operation, token)

@@ -7,7 +7,7 @@ extension PKCS11Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         let operation = "sign"
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         let signature: ECDSASignature
         if key.policy.requirement == .none, let quick = try await signQuickly(digest, key, blob, prompt, presence) {
             signature = quick
@@ -43,10 +43,6 @@ extension PKCS11Keystore {
             }
             return nil
         }
-    }
-
-    func blob(of key: HardwareKey, _ operation: String) throws(KeystoreError) -> TokenKeyBlob {
-        try TokenKeyBlob.of(key, operation)
     }
 }
 

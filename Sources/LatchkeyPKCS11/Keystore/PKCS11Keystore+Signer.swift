@@ -21,7 +21,7 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (TokenSigner) throws -> R
     ) async throws -> R {
         let operation = "sign"
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         guard blob.facts.alwaysAuthenticates != true else {
             throw KeystoreError.unsupported(
                 operation, "the token wants the PIN for each single use of this key",

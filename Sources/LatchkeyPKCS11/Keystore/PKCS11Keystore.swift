@@ -51,6 +51,11 @@ public struct PKCS11Keystore: Keystore {
             canAttest: sight.token.profile.family == .ykcs11)
     }
 
+    /// Ends the login of the token, for all keystores that share it.
+    public func endReuse() {
+        if let token = desk.known { LoginKeeper.of(token).end(on: token) }
+    }
+
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
         PINStatus(try await look("read the token's PIN flags").information)
     }

@@ -3,12 +3,12 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import SwiftASN1
 
-/// What a stored secret holds: 32 bytes that were encrypted to a key on a token.
+/// What a stored secret holds: 32 bytes that were encrypted with a key on a token.
 ///
-/// Host and token share a secret. In version 1 only the token can compute it, for sealing as for opening: the x coordinate
-/// of its private key times a point that nobody knows the discrete logarithm of (see ``Header/point()``). Whoever can
-/// write the store but can't use the token makes no box. In version 2 it is random bytes that were encrypted to the token
-/// (RSA-OAEP), which anybody can do who knows its public key: such a box keeps a secret, but does not say who made it.
+/// Host and token share a secret that only the token can compute, for sealing as for opening. In version 1 it is the x
+/// coordinate of its private key times a point that nobody knows the discrete logarithm of (see ``Header/point()``), in
+/// version 2 its one RSA signature of ``Header/statement()``. Whoever can write the store but can't use the token makes no
+/// box.
 /// HKDF-SHA256 makes of the shared secret an AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything
 /// else in the box as additional data.
 ///
@@ -18,9 +18,7 @@ internal import SwiftASN1
 ///             uri            UTF8String,                  -- token and CKA_ID of the sealing key, see TokenName
 ///             publicKeyHash  OCTET STRING (SIZE (32)),    -- of the sealing key's point or modulus
 ///             terms          KeyTerms,
-///             message        OCTET STRING },              -- what the token needs to find the secret out:
-///                                                         -- 1: a random salt, 32 bytes
-///                                                         -- 2: the RSA ciphertext, 256 bytes
+///             salt           OCTET STRING (SIZE (32)) },  -- random
 ///         sealed  OCTET STRING (SIZE (48)) }              -- ciphertext and tag
 struct SealedBox: Hashable, Sendable {
     static let secretBytes = 32
@@ -37,40 +35,34 @@ struct SealedBox: Hashable, Sendable {
         let message: Message
     }
 
-    /// What the token needs to find the shared secret out.
+    /// What the token computes the shared secret from, with the rest of the header: a random salt of 32 bytes.
     enum Message: Hashable, Sendable {
-        /// The salt of the point to agree with, 32 bytes.
+        /// It agrees on a point.
         case agreement(salt: Data)
-        /// What was encrypted to the token's RSA key, 256 bytes.
-        case transport(Data)
+        /// It signs.
+        case signature(salt: Data)
 
         /// Which ``Header`` holds it.
         var version: Int {
             switch self {
             case .agreement: 1
-            case .transport: 2
+            case .signature: 2
             }
         }
 
-        var bytes: Data {
+        var salt: Data {
             switch self {
-            case .agreement(let salt): salt
-            case .transport(let ciphertext): ciphertext
+            case .agreement(let salt), .signature(let salt): salt
             }
         }
 
-        init(version: Int, bytes: Data) throws {
+        init(version: Int, salt: Data) throws {
+            guard salt.count == SealedBox.saltBytes else {
+                throw ASN1Error.invalidASN1Object(reason: "a salt of another length")
+            }
             switch version {
-            case 1:
-                guard bytes.count == SealedBox.saltBytes else {
-                    throw ASN1Error.invalidASN1Object(reason: "a salt of another length")
-                }
-                self = .agreement(salt: bytes)
-            case 2:
-                guard bytes.count == RSAPublicKey.byteCount else {
-                    throw ASN1Error.invalidASN1Object(reason: "an RSA ciphertext of another length")
-                }
-                self = .transport(bytes)
+            case 1: self = .agreement(salt: salt)
+            case 2: self = .signature(salt: salt)
             default: throw ASN1Error.invalidASN1Object(reason: "another version")
             }
         }
@@ -106,7 +98,7 @@ struct SealedBox: Hashable, Sendable {
             var serializer = DER.Serializer()
             try serializer.serialize(header)
             self.header = serializer.serializedBytes
-            let salt = header.message.bytes + header.publicKeyHash
+            let salt = header.message.salt + header.publicKeyHash
             let name = "Latchkey PKCS#11 seal \(header.message.version)"
             let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
             key = HKDF<SHA256>.deriveKey(
@@ -154,13 +146,13 @@ extension SealedBox.Header: DERImplicitlyTaggable {
             let name = try TokenName(derEncoded: &nodes)
             let hash = try ASN1OctetString(derEncoded: &nodes)
             let terms = try KeyTerms(derEncoded: &nodes)
-            let message = try ASN1OctetString(derEncoded: &nodes)
+            let salt = try ASN1OctetString(derEncoded: &nodes)
             guard hash.bytes.count == SHA256.byteCount else {
                 throw ASN1Error.invalidASN1Object(reason: "a hash of another length")
             }
             return Self(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms,
-                message: try SealedBox.Message(version: version, bytes: Data(message.bytes)))
+                message: try SealedBox.Message(version: version, salt: Data(salt.bytes)))
         }
     }
 
@@ -170,7 +162,7 @@ extension SealedBox.Header: DERImplicitlyTaggable {
             try coder.serialize(name)
             try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
             try coder.serialize(terms)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(message.bytes)[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: Array(message.salt)[...]))
         }
     }
 }

@@ -18,7 +18,7 @@ extension Session {
                 throw CryptokiError(.loginNeeded, reason: "the login has ended")
             }
             return try body(nil)
-        case .login(let proof, let seconds):
+        case .login(let proof, let term):
             login.forget()
             try logout()
             try self.login(.user, with: proof)
@@ -29,7 +29,7 @@ extension Session {
                 try? logout()
                 throw error
             }
-            if seconds > 0 { login.keep(for: seconds, on: token) } else { try? logout() }
+            if !login.keep(for: term, on: token) { try? logout() }
             return result
         }
     }

@@ -4,8 +4,8 @@ internal import Latchkey
 enum TokenAccess: Sendable {
     /// The key needs no login.
     case open
-    /// With a proof that was just given; the login then serves for so many seconds more, 0 for none.
-    case login(LoginProof, keptFor: Int)
+    /// With a proof that was just given; the login then serves for that time.
+    case login(LoginProof, LoginTerm)
     /// With the login of a proof that was given less than so many seconds ago.
     case kept(within: Int)
 }

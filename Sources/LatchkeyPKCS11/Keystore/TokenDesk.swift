@@ -14,7 +14,7 @@ final class TokenDesk: Sendable {
 
     /// The token, and whether it was known before this call.
     func token(_ operation: String) async throws(KeystoreError) -> (token: Token, wasKnown: Bool) {
-        if let token = found.withLock({ $0 }) { return (token, true) }
+        if let token = known { return (token, true) }
         do {
             let token = try await Token.find(uri, options: options)
             found.withLock { $0 = token }
@@ -23,6 +23,9 @@ final class TokenDesk: Sendable {
             throw KeystoreError(error, during: operation)
         }
     }
+
+    /// The token, if it was found already.
+    var known: Token? { found.withLock { $0 } }
 
     /// The next call looks for the token anew.
     func forget() {

@@ -11,19 +11,22 @@ struct TokenNature: Sendable {
     let isPIV: Bool
     /// The fewest and the most bytes that the user's PIN may have; nil where that is not known.
     let pinLength: ClosedRange<Int>?
+    /// Likewise for the security officer's.
+    let officerPINLength: ClosedRange<Int>?
 
-    init(_ token: Token, information: TokenInformation, options: PKCS11Options) {
-        root = Self.root(token.profile, information)
+    init(_ profile: ModuleProfile, information: TokenInformation, options: PKCS11Options) {
+        root = Self.root(profile, information)
         asksItself =
             switch options.protectedPath {
             case .asTokenSays: information.flags.contains(.protectedAuthenticationPath)
             case .always: true
             case .never: false
             }
-        hasOpenKeys = token.profile.family != .tpm2
-        isPIV = token.profile.identifiers == .slot || information.manufacturer == Self.openSCsPIV
+        hasOpenKeys = profile.family != .tpm2
+        isPIV = profile.identifiers == .slot || information.manufacturer == Self.openSCsPIV
         // What modules say of PIV cards is not the card's: ykcs11 counts a management key's digits in, OpenSC says 4.
         pinLength = isPIV ? Self.lengthOnPIV : information.pinLength
+        officerPINLength = information.pinLength
     }
 
     /// NIST SP 800-73-4 part 2 section 2.4.3.

@@ -10,7 +10,7 @@ extension PKCS11Keystore {
     /// The certificates beside a key, DER, those by which a YubiKey attests it included. Asks nobody.
     public func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
         let operation = "read the token's certificates"
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
         return try await visit(sight, operation) { (session) throws(CryptokiError) in
             try session.certificates(id: blob.name.id).map(\.der)
@@ -61,7 +61,7 @@ extension PKCS11Keystore {
         _ operation: String, beside key: HardwareKey, _ prompt: PromptContext, _ presence: any PresenceAuthority,
         _ body: @escaping @Sendable (LibP11Token, Data) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
         let role: LoginRole = sight.token.profile.generator == .securityOfficer ? .securityOfficer : .user
         let proof =

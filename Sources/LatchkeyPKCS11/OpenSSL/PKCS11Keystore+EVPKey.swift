@@ -28,7 +28,7 @@ extension PKCS11Keystore {
         within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) async throws -> R {
         let operation = "use a key with OpenSSL"
-        let blob = try blob(of: key, operation)
+        let blob = try TokenKeyBlob.of(key, operation)
         let policy = blob.terms.policy
         // Of a key that wants its PIN at each use the token itself sees to it that one proof makes one signature.
         guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {

@@ -34,7 +34,7 @@ extension TokenAdministrator {
                 recovery: "Say --erase to lose everything on it for good.")
         }
         let officer = try await proof(
-            isUsed ? .securityOfficer : .new, of: entry.information,
+            isUsed ? .securityOfficer : .new, of: entry,
             to: isUsed ? "erase the token" : "set the security officer's PIN")
         let user = try await newProof(for: entry, to: "set the token's PIN")
         try await initialize(operation, entry, label: label, securityOfficer: officer)

@@ -10,7 +10,7 @@ extension TokenAdministrator {
         let entry = try await usable(operation)
         try check(operation, entry, isSet: true)
         try refuseWhenLocked(operation, entry)
-        let old = try await proof(.current, of: entry.information, to: operation)
+        let old = try await proof(.current, of: entry, to: operation)
         let new = try await newProof(for: entry, to: operation)
         // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login, also where the TPM refused the old PIN.
         try await administer(operation, on: entry, as: .user, old) { (session) throws(CryptokiError) in
@@ -24,8 +24,8 @@ extension TokenAdministrator {
         let operation = "change the security officer's PIN"
         let entry = try await usable(operation)
         try refuseWhenOfficerLocked(operation, entry)
-        let old = try await proof(.securityOfficer, of: entry.information, to: operation)
-        let new = try await newProof(for: entry, to: operation)
+        let old = try await proof(.securityOfficer, of: entry, to: operation)
+        let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
         if ModuleProfile(for: entry.module).identifiers == .slot { try ManagementKey.check(new, operation) }
         try await administer(operation, on: entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
             try session.changePIN(from: old, to: new)
@@ -60,7 +60,7 @@ extension TokenAdministrator {
         case .securityOfficer: try await setPIN(operation, entry)
         case .prefixedSetPIN:
             guard
-                case .pin(let code) = try await proof(.unblocking, of: entry.information, to: operation),
+                case .pin(let code) = try await proof(.unblocking, of: entry, to: operation),
                 case .pin(let new) = try await newProof(for: entry, to: operation)
             else {
                 throw .unsupported(
@@ -80,7 +80,7 @@ extension TokenAdministrator {
 
     private func setPIN(_ operation: String, _ entry: TokenDirectory.Entry) async throws(KeystoreError) {
         try refuseWhenOfficerLocked(operation, entry)
-        let officer = try await proof(.securityOfficer, of: entry.information, to: operation)
+        let officer = try await proof(.securityOfficer, of: entry, to: operation)
         let new = try await newProof(for: entry, to: operation)
         try await administer(operation, on: entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
             try session.initializePIN(new)
@@ -136,15 +136,10 @@ extension TokenAdministrator {
 
     /// A new PIN that is not too short or too long for the token.
     func newProof(
-        for entry: TokenDirectory.Entry, to reason: String
+        of role: LoginRole = .user, for entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
-        let proof = try await proof(.new, of: entry.information, to: reason)
-        guard case .pin(let pin) = proof, let bounds = entry.information.pinLength else { return proof }
-        let count = pin.withUnsafeBytes { $0.count }
-        guard bounds.contains(count) else {
-            throw .invalidInput(
-                reason, "a PIN of this token has \(bounds.lowerBound) to \(bounds.upperBound) bytes, not \(count)")
-        }
+        let proof = try await proof(.new, of: entry, to: reason)
+        if case .pin(let pin) = proof { try nature(of: entry).checkNew(pin, of: role, reason) }
         return proof
     }
 

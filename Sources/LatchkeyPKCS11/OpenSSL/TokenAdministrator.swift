@@ -71,31 +71,23 @@ extension TokenAdministrator {
     ///
     /// - Parameter reason: What the prompt says it is for.
     func proof(
-        _ purpose: PINRequest.Purpose, of information: TokenInformation, to reason: String
+        _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
     ) async throws(KeystoreError) -> LoginProof {
         let prompt = PromptContext(reason: reason, container: container)
-        guard !options.usesReader(information) else {
+        guard !nature(of: entry).asksItself else {
             await presence.notice(PresenceNotice(.useReader, context: prompt))
             return .protectedPath
         }
-        let isLastTry = purpose == .current && information.flags.contains(.userPINFinalTry)
-        let request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: isLastTry ? 1 : nil)
-        switch try await presence.pin(request) {
-        case .pin(let pin):
-            if purpose == .current { try check(pin, information, reason) }
-            return .pin(pin)
-        case .declined(let how): throw .cancelled(reason, how)
-        }
+        let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
+        let request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft)
+        let pin = try await presence.givenPIN(request, to: reason)
+        if purpose == .current { try nature(of: entry).check(pin, attemptsLeft: attemptsLeft, reason) }
+        return .pin(pin)
     }
 
-    /// Keeps what can't be the PIN from being counted as a wrong one, or answered with a code for something else.
-    private func check(_ pin: PIN, _ information: TokenInformation, _ operation: String) throws(KeystoreError) {
-        let count = pin.withUnsafeBytes { $0.count }
-        guard let bounds = information.pinLength, !bounds.contains(count) else { return }
-        throw KeystoreError(
-            operation: operation, code: .wrongProof,
-            reason: "the token's PIN has \(bounds.lowerBound) to \(bounds.upperBound) bytes, and this one \(count)",
-            recovery: "Try again with the token's own PIN; this one was not sent.")
+    /// What the token is, as far as that can be known without a session.
+    func nature(of entry: TokenDirectory.Entry) -> TokenNature {
+        TokenNature(ModuleProfile(for: entry.module), information: entry.information, options: options)
     }
 
     /// Erases the token with libp11, in a context of its own and when nothing else uses the token.
@@ -144,17 +136,6 @@ extension TokenAdministrator {
             _ = try await token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
         } catch {
             throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
-        }
-    }
-}
-
-extension PKCS11Options {
-    /// Whether the token asks for its PIN by itself.
-    fileprivate func usesReader(_ information: TokenInformation) -> Bool {
-        switch protectedPath {
-        case .asTokenSays: information.flags.contains(.protectedAuthenticationPath)
-        case .always: true
-        case .never: false
         }
     }
 }

@@ -5,6 +5,7 @@ public struct BrokeredPresence: PresenceAuthority {
     private let pins: any PresenceAuthority
     public let broker: (any PresenceBroker)?
     public let preference: PresencePreference
+    public var acceptsEarlierProof: Bool { pins.acceptsEarlierProof }
 
     public init(
         pins: any PresenceAuthority, broker: any PresenceBroker, preferring preference: PresencePreference = .any

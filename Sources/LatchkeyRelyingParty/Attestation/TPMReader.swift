@@ -11,7 +11,6 @@ struct TPMReader {
         self.structure = structure
     }
 
-    mutating func uint8() throws(AttestationError) -> UInt8 { try take(1).first ?? 0 }
     mutating func uint16() throws(AttestationError) -> UInt16 { try number(2) }
     mutating func uint32() throws(AttestationError) -> UInt32 { try number(4) }
 

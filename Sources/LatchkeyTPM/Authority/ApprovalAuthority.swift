@@ -43,9 +43,10 @@ public struct ApprovalAuthority: Sendable {
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {
         let operation = "approve a use"
-        // A Name with SHA-256 and a nonce as TPMs make them.
+        // A Name with SHA-256, and a nonce of the one length that sessions have here: what is signed joins the nonce, the
+        // expiration and the cpHash without a mark between them, so a longer nonce could stand for all three.
         guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]),
-            (16...64).contains(request.nonceTPM.count), request.policy.hasFinger
+            request.nonceTPM.count == Session.nonceBytes, request.policy.hasFinger
         else { throw .invalidInput(operation, "its Name, nonce or policy is none") }
         let isBoundToSet = request.policy.requirement == .biometryCurrentSet
         guard !isBoundToSet || enrolmentSet?.count == 32 else {

@@ -2,10 +2,33 @@ internal import Synchronization
 
 /// The tickets of one keystore, each under the digest of the policy that it serves.
 final class TicketDrawer: Sendable {
-    private let tickets = Mutex<[[UInt8]: ProofTicket]>([:])
+    private struct State {
+        var tickets: [[UInt8]: ProofTicket] = [:]
+        var emptyings = 0
+    }
 
-    subscript(policy: [UInt8]) -> ProofTicket? {
-        get { tickets.withLock { $0[policy] } }
-        set { tickets.withLock { $0[policy] = newValue } }
+    private let state = Mutex(State())
+
+    /// How often it was emptied.
+    var emptyings: Int { state.withLock { $0.emptyings } }
+
+    subscript(policy: [UInt8]) -> ProofTicket? { state.withLock { $0.tickets[policy] } }
+
+    /// Puts a ticket in, unless the drawer was emptied since: the proof that it stands for was begun before that.
+    func keep(_ ticket: ProofTicket, for policy: [UInt8], unlessEmptiedSince emptyings: Int) {
+        state.withLock { state in
+            if state.emptyings == emptyings { state.tickets[policy] = ticket }
+        }
+    }
+
+    func discard(_ policy: [UInt8]) {
+        state.withLock { $0.tickets[policy] = nil }
+    }
+
+    func empty() {
+        state.withLock { state in
+            state.tickets = [:]
+            state.emptyings += 1
+        }
     }
 }

@@ -49,13 +49,16 @@ extension KeystoreContract {
         public var sealsOpenly: Bool
         /// Whether it can seal.
         public var canSeal: Bool
+        /// The presence broker, where its owner's program has one.
+        public var broker: (any PresenceBroker)?
 
         public init(
             pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
             pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, takesDigitsOnly: Bool = false,
             officerPIN: String? = nil,
             canDelete: Bool = true, lendsKeys: Bool = false, hasOneKeyPerPolicy: Bool = false,
-            hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true
+            hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true,
+            broker: (any PresenceBroker)? = nil
         ) {
             self.pin = pin
             self.guessing = guessing
@@ -69,6 +72,7 @@ extension KeystoreContract {
             self.hasOpenKeys = hasOpenKeys
             self.sealsOpenly = sealsOpenly ?? hasOpenKeys
             self.canSeal = canSeal
+            self.broker = broker
         }
 
         /// The PIN that is right at first.
@@ -108,7 +112,9 @@ extension KeystoreContract.Device {
             case .declined: .decline
             }
         }
-        guard case .atReader(let show) = pin else { return ScriptedPresence(steps, officerPIN: officerPIN) }
+        guard case .atReader(let show) = pin else {
+            return ScriptedPresence(steps, broker: broker, officerPIN: officerPIN)
+        }
         return ScriptedPresence(steps, officerPIN: officerPIN, reader: show)
     }
 

@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 internal import Glibc
-internal import Latchkey
 public import Testing
 public import VirtualSmartCard
 
@@ -16,20 +15,14 @@ public import VirtualSmartCard
 /// On a suite it applies to every test in it, each with its own card, unless the test has a trait of its own. There is one pcscd at a time, so these tests run
 /// one after the other, whatever suites they are in. They are skipped where pcscd, its driver or root's rights are
 /// missing.
-public struct VirtualYubiKeyTrait: TestTrait, SuiteTrait, TestScoping, Hashable {
+public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
     let profile: CardProfile
     let touchTimeout: Duration
-
-    public var isRecursive: Bool { true }
 
     public func prepare(for test: Test) async throws {
         for condition in [Self.needsDaemon, Self.needsTool, Self.needsDriver, Self.needsRoot] {
             try await condition.prepare(for: test)
         }
-    }
-
-    public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
-        testCase == nil ? nil : self
     }
 
     public func provideScope(
@@ -77,13 +70,6 @@ extension VirtualYubiKey {
     ///
     /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``VirtualYubiKeyTrait``.
     public static var current: VirtualYubiKey {
-        get throws {
-            guard let scoped else {
-                throw KeystoreError(
-                    operation: "find the test's virtual YubiKey", code: .wrongState, reason: "the test has none",
-                    recovery: "Give the test or its suite the trait .virtualYubiKey.")
-            }
-            return scoped
-        }
+        get throws { try VirtualYubiKeyTrait.current(scoped, "virtual YubiKey", from: ".virtualYubiKey") }
     }
 }

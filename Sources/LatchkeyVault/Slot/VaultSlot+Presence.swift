@@ -50,9 +50,10 @@ extension VaultSlot {
         }
     }
 
-    /// Forgets the vault's key, in every copy.
+    /// Forgets the vault's key, in every copy, and whatever proof would open it again without anybody.
     func lock() {
         guard let (space, row) = try? place() else { return }
+        space.records.keystore.endReuse()
         space.records.lock(prefix: row.classPrefix)
     }
 }

@@ -52,7 +52,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
         return KeychainSecureVault(slot: slot, record: record)
     }
 
-    /// Forgets the key, in every copy of this vault. Nothing changes on disk.
+    /// Forgets the key, in every copy of this vault, and every proof that would still serve: whoever unlocks the vault is
+    /// asked, whatever its policy's time of reuse. Nothing changes on disk.
     public func lock() -> LockedBiometricsSecureVault<Credentials> {
         slot.lock()
         return LockedBiometricsSecureVault(slot: slot, record: record, failure: nil)

@@ -21,8 +21,8 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
         try await slot.unlock(standing())
     }
 
-    /// Has the owner prove their presence, without unlocking the vault. The next ``unlock()`` within a minute accepts
-    /// this proof and asks for no other.
+    /// Has the owner prove their presence now, without unlocking the vault. No earlier proof serves, whatever the policy's
+    /// time of reuse. The next ``unlock()`` within a minute accepts this proof and asks for no other.
     ///
     /// - Returns: Whether the proof was right; false when the person declined or was wrong.
     /// - Throws: ``KeystoreError``; `lockedOut` when the hardware takes no proofs for now.

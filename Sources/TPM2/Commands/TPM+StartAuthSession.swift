@@ -19,8 +19,9 @@ extension TPM {
         return try execute(.startAuthSession, on: handles, parameters: parameters, returnsHandle: true) {
             (reader, handle) throws(TPMError) in
             let nonceTPM = try reader.readSized(maximum: 64)
-            guard nonceTPM.count >= 16, handle.kind == .hmacSession || handle.kind == .policySession else {
-                throw .malformed("a session has a short nonce or no session handle")
+            guard nonceTPM.count == Session.nonceBytes, handle.kind == .hmacSession || handle.kind == .policySession
+            else {
+                throw .malformed("a session has a nonce of another length or no session handle")
             }
             return Session(
                 handle: handle, kind: kind, salt: salt?.secret, nonceCaller: nonceCaller, nonceTPM: nonceTPM)

@@ -31,8 +31,9 @@ public final class Session: TPMEntity {
     /// The caller's latest nonce.
     private(set) var nonceCaller: [UInt8]
 
-    /// The number of bytes in a nonce.
-    static let nonceBytes = 32
+    /// The number of bytes in a nonce, the caller's and the TPM's: the caller's first one sets it (TPM 2.0 Part 3
+    /// section 11.1).
+    public static let nonceBytes = 32
 
     /// A session that was swapped out.
     init(

@@ -18,7 +18,11 @@ struct ChallengeEndpoint: Sendable {
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        guard services.challengeLimit.admit(context.address) else { throw APIError.rateLimited }
+        guard services.challengeLimit.admit(context.address) else {
+            var refusal = try APIError.rateLimited.response()
+            refusal.headers[.retryAfter] = String(services.challengeLimit.secondsToWait(context.address))
+            return refusal
+        }
         let purpose = try purpose(in: try await request.jsonObject(context))
         let challenge = try await services.challenges.issue(purpose)
         return try .json(

@@ -188,6 +188,22 @@ struct StoringTests {
         }
     }
 
+    @Test(.softwareToken) func `one proof opens tokens for its policy's time, until the store is locked`() async throws
+    {
+        let bench = try Bench(.softwareToken)
+        let pin = try bench.hardware.pin
+        let presence = ScriptedPresence([.pin(pin), .decline, .pin(pin)])
+        let store = try await bench.start(presence: presence)
+        let token = try bench.provider.signIn()
+        let credential = try await store.store(token, security: try #require(AccessPolicy(.pin, reuseSeconds: 300)))
+        #expect(try await credential.token == token)
+        #expect(presence.asked.count == 1)
+        store.lock()
+        await #expect(throws: keystore(.cancelled)) { try await credential.token }
+        #expect(try await credential.token == token)
+        #expect(presence.asked.count == 3)
+    }
+
     @Test func `a policy that the hardware can't enforce is refused, not weakened`() async throws {
         let bench = try Bench()
         let store = try await bench.start()

@@ -85,6 +85,39 @@ import Testing
         }
     }
 
+    @Test func `shares that were made wait while the server keeps none`() async throws {
+        let database = try IdentityDatabase.open(path: nil)
+        func locker(keepingShares: Bool) async throws -> LockerServices {
+            var configuration = TestServer.configuration
+            configuration.extensions.locker.levelShares = keepingShares
+            let services = try await IdentityServices(
+                configuration, database: database,
+                hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)))
+            return try #require(services.locker)
+        }
+        let key = LockerTestKey()
+        let enrolment = LockerEnrolment(
+            userID: "u", clientID: "app",
+            deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
+            info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
+        let shares = LevelShares.random()
+        try await locker(keepingShares: true).registry.add(enrolment, shares: shares)
+        #expect(try await locker(keepingShares: false).levelShares(of: enrolment) == nil)
+        #expect(try await locker(keepingShares: true).levelShares(of: enrolment) == shares)
+    }
+
+    @Test(arguments: ["locker_per_address", "locker_per_user"])
+    func `limits are configurable, and can't be nothing`(name: String) throws {
+        func limits(_ limit: Int) throws -> ServerConfiguration.RateLimits {
+            try ServerConfiguration(
+                json: Data("{\"clients\": [{\"client_id\": \"a\"}], \"rate_limits\": {\"\(name)\": \(limit)}}".utf8)
+            ).rateLimits
+        }
+        let given = try limits(7)
+        #expect([given.lockerPerAddress, given.lockerPerUser].contains(7))
+        #expect(throws: ConfigurationError.self) { try limits(0) }
+    }
+
     @Test func `a user has no more enrolments than allowed`() async throws {
         try await TestServer.run {
             $0.extensions.locker.maximumEnrolments = 2

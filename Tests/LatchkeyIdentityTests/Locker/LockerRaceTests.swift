@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
@@ -32,44 +31,36 @@ import Testing
 
     @Test func `of two processes on one database, one takes the challenge`() async throws {
         try await inDirectory { directory in
-            let path = directory.appending(path: "identity.sqlite").path()
-            let clock = TestClock()
-            let servers = try await [services(path, clock), services(path, clock)]
-            let registry = try #require(servers[0].locker).registry
-            let key = LockerTestKey()
-            let enrolment = LockerEnrolment(
-                userID: "alice", clientID: "app",
-                deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
-                info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: clock.clock.now)
-            try await registry.add(enrolment, shares: .random())
-            for _ in 1...10 {
-                let challenge = try await servers[0].challenges.issue(.lockerRequest).token
-                let request = try LockerRequest(
-                    key.assertion(
-                        "background-access", audience: "https://id.example", enrolment: enrolment.id,
-                        challenge: challenge, now: clock.seconds))
-                let accepted = try await withThrowingTaskGroup(of: Bool.self) { group in
-                    for server in servers {
-                        let verifier = try #require(server.locker).verifier
-                        group.addTask {
-                            do {
-                                _ = try await verifier.verifyBackgroundAccess(request, audience: "https://id.example")
-                                return true
-                            } catch let error as LockerRequestError {
-                                #expect(error.code == .challengeRejected)
-                                return false
-                            }
+            let config = directory.appending(path: "config.json")
+            try Data(
+                #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#.utf8
+            ).write(to: config)
+            let database = directory.appending(path: "identity.sqlite").path()
+            let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
+            let processes = [try await ServerProcess(arguments), try await ServerProcess(arguments)]
+            try await TestServer.lend(processes[0], database: database) { one in
+                try await TestServer.lend(processes[1], database: database) { two in
+                    let device = try await one.enrolledDevice()
+                    for _ in 1...5 {
+                        let challenge = try await one.challenge("locker_request")
+                        let assertions = try [one, two].map {
+                            try device.key.assertion(
+                                "background-access", audience: $0.origin, enrolment: device.id, challenge: challenge,
+                                now: $0.time.seconds)
                         }
+                        async let first = one.send(assertions[0], as: "background-access", to: device.id)
+                        async let second = two.send(assertions[1], as: "background-access", to: device.id)
+                        let answers = try await [first, second]
+                        #expect(answers.map(\.status).sorted() == [200, 400])
+                        try answers.first { $0.status == 400 }?.expectNotAccepted()
                     }
-                    return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+                    // What one sealed, the other opens; what one revoked, the other does not know.
+                    #expect(try await two.easyAccess(device).success()["level_shares"] == device.shares)
+                    try await two.revoke(device).expectDone()
+                    try await one.easyAccess(device).expectRevoked()
                 }
-                #expect(accepted == 1)
             }
-            // Both open the shares, with one key between them.
-            let shares = try await servers.map(\.locker).asyncMap {
-                try await $0?.registry.levelShares(of: enrolment.id)
-            }
-            #expect(shares[0] != nil && shares[0] == shares[1])
+            for process in processes { #expect(await process.stop() == 0) }
         }
     }
 
@@ -91,24 +82,10 @@ import Testing
         }
     }
 
-    private func services(_ path: String, _ clock: TestClock) async throws -> IdentityServices {
-        try await IdentityServices(
-            TestServer.configuration, database: IdentityDatabase.open(path: path),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)), clock: clock.clock)
-    }
-
     private func inDirectory(_ body: (URL) async throws -> Void) async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         try await body(directory)
-    }
-}
-
-extension Array {
-    fileprivate func asyncMap<Value>(_ transform: (Element) async throws -> Value) async rethrows -> [Value] {
-        var values: [Value] = []
-        for element in self { values.append(try await transform(element)) }
-        return values
     }
 }

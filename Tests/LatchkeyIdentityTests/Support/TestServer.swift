@@ -36,9 +36,15 @@ struct TestServer: Sendable {
         return configuration
     }
 
+    private static var quiet: Logger {
+        var logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = .critical
+        return logger
+    }
+
     /// Starts a server, runs `body`, and stops the server.
     static func run(
-        _ configure: (inout ServerConfiguration) -> Void = { _ in },
+        _ configure: (inout ServerConfiguration) -> Void = { _ in }, logger: Logger = quiet,
         body: @Sendable (TestServer) async throws -> Void
     ) async throws {
         var configuration = configuration
@@ -51,8 +57,6 @@ struct TestServer: Sendable {
         let bob = try await services.users.add(username: "bob", password: password)
 
         let (origins, ready) = AsyncStream.makeStream(of: String.self)
-        var logger = Logger(label: "test") { StreamLogHandler.standardError(label: $0) }
-        logger.logLevel = .critical
         let group = ServiceGroup(
             configuration: .init(
                 services: [

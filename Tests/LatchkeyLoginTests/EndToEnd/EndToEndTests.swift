@@ -62,6 +62,23 @@ import Testing
         }
     }
 
+    /// The server ends a device's session when the device logs in again: nobody may meet that half-way.
+    @Test func `processes that log in at once all succeed`() async throws {
+        try await IdentityProcess.with { server in
+            let machine = try await Machine(server)
+            let first = try await machine.start()
+            try await first.authorize()
+            try await first.enableBiometric()
+            var others: [Container] = []
+            for _ in 1...4 { others.append(try await machine.start()) }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for container in others { group.addTask { try await container.authenticateBiometric() } }
+                try await group.waitForAll()
+            }
+            #expect(try await machine.start().fetchUserInfo().userID == first.lastUserID)
+        }
+    }
+
     @Test func `a device removed on the settings page finds out when it authenticates`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)

@@ -56,6 +56,21 @@ struct LoginLifetimeTests {
         #expect(state == .nobody)
     }
 
+    @Test func `the login ends when reuse is ended, on the token too`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        _ = try await KeystoreBench.key(on: keystore, try #require(KeystoreBench.reusing))
+        let kept = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+        #expect(kept == .user)
+        keystore.endReuse()
+        let deadline = ContinuousClock.now + .seconds(20)
+        var state = LoginState.user
+        while state == .user, ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(20))
+            state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+        }
+        #expect(state == .nobody)
+    }
+
     @Test func `a kept login opens no key that wants a PIN at each use`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)

@@ -64,15 +64,16 @@ struct TokenAdministratorTests {
         let key = try await keystore.createKey(
             KeyRequest(policy: policy, prompt: prompt), authorizedBy: ScriptedPresence(pins: "correct"))
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
-        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
-        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: NobodyPresent()) { signer in
+        let silent = ScriptedPresence([])
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
+        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: silent) { signer in
             for _ in 1...200 { _ = try signer.sign(digest) }
         }
         try await administrator("correct", "brand new").changePIN()
         // Either all of the loan came first, or it found that its login had ended.
         do { try await loan } catch let error as KeystoreError { #expect(error.code == .cancelled, "\(error)") }
         await #expect(throws: KeystoreError.self) {
-            _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: NobodyPresent())
+            _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
         }
         let again = ScriptedPresence(pins: "brand new")
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: again)
@@ -92,6 +93,16 @@ struct TokenAdministratorTests {
         let administrator = TokenAdministrator(
             try TokenURI(SoftwareToken.current.uri), presence: ScriptedPresence([.decline]))
         await #expect(throws: KeystoreError.cancelled("")) { try await administrator.changePIN() }
+        #expect(try await takes("correct"))
+    }
+
+    @Test func `nothing is erased for somebody who has given up meanwhile`() async throws {
+        let administrator = TokenAdministrator(
+            try TokenURI(SoftwareToken.current.uri), presence: LatePresence(pins: ["12345678", "user 1"]))
+        let task = Task { () async throws -> Void in
+            _ = try await administrator.initialize(label: "erased", erasing: true)
+        }
+        await #expect(throws: KeystoreError.cancelled("")) { try await task.value }
         #expect(try await takes("correct"))
     }
 
@@ -137,5 +148,18 @@ struct TokenAdministratorTests {
         await #expect(throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")) {
             try await administrator(uri: "pkcs11:token=nowhere?module-path=\(module)").changePIN()
         }
+    }
+}
+
+/// Somebody who answers when the program has given up waiting.
+private struct LatePresence: PresenceAuthority {
+    private let pins: ScriptedPresence
+
+    init(pins: [String]) { self.pins = ScriptedPresence(pins.map(ScriptedPresence.Step.pin)) }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        let answer = try await pins.pin(request)
+        if pins.requests.count == 2 { withUnsafeCurrentTask { $0?.cancel() } }
+        return answer
     }
 }

@@ -31,6 +31,10 @@ import Testing
         case .checksNoPublicKey: .editedPublicKey
         case .takesAnyDevice: .otherDevice
         case .attestsAnything: .attests
+        case .asksEachTime: .reusesProof
+        case .neverForgets: .endsReuse
+        case .keepsLateProofs: .endsReuseMidway
+        case .servesAnybody: .asksAnewWhereTold
         }
     }
 

@@ -57,13 +57,22 @@ extension PaperKeystore {
         async throws(KeystoreError)
     {
         guard sheet.policy.requirement != .none else { return }
+        let isReusable = sheet.policy.reuseSeconds > 0 && fault != .asksEachTime
+        let (pins, endings) = proven.withLock(\.self)
+        let takesAny = presence.acceptsEarlierProof || fault == .servesAnybody
+        if isReusable, takesAny, let pin = sheet.pin, pins.contains(pin) { return }
         for attempt in 1...2 {
             let status = try await pinStatus()
             if fault != .asksWhenLocked, status.isLockedOut { throw Self.lockedOut }
             let request = PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft)
             let pin = try await pinDigest(request, presence)
             if status.isLockedOut { throw Self.lockedOut }
-            if pin == sheet.pin || fault == .ignoresPIN { return }
+            if pin == sheet.pin || fault == .ignoresPIN {
+                guard isReusable else { return }
+                return proven.withLock { proven in
+                    if proven.endings == endings || fault == .keepsLateProofs { proven.pins.insert(pin) }
+                }
+            }
             let failed = fault == .forgetsToCount ? 0 : 1
             let left = failures.withLock { failures in
                 failures += failed

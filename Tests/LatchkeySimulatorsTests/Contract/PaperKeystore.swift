@@ -11,7 +11,7 @@ final class PaperKeystore: Keystore {
     enum Fault: Sendable, CaseIterable {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
-        case takesAnyDevice, attestsAnything
+        case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, servesAnybody
     }
 
     /// What a blob holds, encrypted with the device's key.
@@ -26,6 +26,8 @@ final class PaperKeystore: Keystore {
     let fault: Fault?
     let device: SymmetricKey
     let failures: Mutex<Int> = Mutex(0)
+    /// The PINs that still serve, and how often all were forgotten.
+    let proven: Mutex<(pins: Set<Data>, endings: Int)> = Mutex(([], 0))
 
     init(device: SymmetricKey = SymmetricKey(size: .bits256), fault: Fault? = nil) {
         self.device = device
@@ -98,6 +100,11 @@ final class PaperKeystore: Keystore {
         guard sheet.policy == secret.policy else { throw .damaged("unseal", "the row is not the blob's") }
         try await authorize(sheet, prompt, presence)
         return SecretBytes(sheet.content)
+    }
+
+    func endReuse() {
+        guard fault != .neverForgets else { return }
+        proven.withLock { $0 = ([], $0.endings + 1) }
     }
 
     func delete(_ key: HardwareKey) async throws(KeystoreError) {}

@@ -43,6 +43,11 @@ enum MarshallingUnit {
         try read(sized(bytes), into: TPM2B_ECC_PARAMETER(), Tss2_MU_TPM2B_ECC_PARAMETER_Unmarshal)
     }
 
+    /// A `TPMS_CONTEXT`, read and written again.
+    static func rewritten(context: [UInt8]) throws -> [UInt8] {
+        try write(read(context, into: TPMS_CONTEXT(), Tss2_MU_TPMS_CONTEXT_Unmarshal), Tss2_MU_TPMS_CONTEXT_Marshal)
+    }
+
     static func bytes(_ area: TPM2B_PUBLIC) throws -> [UInt8] {
         try write(area, Tss2_MU_TPM2B_PUBLIC_Marshal)
     }

@@ -3,7 +3,7 @@ import TPM2
 
 /// `TPM2` in the shape of ``ESAPI``: one connection, wire bytes in and out.
 struct NativeTPM {
-    private let tpm: TPM
+    let tpm: TPM
     private let storage: TPMObject
 
     /// Lends a connection to `body`, on a thread that may block, and closes it.
@@ -82,7 +82,22 @@ struct NativeTPM {
         return try body(object, .continuing(session, authValue: value(authValue), protecting: attributes))
     }
 
-    private func value(_ bytes: [UInt8]) throws -> AuthValue {
+    /// A salted session, which `body` uses or leaves.
+    func inSession<R>(_ kind: Session.Kind = .hmac, _ body: (Session) throws -> R) throws -> R {
+        let session = try tpm.startAuthSession(kind, saltedTo: storage)
+        defer { if session.isLoaded { try? tpm.flushContext(session.handle) } }
+        return try body(session)
+    }
+
+    /// The digest that the TPM computes for the policy that `steps` run in a trial session.
+    func policyDigest(_ steps: (Session) throws -> Void) throws -> [UInt8] {
+        try inSession(.trial) { session in
+            try steps(session)
+            return try tpm.policyGetDigest(session)
+        }
+    }
+
+    func value(_ bytes: [UInt8]) throws -> AuthValue {
         guard let value = bytes.withUnsafeBytes(AuthValue.init) else { throw Unexpected() }
         return value
     }
