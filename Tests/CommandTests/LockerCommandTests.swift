@@ -62,21 +62,21 @@ struct LockerCommandTests {
             for (level, pins) in [("base", []), ("background", []), ("offline", ["2580"]), ("active", ["2580"])] {
                 let secret = "canary ‘\(level)’\nof two lines\n"
                 let sealed = try await machine.run(
-                    ["locker", "encrypt", "--level", level], input: secret, pins: pins)
+                    ["locker", "encrypt", "--level", level], pins: pins, input: secret)
                 #expect(sealed.status == 0, "\(sealed.errors)")
-                let opened = try await machine.run(["locker", "decrypt"], input: sealed.output, pins: pins)
+                let opened = try await machine.run(["locker", "decrypt"], pins: pins, input: sealed.output)
                 #expect(opened.output == secret, "\(opened.errors)")
-                let json = try await machine.run(["locker", "decrypt", "--json"], input: sealed.output, pins: pins)
+                let json = try await machine.run(["locker", "decrypt", "--json"], pins: pins, input: sealed.output)
                 #expect(try json.json() == ["level": .string(level)])
                 if !pins.isEmpty {
-                    let nobody = try await machine.run(["locker", "decrypt"], input: sealed.output, pins: [])
+                    let nobody = try await machine.run(["locker", "decrypt"], pins: [], input: sealed.output)
                     #expect(nobody.status != 0 && nobody.output.isEmpty)
                 }
             }
             let text = try await machine.run(["locker", "encrypt", "--level", "base"], input: "x").output
             let verbose = try await machine.run(["locker", "decrypt", "--verbose"], input: text)
             #expect(verbose.output == "x")
-            #expect(!verbose.errors.contains(text.prefix(40)))
+            #expect(!verbose.errors.contains(String(text.prefix(40))))
             #expect(try await machine.run(["locker", "decrypt"], input: "nonsense").status == 2)
             #expect(try await machine.run("locker", "end", "--mode", "destroy").status == 0)
             let late = try await machine.run(["locker", "decrypt", "--json"], input: text)
@@ -106,14 +106,14 @@ struct LockerCommandTests {
         let (machine, sealed) = try await withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let sealed = try await machine.run(
-                ["locker", "encrypt", "--level", "offline"], input: "s3cret", pins: ["2580"])
+                ["locker", "encrypt", "--level", "offline"], pins: ["2580"], input: "s3cret")
             return (machine, sealed.output)
         }
         // The server has gone.
-        #expect(try await machine.run(["locker", "decrypt"], input: sealed, pins: ["2580"]).status == 7)
-        let opened = try await machine.run(["locker", "decrypt", "--allow-offline"], input: sealed, pins: ["2580"])
+        #expect(try await machine.run(["locker", "decrypt"], pins: ["2580"], input: sealed).status == 7)
+        let opened = try await machine.run(["locker", "decrypt", "--allow-offline"], pins: ["2580"], input: sealed)
         #expect(opened.output == "s3cret", "\(opened.errors)")
-        let wrong = try await machine.run(["locker", "decrypt", "--allow-offline"], input: sealed, pins: ["1111"])
+        let wrong = try await machine.run(["locker", "decrypt", "--allow-offline"], pins: ["1111"], input: sealed)
         #expect(wrong.status == 4 && wrong.output.isEmpty)
         let end = try await machine.run("locker", "end", "--mode", "destroy", "--json")
         #expect(end.status == 7)
