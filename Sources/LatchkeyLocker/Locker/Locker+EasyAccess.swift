@@ -17,7 +17,7 @@ extension Locker {
         try await removeLeftovers(enrolment, token, server, context)
         let old = enrolment.easyAccess
         let new = try await makeEasyAccess(
-            enrolment.classPrefix, enrolmentID: enrolment.id, token, server, context)
+            enrolment.classPrefix, enrolmentID: enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
         var changes = [
             LockerRows.put(enrolment), LockerRows.put(new.pending.key),

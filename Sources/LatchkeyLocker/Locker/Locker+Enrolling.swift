@@ -71,7 +71,8 @@ extension Locker {
         guard let baseKey = levels[.base], let offlineKey = levels[.offline] else { throw CancellationError() }
         let deviceSecret = SecretBytes.random(count: LevelKey.byteCount)
         let prefix = Enrolment.newClassPrefix()
-        let secret = try await makeEasyAccess(prefix, enrolmentID: answer.enrolmentID, token, server, context)
+        let secret = try await makeEasyAccess(
+            prefix, enrolmentID: answer.enrolmentID, deviceKey: pending.key, token, server, context)
         do {
             let base = try await configuration.records.prepare(
                 Enrolment.baseClass(prefix), for: context.prompt, authorizedBy: NobodyPresent())
@@ -127,9 +128,11 @@ extension Locker {
         return pending
     }
 
-    /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server.
+    /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server,
+    /// which takes it from this device alone.
     func makeEasyAccess(
-        _ prefix: String, enrolmentID: String, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
+        _ prefix: String, enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes,
+        _ server: LockerServer, _ context: FlowContext
     ) async throws -> NewSecret {
         let policy = configuration.easyAccessPolicy
         let pending = try await makeKey(.easyAccess, policy: policy, context)
@@ -141,7 +144,8 @@ extension Locker {
                 .easyAccessEnable, challenge: server.challenge(), with: pending.key, enrolmentID: enrolmentID, server,
                 context)
             context.consent.confirm()
-            try await server.enableEasyAccess(enrolmentID, assertion, token)
+            let deviceSignature = try await countersign(assertion, with: deviceKey, context)
+            try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
             return NewSecret(pending: pending, prepared: prepared)
         } catch {
             // Where the server may have the key, the row stays, so that it is removed there later.

@@ -168,6 +168,14 @@ public final class Locker: Sendable {
         return JWS.compact(input, signature: signature)
     }
 
+    /// The device's word that it wants another key's assertion: 64 bytes in base64url. Nobody is asked.
+    func countersign(_ assertion: String, with deviceKey: HardwareKey, _ context: FlowContext) async throws -> String {
+        let signature = try await configuration.records.keystore.sign(
+            MessageDigest(sha256: LockerAssertion.countersigningInput(of: assertion).utf8), with: deviceKey,
+            for: context.prompt, authorizedBy: NobodyPresent())
+        return Base64URL.encode(signature.rawRepresentation)
+    }
+
     /// Makes all changes or none, and asks nobody.
     func store(
         _ changes: [RecordChange], classes: [ClassChange] = [], _ context: FlowContext
