@@ -8,7 +8,10 @@ extension Locker {
     /// key before that, and gives up the old one after it.
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var enrolment = try enrolment(context.operation)
-        guard let token = draft.token?.handle.secret else { throw CancellationError() }
+        // The token of the login that was just made, or of the session's own where that is fresh.
+        guard let token = (draft.token ?? state.withLock { $0.token })?.handle.secret else {
+            throw CancellationError()
+        }
         guard let offlineKey = keyring[.offline] else {
             throw ErsteGroupAuthError.refusal(context.operation, .notActive)
         }

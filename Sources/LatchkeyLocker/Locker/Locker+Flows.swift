@@ -8,7 +8,7 @@ extension Locker {
         _ call: SessionMachine.Call, _ context: FlowContext
     ) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let task = try state.withLock { state throws(ErsteGroupAuthError) in
-            let first = state.machine?.begin(call)
+            let first = state.machine?.begin(call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
             guard let first else {
                 throw ErsteGroupAuthError(
                     operation: context.operation, code: .notInitialized, reason: "the locker is not open",

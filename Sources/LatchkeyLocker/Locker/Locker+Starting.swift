@@ -32,7 +32,7 @@ extension Locker {
                 recovery: "Log in as that user, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
-        draft.token = try token(tokens, answer, asked: configuration.scopes, context)
+        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: now, context)
     }
 
     /// The address to which the code came: the configured one, or one of this machine's own.
@@ -118,11 +118,12 @@ extension Locker {
     // MARK: For both
 
     func token(
-        _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], _ context: FlowContext
+        _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], loggedInAt: Date? = nil,
+        _ context: FlowContext
     ) throws(ErsteGroupAuthError) -> AccessToken {
         AccessToken(
             tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
-            scopes: try answer.scopes(asked: asked, context.operation))
+            scopes: try answer.scopes(asked: asked, context.operation), loggedInAt: loggedInAt)
     }
 
     /// All levels of an active session.

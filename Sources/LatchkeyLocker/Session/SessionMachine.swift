@@ -84,7 +84,9 @@ struct SessionMachine: Sendable {
 
     // MARK: Calls
 
-    mutating func begin(_ call: Call) -> Step {
+    /// - Parameter hasFreshLogin: Whether the user logged in for this session a moment ago, so that the server takes a new
+    ///   secret without another login.
+    mutating func begin(_ call: Call, hasFreshLogin: Bool = false) -> Step {
         guard flow == nil else { return .refuse(.userInteractionInProgress) }
         switch call {
         case .start(let level): return begin(call, level)
@@ -96,7 +98,11 @@ struct SessionMachine: Sendable {
             guard hasEasyAccess == (call != .enableEasyAccess) else {
                 return .refuse(hasEasyAccess ? .easyAccessEnabled : .easyAccessDisabled)
             }
-            return perform(call == .disableEasyAccess ? .removeEasyAccess : .authenticateStrongly, for: call)
+            switch call {
+            case .disableEasyAccess: return perform(.removeEasyAccess, for: call)
+            case .enableEasyAccess where hasFreshLogin: return perform(.registerEasyAccess, for: call)
+            default: return perform(.authenticateStrongly, for: call)
+            }
         }
     }
 

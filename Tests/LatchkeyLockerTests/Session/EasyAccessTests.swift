@@ -55,6 +55,9 @@ struct EasyAccessTests {
             await #expect(throws: refusal(.easyAccessDisabled)) { try await program.locker.changeEasyAccess() }
             let enabled = try await program.locker.enableEasyAccess()
             #expect(enabled.phase == .activeViaStrongAuth && enabled.isEasyAccessEnabled)
+            // One login to enrol, one to start, and none more: its token goes on.
+            #expect(await scene.channel.requests.count == 2)
+            #expect(enabled.accessToken?.value != nil)
             await #expect(throws: refusal(.easyAccessEnabled)) { try await program.locker.enableEasyAccess() }
             _ = try await program.locker.endAuthSession(mode: .lock)
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
@@ -124,6 +127,48 @@ struct EasyAccessTests {
             #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
             #expect(try await scene.start().locker.authSessionStatus.isEasyAccessEnabled == false)
+        }
+    }
+
+    @Test(arguments: [(30.0, 2), (61, 3), (-30, 3)])
+    func `enabling wants a login, unless there was one a moment ago`(age: Double, logins: Int) async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            _ = try await program.locker.disableEasyAccess()
+            _ = try await program.locker.startAuthSession()
+            scene.clock.advance(by: age)
+            #expect(try await program.locker.enableEasyAccess().isEasyAccessEnabled)
+            #expect(await scene.channel.requests.count == logins)
+            // A change is always for whoever can log in.
+            _ = try await program.locker.changeEasyAccess()
+            #expect(await scene.channel.requests.count == logins + 1)
+        }
+    }
+
+    @Test func `the device itself says that it wants the key, and nobody is asked for that`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            _ = try await program.locker.changeEasyAccess()
+            #expect(program.presence.requests.map(\.purpose) == [.new, .new])
+            func bodies(at path: String) throws -> [[String: String]] {
+                try scene.line.sent.filter { $0.path.hasSuffix(path) }.map {
+                    try JSONDecoder().decode([String: String].self, from: Data($0.body.utf8))
+                }
+            }
+            let enrolment = try #require(JWS.parse(try bodies(at: "/enrolments")[0]["assertion"] ?? ""))
+            let device = try JSONDecoder().decode([String: JSONValue].self, from: enrolment.header)["jwk"]
+            let deviceKey = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(device)).publicKey()
+            let enabled = try bodies(at: "/easy-access")
+            #expect(enabled.count == 2)
+            for body in enabled {
+                let assertion = try #require(JWS.parse(body["assertion"] ?? ""))
+                let signature = try #require(Base64URL.decode(body["device_signature"] ?? ""))
+                let text = "vnd.latchkey.locker-countersignature:" + assertion.signingInput
+                let made = try #require(ECDSASignature(rawRepresentation: signature))
+                #expect(deviceKey.isValid(made, for: MessageDigest(sha256: text.utf8)))
+            }
         }
     }
 
