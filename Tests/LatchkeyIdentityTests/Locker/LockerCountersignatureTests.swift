@@ -16,10 +16,13 @@ import Testing
             let device = try await server.enrolledDevice()
             // He has what the program of the user sent, and may have a device of his own enrolled with it.
             let bearer = device.tokens.access
-            let seen = try await server.assertion("easy-access-enable", by: LockerTestKey(), of: device.id)
+            let former = LockerTestKey()
+            let seen = try await server.assertion("easy-access-enable", by: former, of: device.id)
             let seenSignature = try device.key.countersignature(of: seen)
             try await server.enableEasyAccess(seen, deviceSignature: seenSignature, of: device.id, bearer: bearer)
                 .expectDone()
+            // There is room for a key.
+            try await server.disableEasyAccess(device.id, query: "?kid=\(former.kid)", bearer: bearer).expectDone()
             let (thief, hisDevice) = (LockerTestKey(), LockerTestKey())
             let enrolled = try await server.enrol(server.assertion("enrol", by: hisDevice), bearer: bearer)
             #expect(enrolled.status == 201)
