@@ -1,0 +1,8 @@
+/// How a login in the browser ended.
+package enum AuthorizationAnswer: Hashable, Sendable {
+    case code(String)
+    /// The error response's members (RFC 6749 section 4.1.2.1).
+    case refused(error: String, description: String?, uri: String?)
+    /// The link to the login page was followed twice: once perhaps by somebody else, who may be at that page now.
+    case linkReused
+}
