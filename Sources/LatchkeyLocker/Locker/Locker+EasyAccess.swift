@@ -20,28 +20,30 @@ extension Locker {
         try await removeLeftovers(enrolment, token, server, context)
         let old = enrolment.easyAccess
         let new = try await makeEasyAccess(
-            enrolment.classPrefix, enrolmentID: enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
+            enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
         var changes = [
             LockerRows.put(enrolment), LockerRows.put(new.pending.key),
             LockerRows.put(offline: offlineKey, in: new.prepared.protection), new.pending.delete,
         ]
-        var classes = [ClassChange.add(new.prepared)]
+        let family = Enrolment.offlineClasses(of: enrolment.id)
+        let classes: [ClassChange] = [.drop(prefix: family.prefix), .add(new.prepared)]
         if let old {
             changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(.easyAccess, old.key).put]
-            classes.insert(.drop(prefix: old.offlineClass.name), at: 0)
         }
         do {
             try Task.checkCancellation()
             _ = try await store(changes, classes: classes, context)
         } catch {
+            // By its name: another program may have deleted the row, and the server got the key after that.
             _ = try? await finish { [enrolment] in
-                try await self.removeLeftovers(enrolment, token, server, context, but: old?.key.id)
+                try await server.removeEasyAccess(enrolment.id, kid: new.pending.key.id, token)
+                try await self.discard(new.pending, context)
             }
             throw error
         }
         configuration.records.lock(prefix: new.prepared.protection.name)
-        cache.clear()
+        forgetProofs()
         draft.enrolment = .some(enrolment)
         _ = try? await finish { [enrolment] in
             try await self.removeLeftovers(enrolment, token, server, context)
@@ -49,12 +51,11 @@ extension Locker {
     }
 
     /// Has the server and the hardware give up easy-access keys of which only rows are left.
-    private func removeLeftovers(
-        _ enrolment: Enrolment, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext,
-        but kept: KeyID? = nil
+    func removeLeftovers(
+        _ enrolment: Enrolment, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
     ) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
-            guard pending.key.id != (kept ?? enrolment.easyAccess?.key.id) else { continue }
+            guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
             try await server.removeEasyAccess(enrolment.id, kid: pending.key.id, token)
             try await discard(pending, context)
         }
@@ -83,7 +84,7 @@ extension Locker {
         guard let easyAccess = enrolment.easyAccess else { return }
         let erasing = LockerRows.erasing(easyAccess, of: enrolment)
         _ = try await store(erasing.records, classes: erasing.classes, context)
-        cache.clear()
+        forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
         try? await configuration.records.keystore.delete(easyAccess.key)

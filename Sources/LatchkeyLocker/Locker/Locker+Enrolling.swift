@@ -70,19 +70,19 @@ extension Locker {
         let levels = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         guard let baseKey = levels[.base], let offlineKey = levels[.offline] else { throw CancellationError() }
         let deviceSecret = SecretBytes.random(count: LevelKey.byteCount)
-        let prefix = Enrolment.newClassPrefix()
         let secret = try await makeEasyAccess(
-            prefix, enrolmentID: answer.enrolmentID, deviceKey: pending.key, token, server, context)
+            answer.enrolmentID, deviceKey: pending.key, token, server, context)
         do {
             let base = try await configuration.records.prepare(
-                Enrolment.baseClass(prefix), for: context.prompt, authorizedBy: NobodyPresent())
+                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), for: context.prompt,
+                authorizedBy: NobodyPresent())
             let enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
                 isShared: isShared, deviceKey: pending.key,
                 easyAccess: .init(key: secret.pending.key, offlineClass: secret.prepared.protection),
                 wraps: try LevelWraps(
                     levels, deviceSecret: deviceSecret, shares: answer.levelShares, enrolmentID: answer.enrolmentID),
-                classPrefix: prefix, baseKey: baseKey, deviceSecret: deviceSecret)
+                baseClass: base.protection, baseKey: baseKey, deviceSecret: deviceSecret)
             var counters = LockerCounters()
             counters.reset(online: now)
             let changes = [
@@ -131,14 +131,15 @@ extension Locker {
     /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server,
     /// which takes it from this device alone.
     func makeEasyAccess(
-        _ prefix: String, enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes,
-        _ server: LockerServer, _ context: FlowContext
+        _ enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes, _ server: LockerServer,
+        _ context: FlowContext
     ) async throws -> NewSecret {
         let policy = configuration.easyAccessPolicy
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.newOfflineClass(prefix, policy), for: context.prompt, authorizedBy: context.consent)
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), hasOwnPIN: true, for: context.prompt,
+                authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(
                 .easyAccessEnable, challenge: server.challenge(), with: pending.key, enrolmentID: enrolmentID, server,

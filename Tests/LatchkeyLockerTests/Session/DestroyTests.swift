@@ -111,6 +111,19 @@ struct DestroyTests {
         }
     }
 
+    @Test func `another server's or client's enrolment is refused, and left alone`() async throws {
+        try await Scene.with { scene in
+            _ = try await scene.start().locker.startAuthSession()
+            await #expect(throws: refusal(.environmentChanged)) {
+                try await scene.start { $0.clientID = "another" }
+            }
+            await #expect(throws: refusal(.environmentChanged)) {
+                try await scene.start { $0.issuer = "https://another.example" }
+            }
+            #expect(try await scene.start().locker.startAuthSession().phase == .activeViaEasyAccess)
+        }
+    }
+
     /// The program is killed on either side of each thing that an enrolment asks of the server.
     @Test(arguments: ["/enrolments", "/easy-access"], [true, false])
     func `a kill within an enrolment leaves none`(at place: String, isBefore: Bool) async throws {
