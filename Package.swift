@@ -37,6 +37,7 @@ let package = Package(
         .library(name: "LatchkeyVault", targets: ["LatchkeyVault"]),
         .library(name: "LatchkeyCredentials", targets: ["LatchkeyCredentials"]),
         .library(name: "LatchkeyCredentialsFoundation", targets: ["LatchkeyCredentialsFoundation"]),
+        .library(name: "LatchkeyLocker", targets: ["LatchkeyLocker"]),
         .library(name: "LatchkeyRelyingParty", targets: ["LatchkeyRelyingParty"]),
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
@@ -115,13 +116,18 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(
-            name: "LatchkeyLogin",
+            name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", crypto, cryptoExtras, httpTypes,
+                "Latchkey", crypto,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "LatchkeyLogin",
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
@@ -130,6 +136,10 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
+            swiftSettings: strict),
+        .target(
+            name: "LatchkeyLocker",
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
@@ -150,9 +160,9 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeySimulators", "TPM2",
-                arguments, asn1,
-                certificates, configuration, crypto, httpTypes, logging, subprocess,
+                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker",
+                "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates, configuration, crypto,
+                httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -300,11 +310,20 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting",
+                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
+                "LatchkeyTesting",
                 "LatchkeySimulators",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "LatchkeyLockerTests",
+            dependencies: [
+                "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
+                "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, grdb, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),

@@ -22,7 +22,8 @@ struct LatchkeyTool: AsyncParsableCommand {
                     StatusCommand.self, LogoutCommand.self,
                 ]),
             CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
-            CommandGroup(name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self]),
+            CommandGroup(
+                name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
         ])
 
     @OptionGroup var options: GlobalOptions

@@ -69,9 +69,17 @@ switch_off() {
     poweroff -f
 }
 
-# What a mains failure does: nothing is written any more, and nobody is told.
-cut_power() {
+# cut_power_in PARTS COMMAND…: as ada, until the power fails: at this boot's number of PARTS equal parts of the time that is
+# in /data/duration. What a mains failure does: nothing is written any more, and nobody is told.
+cut_power_in() {
+    parts=$1
+    shift
     echo "LATCHKEY end again"
+    # The console is slow, and what it has not printed is lost as well.
+    sync
+    sleep 1
+    as ada "$*" &
+    usleep $(($(cat /data/duration) * 1000 * boot / parts))
     echo b >/proc/sysrq-trigger
     sleep 60
 }

@@ -23,10 +23,13 @@ extension RecordContainer {
 
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
     /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
+    ///
+    /// - Parameter hasOwnPIN: Whether the class gets a PIN of its own, whatever the container has.
     package func prepare(
-        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, hasOwnPIN: Bool = false, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await classes.prepare(protection, for: prompt, authorizedBy: presence)
+        try await classes.prepare(protection, hasOwnPIN: hasOwnPIN, for: prompt, authorizedBy: presence)
     }
 
     /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The

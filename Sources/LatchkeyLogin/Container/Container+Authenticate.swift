@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 extension Container {
     /// Logs the owner of the container's key in with it. No session is needed; a new one replaces the old.
@@ -73,9 +74,7 @@ extension Container {
         let tokens = try response.json(TokenResponse.self, server.operation)
         return try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
-            let verifier = IDTokenVerifier(
-                operation: server.operation, issuer: server.document.issuer, clientID: configuration.clientID)
-            let token = try verifier.checkClaims(compact, now: configuration.now(), serverDate: response.date)
+            let token = try server.claims(of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
             return token.sub
         }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 extension Container {
     /// Logs a user in in the browser: authorization code with PKCE, the answer on a loopback port (RFC 8252).
@@ -19,44 +20,12 @@ extension Container {
         let operation = "log in"
         let server = try await server(for: operation)
         let request = AuthorizationRequest(
-            clientID: configuration.clientID, options: options, hint: try await hint(server, operation))
-        let page = server.document.authorization
-        let listener = try await LoopbackListener.start(
-            operation, page: { request.url(at: page, redirectURI: $0) }, accept: { request.answer($0) })
-        let answer: AuthorizationAnswer
+            clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
+            hint: try await hint(server, operation))
         do {
-            answer = try await show(listener, options.timeout, operation)
-        } catch {
-            await listener.close()
-            throw error
-        }
-        await listener.close()
-        switch answer {
-        case .code(let code): return try await redeem(code, request, listener.redirectURI, server)
-        case .refused(let error) where error.error == "cancel" || error.error == "access_denied":
-            throw LoginError.cancelled(operation, "it was cancelled in the browser")
-        case .refused(let error): throw LoginError.oauth(operation, error, status: nil)
-        case .linkReused: throw LoginError.linkReused(operation)
-        }
-    }
-
-    /// Opens the page and waits. A browser that stays in the foreground until the person is done is as good as one
-    /// that does not.
-    private func show(
-        _ listener: LoopbackListener, _ timeout: Duration, _ operation: String
-    ) async throws -> AuthorizationAnswer {
-        let browser = browser
-        return try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
-            group.addTask { try await listener.answer(within: timeout, operation) }
-            group.addTask {
-                try await browser.open(listener.link)
-                return nil
-            }
-            defer { group.cancelAll() }
-            while let outcome = try await group.next() {
-                if let outcome { return outcome }
-            }
-            throw LoginError.cancelled(operation)
+            return try await redeem(request.grant(at: server.document.authorization, in: browser), server)
+        } catch let failure as AuthorizationFailure {
+            throw LoginError(operation, failure)
         }
     }
 
@@ -69,19 +38,23 @@ extension Container {
     }
 
     private func redeem(
-        _ code: String, _ request: AuthorizationRequest, _ redirectURI: String, _ server: IdentityServer
+        _ grant: AuthorizationGrant, _ server: IdentityServer
     ) async throws -> AuthorizeResult {
-        let (tokens, date) = try await server.exchange(code: code, verifier: request.pkce, redirectURI: redirectURI)
+        let (tokens, date) = try await server.exchange(grant)
         return try await adopt(tokens, keyID: nil, server) { [configuration] in
             guard let compact = tokens.idToken else {
                 throw LoginError.invalidToken(server.operation, "the server gave no ID token")
             }
-            let verifier = IDTokenVerifier(
-                operation: server.operation, issuer: server.document.issuer, clientID: configuration.clientID)
-            return try await verifier.verify(
-                compact, keys: server.keys(), nonce: request.nonce, accessToken: tokens.accessToken,
-                now: configuration.now(), serverDate: date
-            ).sub
+            let verifier = IDTokenVerifier(issuer: server.document.issuer, clientID: configuration.clientID)
+            let keys = try await server.keys()
+            do throws(IDTokenFlaw) {
+                return try verifier.verify(
+                    compact, keys: keys, nonce: grant.nonce, accessToken: tokens.accessToken,
+                    now: configuration.now(), serverDate: date
+                ).sub
+            } catch {
+                throw LoginError(server.operation, error)
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// How an attempt to refresh ended.
 private enum RefreshOutcome {
@@ -66,11 +67,9 @@ extension Container {
             guard error.isInvalidGrant else { throw error }
             return .invalid
         }
-        let verifier = IDTokenVerifier(
-            operation: operation, issuer: server.document.issuer, clientID: configuration.clientID)
         do {
             if let token = response.idToken,
-                try verifier.checkClaims(token, now: now, serverDate: nil).sub != session.userID
+                try server.claims(of: token, now: now, serverDate: nil).sub != session.userID
             {
                 throw LoginError.invalidToken(operation, "the server's ID token is another user's")
             }

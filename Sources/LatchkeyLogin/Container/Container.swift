@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 public import Latchkey
 public import LatchkeyHTTP
+public import LatchkeyOAuth
 
 /// A user's login on this device: in the browser, then with a key that the hardware holds and a person unlocks.
 ///

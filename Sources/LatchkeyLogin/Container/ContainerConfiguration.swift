@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyOAuth
 
 /// What a container needs to know.
 public struct ContainerConfiguration: Sendable {

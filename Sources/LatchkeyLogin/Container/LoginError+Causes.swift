@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 extension LoginError {
     static func oauth(_ operation: String, _ error: OAuthError, status: Int?) -> LoginError {
@@ -27,6 +28,35 @@ extension LoginError {
         return LoginError(
             operation: operation, code: refusal.isRateLimit ? .rateLimited : .unexpectedStatus, reason: refusal.reason,
             recovery: refusal.recovery, httpStatus: status)
+    }
+
+    /// What came of a login in the browser.
+    init(_ operation: String, _ failure: AuthorizationFailure) {
+        self =
+            switch failure {
+            case .cancelled: .cancelled(operation)
+            case .linkReused: .linkReused(operation)
+            case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
+                .cancelled(operation, "it was cancelled in the browser")
+            case .refused(let error): .oauth(operation, error, status: nil)
+            case .timedOut:
+                LoginError(
+                    operation: operation, code: .timedOut, reason: "nobody finished the login in the browser in time",
+                    recovery: "Start again when you are ready.")
+            case .noPort(let why):
+                LoginError(
+                    operation: operation, code: .network, reason: "no port on the loopback interface can be opened",
+                    recovery: "Check that the loopback interface is up.", underlying: .init(layer: "nio", text: why))
+            }
+    }
+
+    /// What is wrong with an ID token.
+    init(_ operation: String, _ flaw: IDTokenFlaw) {
+        self =
+            switch flaw {
+            case .clock(let ahead): .clockSkew(operation, seconds: ahead)
+            default: .invalidToken(operation, "the server's ID token \(flaw.reason)")
+            }
     }
 
     /// What a transport's error means.

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import LatchkeyOAuth
 
 /// An access token and when to stop using it.
 struct AccessToken: Sendable {

@@ -1,4 +1,5 @@
 public import Latchkey
+internal import LatchkeyOAuth
 
 /// What the server says about the user (OpenID Connect Core section 5.3): all claims, with names for the usual ones.
 ///

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// The JWT with which a device sets up a biometric identity or logs in with one.
 struct BiometricRequest: Sendable {

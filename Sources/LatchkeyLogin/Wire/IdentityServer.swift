@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// The server's endpoints as calls. One value serves one operation, whose name its errors carry.
 struct IdentityServer: Sendable {
@@ -55,12 +56,11 @@ struct IdentityServer: Sendable {
 
     // MARK: OAuth
 
-    func exchange(code: String, verifier: PKCE, redirectURI: String) async throws(LoginError) -> (
-        TokenResponse, date: Date?
-    ) {
+    func exchange(_ grant: AuthorizationGrant) async throws(LoginError) -> (TokenResponse, date: Date?) {
         let fields = [
-            ("client_id", clientID), ("grant_type", "authorization_code"), ("code", code),
-            ("redirect_uri", redirectURI), ("code_verifier", verifier.verifier), ("x_device_info", try deviceInfo()),
+            ("client_id", clientID), ("grant_type", "authorization_code"), ("code", grant.code),
+            ("redirect_uri", grant.redirectURI), ("code_verifier", grant.codeVerifier),
+            ("x_device_info", try deviceInfo()),
         ]
         let response = try await wire.success(form(document.token), Self.body(fields), operation)
         return (try response.json(TokenResponse.self, operation), response.date)
@@ -86,6 +86,16 @@ struct IdentityServer: Sendable {
 
     func keys() async throws(LoginError) -> JWKSet {
         try await wire.success(document.keys.request(.get), [], operation).json(JWKSet.self, operation)
+    }
+
+    /// The claims of an ID token that came straight from the server.
+    func claims(of idToken: String, now: Date, serverDate: Date?) throws(LoginError) -> IDToken {
+        do throws(IDTokenFlaw) {
+            return try IDTokenVerifier(issuer: document.issuer, clientID: clientID)
+                .checkClaims(idToken, now: now, serverDate: serverDate)
+        } catch {
+            throw LoginError(operation, error)
+        }
     }
 
     // MARK: Helpers

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyLocker
 import LatchkeyLogin
 
 /// An error of whatever kind, as the tool tells it.
@@ -33,6 +34,17 @@ struct Failure {
             status = ExitStatus(error.code.keystoreCode)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             underlying = error.underlying
+        case let error as ErsteGroupAuthError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
+        case let error as BackgroundAccessError:
+            status = ExitStatus(error.keystoreCode)
+            (code, message, recovery) = (error.code.rawValue, error.description, error.cause.recovery)
+            underlying = error.cause.underlying
+        case let error as ProtectionError:
+            status = ExitStatus(error.keystoreCode)
+            (code, message, recovery) = (error.code, error.description, error.recoverySuggestion ?? "")
         case is CancellationError:
             status = .cancelled
             (code, message) = ("cancelled", "Could not finish: it was cancelled.")

@@ -1,10 +1,10 @@
 import Latchkey
 import Testing
 
-@testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct AuthorizationRequestTests {
-    private let request = AuthorizationRequest(clientID: "app", options: .init(), hint: nil)
+    private let request = AuthorizationRequest(clientID: "app", scope: "openid", options: .init(), hint: nil)
 
     @Test func `only an answer with this request's state is one`() {
         #expect(request.answer("code=c&state=\(request.state)") == .code("c"))
@@ -18,17 +18,17 @@ struct AuthorizationRequestTests {
 
     @Test func `errors and a missing code are answers too`() {
         let state = "state=\(request.state)"
-        #expect(request.answer("error=cancel&\(state)") == .refused(OAuthError(error: "cancel")))
+        #expect(request.answer("error=cancel&\(state)") == .refused(OAuth2Error(error: "cancel")))
         #expect(
             request.answer("error=e&error_description=a+b&error_uri=u&\(state)")
-                == .refused(OAuthError(error: "e", description: "a b", uri: "u")))
+                == .refused(OAuth2Error(error: "e", description: "a b", uri: "u")))
         #expect(
             request.answer(state)
-                == .refused(OAuthError(error: "invalid_request", description: "Missing parameter: code")))
+                == .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
     }
 
     @Test func `a user's id is escaped twice in the hint`() throws {
-        let hinted = AuthorizationRequest(clientID: "app", options: .init(), hint: .userID("a&b=c"))
+        let hinted = AuthorizationRequest(clientID: "app", scope: "openid", options: .init(), hint: .userID("a&b=c"))
         let url = hinted.url(
             at: try #require(Endpoint("https://a.test/authorize?x=1")), redirectURI: "http://127.0.0.1:1/")
         #expect(url.hasPrefix("https://a.test/authorize?x=1&response_type=code&client_id=app&"))

@@ -2,11 +2,11 @@ import Foundation
 import Latchkey
 import Testing
 
-@testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct IDTokenVerifierTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
-    private let verifier = IDTokenVerifier(operation: "log in", issuer: "https://a.test", clientID: "app")
+    private let verifier = IDTokenVerifier(issuer: "https://a.test", clientID: "app")
 
     private var good: IDClaims {
         IDClaims(
@@ -40,25 +40,25 @@ struct IDTokenVerifierTests {
 
     @Test func `every wrong claim is refused`() async throws {
         let signer = try TokenSigner()
-        let changes: [(String, (inout IDClaims) -> Void)] = [
-            ("issuer", { $0.iss = "https://a.test/" }), ("audience", { $0.aud = ["apps"] }),
-            ("no audience", { $0.aud = [] }), ("party", { $0.azp = "other" }), ("expired", { $0.exp = 1_799_999_940 }),
-            ("not yet", { $0.iat = 1_800_000_060 }), ("nonce", { $0.nonce = "m" }), ("no nonce", { $0.nonce = nil }),
-            ("access token", { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), ("no user", { $0.sub = "" }),
-            ("user", { $0.sub = "a\nb" }), ("long user", { $0.sub = String(repeating: "x", count: 256) }),
+        let changes: [(IDTokenFlaw, (inout IDClaims) -> Void)] = [
+            (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }), (.audience, { $0.aud = ["apps"] }),
+            (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }), (.time, { $0.exp = 1_799_999_940 }),
+            (.time, { $0.iat = 1_800_000_060 }), (.nonce, { $0.nonce = "m" }), (.nonce, { $0.nonce = nil }),
+            (.accessToken, { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), (.unreadable, { $0.sub = "" }),
+            (.unreadable, { $0.sub = "a\nb" }), (.unreadable, { $0.sub = String(repeating: "x", count: 256) }),
         ]
-        for (name, change) in changes {
+        for (flaw, change) in changes {
             var claims = good
             change(&claims)
-            await #expect(throws: login(.invalidToken), "\(name)") { try await verify(claims, by: signer) }
+            await #expect(throws: flaw) { try await verify(claims, by: signer) }
         }
     }
 
     @Test func `a key that is not the server's is refused`() async throws {
         let (server, other) = (try TokenSigner(), try TokenSigner())
-        await #expect(throws: login(.invalidToken)) { try await verify(good, by: other, keys: server) }
+        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: other, keys: server) }
         let rsa = try TokenSigner(.rs256)
-        await #expect(throws: login(.invalidToken)) { try await verify(good, by: rsa, keys: server) }
+        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: rsa, keys: server) }
     }
 
     @Test func `a changed, unsigned or weaker token is refused`() async throws {
@@ -66,14 +66,16 @@ struct IDTokenVerifierTests {
         func header(_ text: String) -> (String) -> String {
             { "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))" }
         }
-        let changes: [(String) -> String] = [
-            { $0 + "A" }, { String($0.dropLast(4)) + "AAAA" }, { $0 + "." }, { _ in "" },
-            { $0.split(separator: ".").dropLast().joined(separator: ".") + "." },
-            header(#"{"alg":"none"}"#), header(#"{"alg":"HS256","kid":"server-key"}"#),
-            header(#"{"alg":"ES256","kid":"other"}"#), header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#),
+        let changes: [(flaw: IDTokenFlaw, change: (String) -> String)] = [
+            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }), (.unreadable, { $0 + "." }),
+            (.unreadable, { _ in "" }),
+            (.signature, { $0.split(separator: ".").dropLast().joined(separator: ".") + "." }),
+            (.signature, header(#"{"alg":"none"}"#)), (.signature, header(#"{"alg":"HS256","kid":"server-key"}"#)),
+            (.signature, header(#"{"alg":"ES256","kid":"other"}"#)),
+            (.criticalExtension, header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#)),
         ]
-        for (index, change) in changes.enumerated() {
-            await #expect(throws: login(.invalidToken), "\(index)") {
+        for (index, (flaw, change)) in changes.enumerated() {
+            await #expect(throws: flaw, "\(index)") {
                 try await verify(good, by: signer, change: change)
             }
         }
@@ -84,7 +86,9 @@ struct IDTokenVerifierTests {
         var claims = good
         claims.exp = 1_799_996_400
         let truth = Date(timeIntervalSince1970: 1_799_996_300)
-        await #expect(throws: login(.clockSkew)) { try await verify(claims, by: signer, serverDate: truth) }
-        await #expect(throws: login(.invalidToken)) { try await verify(claims, by: signer, serverDate: now) }
+        await #expect(throws: IDTokenFlaw.clock(secondsAhead: 3700)) {
+            try await verify(claims, by: signer, serverDate: truth)
+        }
+        await #expect(throws: IDTokenFlaw.time) { try await verify(claims, by: signer, serverDate: now) }
     }
 }

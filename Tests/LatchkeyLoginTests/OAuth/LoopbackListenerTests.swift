@@ -4,10 +4,11 @@ import Latchkey
 import Testing
 
 @testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct LoopbackListenerTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start("log in", page: \.self) { $0 == "right" ? .code("c") : nil }
+        let listener = try await LoopbackListener.start(page: \.self) { $0 == "right" ? .code("c") : nil }
         do { try await body(listener) } catch {
             await listener.close()
             throw error
@@ -28,12 +29,12 @@ struct LoopbackListenerTests {
             let page = try await get("\(uri)?right")
             #expect(page.status == 200)
             #expect(page.body.contains("You can close this window"))
-            #expect(try await listener.answer(within: .seconds(5), "log in") == .code("c"))
+            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
         }
     }
 
     @Test func `it listens on the loopback interface and stops when closed`() async throws {
-        let listener = try await LoopbackListener.start("log in", page: \.self) { _ in nil }
+        let listener = try await LoopbackListener.start(page: \.self) { _ in nil }
         #expect(listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
         await listener.close()
         await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }
@@ -41,7 +42,9 @@ struct LoopbackListenerTests {
 
     @Test func `nobody waits for ever`() async throws {
         try await withListener { listener in
-            await #expect(throws: login(.timedOut)) { try await listener.answer(within: .milliseconds(50), "log in") }
+            await #expect(throws: AuthorizationFailure.timedOut) {
+                try await listener.answer(within: .milliseconds(50))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@ import Glibc
 import NIOCore
 import Testing
 
-@testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct LoopbackPeerTests {
     private func peer() throws -> LoopbackPeer {

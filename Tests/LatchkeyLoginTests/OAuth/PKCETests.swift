@@ -1,6 +1,6 @@
 import Testing
 
-@testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct PKCETests {
     @Test(arguments: [

@@ -3,6 +3,7 @@ import HTTPTypes
 import Testing
 
 @testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct ServerResponseTests {
     private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse {

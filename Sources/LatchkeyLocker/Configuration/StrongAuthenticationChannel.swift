@@ -1,0 +1,5 @@
+/// How the user proves to the server who it is: strong authentication by OAuth 2.0's authorization code with PKCE.
+public protocol StrongAuthenticationChannel: Sendable {
+    /// Has the user log in, and returns what the server gave for it. Is cancelled with the call that wants it.
+    func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode
+}

@@ -1,0 +1,12 @@
+/// A request for strong authentication.
+public struct StrongAuthenticationRequest: Hashable, Sendable {
+    /// The server's authorization endpoint, an absolute URL.
+    public let authorizationEndpoint: String
+    public let clientID: String
+    /// Scopes, separated by spaces.
+    public let scope: String
+    /// What the authorization request must carry: the ID token is refused without it.
+    public let nonce: String
+    /// Where the answer goes, if the configuration says.
+    public let redirectURI: String?
+}

@@ -1,0 +1,172 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The rows of a locker.
+///
+/// | id | holds |
+/// |---|---|
+/// | `locker.enrolment` | the enrolment; payload: key of `base`, device's secret; class of its own, bound to the device |
+/// | `locker.offline` | payload: key of `offline`; class of its own under the policy of easy access |
+/// | `locker.counters` | what bounds starts without a network |
+/// | the keys' ids | the keys, which the hardware authenticates |
+/// | `locker.pending.…` | keys that a crash would leave behind |
+/// | `locker.tombstone.…` | destroyed enrolments that the server must still hear of |
+struct LockerRows: Sendable {
+    static let enrolmentID: RecordID = "locker.enrolment"
+    static let offlineID: RecordID = "locker.offline"
+    static let countersID: RecordID = "locker.counters"
+
+    let records: RecordContainer
+
+    // MARK: Reading
+
+    /// Whether there is an enrolment, and whether it has easy access, unverified. Needs no hardware.
+    func glance() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
+        let record = try await records.metadata(Self.enrolmentID)
+        return (record != nil, record?.attributes["easyAccess"] != nil)
+    }
+
+    /// The enrolment, verified, with its secrets open.
+    func enrolment(
+        for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Enrolment? {
+        guard let found = try await records.read(Self.enrolmentID, for: prompt, authorizedBy: presence) else {
+            return nil
+        }
+        let attributes = found.record.attributes
+        guard let payload = found.payload, payload.count == 2 * LevelKey.byteCount,
+            let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
+            let clientID = attributes["client"], let userID = attributes["user"],
+            let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
+            let deviceKey = try await key(attributes["deviceKey"])
+        else { throw .damaged(prompt.reason, "the stored enrolment can't be read") }
+        var easyAccess: Enrolment.EasyAccess?
+        if let kid = attributes["easyAccess"] {
+            guard let key = try await key(kid), let offline = try await records.metadata(Self.offlineID),
+                Enrolment.offlineClasses(of: id).contains(offline.protection)
+            else { throw .damaged(prompt.reason, "the stored easy access can't be read") }
+            easyAccess = .init(key: key, offlineClass: offline.protection)
+        }
+        return Enrolment(
+            id: id, issuer: issuer, clientID: clientID, userID: userID, isShared: attributes["shared"] == "true",
+            deviceKey: deviceKey, easyAccess: easyAccess, wraps: wraps,
+            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1))
+    }
+
+    private func key(_ kid: String?) async throws(KeystoreError) -> HardwareKey? {
+        guard let kid = kid.flatMap(KeyID.init) else { return nil }
+        return try await records.metadata(RecordID(kid))?.key
+    }
+
+    /// The key of the level `offline`, for somebody who is present. The class is locked again.
+    func offlineKey(
+        in protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LevelKey {
+        defer { records.lock(prefix: protection.name) }
+        try await records.open(protection, for: prompt, authorizedBy: presence)
+        guard let payload = try await records.read(Self.offlineID, for: prompt, authorizedBy: presence)?.payload,
+            payload.count == LevelKey.byteCount
+        else { throw .damaged(prompt.reason, "the key of offline data can't be read") }
+        return LevelKey(payload)
+    }
+
+    /// Verified.
+    func counters(
+        for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> LockerCounters {
+        let found = try await records.read(Self.countersID, for: prompt, authorizedBy: presence)
+        return found.map { LockerCounters($0.record.attributes) } ?? LockerCounters()
+    }
+
+    func tombstones(for prompt: PromptContext) async throws(KeystoreError) -> [Tombstone] {
+        try await verified(Tombstone.kind, for: prompt).compactMap(Tombstone.init)
+    }
+
+    func pendingKeys(for prompt: PromptContext) async throws(KeystoreError) -> [PendingKey] {
+        try await verified(PendingKey.kind, for: prompt).compactMap(PendingKey.init)
+    }
+
+    private func verified(_ kind: RecordKind, for prompt: PromptContext) async throws(KeystoreError) -> [Record] {
+        var found: [Record] = []
+        for listed in try await records.list(kind) {
+            if let record = try await records.read(listed.id, for: prompt)?.record { found.append(record) }
+        }
+        return found
+    }
+
+    // MARK: Changes
+
+    /// Stores the enrolment, all but its keys.
+    static func put(_ enrolment: Enrolment) -> RecordChange {
+        var attributes = enrolment.wraps.attributes
+        attributes["enrolment"] = enrolment.id
+        attributes["issuer"] = enrolment.issuer
+        attributes["client"] = enrolment.clientID
+        attributes["user"] = enrolment.userID
+        attributes["shared"] = enrolment.isShared ? "true" : "false"
+        attributes["deviceKey"] = enrolment.deviceKey.id.rawValue
+        attributes["easyAccess"] = enrolment.easyAccess?.key.id.rawValue
+        let record = Record(
+            id: enrolmentID, kind: "locker.enrolment", protection: enrolment.baseClass, attributes: attributes)
+        let payload = SecretBytes(count: 2 * LevelKey.byteCount) { buffer in
+            enrolment.baseKey.secret.withUnsafeBytes { buffer.copyMemory(from: $0) }
+            enrolment.deviceSecret.withUnsafeBytes {
+                UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(from: $0)
+            }
+        }
+        return .put(record, payload: payload, ifGeneration: nil)
+    }
+
+    static func put(offline key: LevelKey, in protection: ProtectionClass) -> RecordChange {
+        .put(
+            Record(id: offlineID, kind: "locker.offline", protection: protection), payload: key.secret,
+            ifGeneration: nil)
+    }
+
+    static func put(_ counters: LockerCounters) -> RecordChange {
+        .put(
+            Record(id: countersID, kind: "locker.counters", attributes: counters.attributes), payload: nil,
+            ifGeneration: nil)
+    }
+
+    static func put(_ key: HardwareKey) -> RecordChange {
+        .put(
+            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
+            ifGeneration: nil)
+    }
+
+    /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done.
+    static func erasing(_ enrolment: Enrolment) -> (records: [RecordChange], classes: [ClassChange]) {
+        var ids = [enrolmentID, offlineID, countersID, RecordID(enrolment.deviceKey.id)]
+        if let easyAccess = enrolment.easyAccess { ids.append(RecordID(easyAccess.key.id)) }
+        let families = [Enrolment.baseClasses(of: enrolment.id), Enrolment.offlineClasses(of: enrolment.id)]
+        return (ids.map { .delete($0, ifGeneration: nil) }, families.map { .drop(prefix: $0.prefix) })
+    }
+
+    /// Deletes the way in by a secret, and leaves all else.
+    static func erasing(
+        _ easyAccess: Enrolment.EasyAccess, of enrolment: Enrolment
+    ) -> (records: [RecordChange], classes: [ClassChange]) {
+        var without = enrolment
+        without.easyAccess = nil
+        return (
+            [
+                put(without), .delete(offlineID, ifGeneration: nil),
+                .delete(RecordID(easyAccess.key.id), ifGeneration: nil),
+            ], [.drop(prefix: Enrolment.offlineClasses(of: enrolment.id).prefix)]
+        )
+    }
+}
+
+extension SecretBytes {
+    /// The `index`th 32 bytes.
+    fileprivate func part(_ index: Int) -> SecretBytes {
+        withUnsafeBytes { bytes in
+            SecretBytes(count: LevelKey.byteCount) { buffer in
+                buffer.copyMemory(
+                    from: UnsafeRawBufferPointer(
+                        rebasing: bytes[index * LevelKey.byteCount..<(index + 1) * LevelKey.byteCount]))
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import Synchronization
+
+extension Locker {
+    /// The one request for background access that is under way, or a new one.
+    func background(
+        _ metadata: [String: JSONValue]?
+    ) async throws(BackgroundAccessError) -> AuthSessionStatus {
+        let context = context("get background access", "get background access", metadata: metadata)
+        let task = state.withLock { state in
+            if let running = state.background { return running }
+            let task = Task { await requestBackground(context) }
+            state.background = task
+            return task
+        }
+        return try await task.value.get()
+    }
+
+    private func requestBackground(
+        _ context: FlowContext
+    ) async -> Result<AuthSessionStatus, BackgroundAccessError> {
+        do {
+            let (token, levels) = try await grant(context)
+            return settle(.granted, token, levels)
+        } catch {
+            let error = BackgroundAccessError(ErsteGroupAuthError(context.operation, any: error))
+            log(.warning, "no background access: \(error.code)")
+            if error.code == .enrolmentRevoked {
+                var draft = SessionDraft()
+                _ = try? await purge(context, &draft)
+            }
+            return settle(error.answer, nil, [:], error)
+        }
+    }
+
+    /// A narrow token, and the level that goes with it. Nobody is asked.
+    private func grant(
+        _ context: FlowContext
+    ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
+        let enrolment = try enrolment(context.operation)
+        let server = try await server(context.operation)
+        let assertion = try await sign(
+            .backgroundAccess, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
+            server, context, authorizedBy: NobodyPresent())
+        let asked = configuration.backgroundScopes ?? []
+        let answer = try await server.token(LockerServer.backgroundAccessGrant, assertion, scopes: asked)
+        let tokens = try answer.tokens(context.operation)
+        let shares = try answer.shares(context.operation)
+        let levels = try open(.background, enrolment, enrolment.isShared ? shares?.background : nil, context)
+        let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
+        return (try token(tokens, answer, asked: offered, context), levels)
+    }
+
+    /// Makes the outcome the session's, whatever the session has become meanwhile.
+    private func settle(
+        _ answer: SessionMachine.BackgroundAnswer, _ token: AccessToken?, _ levels: [ProtectionLevel: LevelKey],
+        _ error: BackgroundAccessError? = nil
+    ) -> Result<AuthSessionStatus, BackgroundAccessError> {
+        let use = SessionUse(at: now)
+        let (step, old, new, result) = state.withLock { state in
+            state.background = nil
+            let old = state.status(configuration.offlineVerification)
+            let step = state.machine?.receive(answer) ?? .refuseNotEnrolled
+            if step == .purge {
+                state.machine?.purged()
+                state.enrolment = nil
+            }
+            if step == .succeed, let token {
+                state.narrowToken?.handle.close()
+                state.narrowToken = token
+                // What asks nobody keeps no active session open.
+                if state.machine?.phase == .backgroundAccess { state.lastUse = use }
+            } else {
+                token?.handle.close()
+            }
+            state.closeTokens()
+            keyring.adopt(step == .succeed ? levels : [:], in: state.machine?.phase ?? .unregistered)
+            let new = state.status(configuration.offlineVerification)
+            // An active session keeps its own token; who asked for the narrow one gets that.
+            let result = AuthSessionStatus(
+                phase: new.phase, isEasyAccessEnabled: new.isEasyAccessEnabled, accessToken: state.narrowToken,
+                offlineAttemptsLeft: new.offlineAttemptsLeft)
+            return (step, old, new, result)
+        }
+        if step == .succeed { watchIdleness() }
+        if old != new { tell(old, new, step == .succeed ? .backgroundAccess : .revoked) }
+        switch step {
+        case .succeed: return .success(result)
+        case .fail, .purge: break
+        case .refuseNotEnrolled where error == nil:
+            return .failure(BackgroundAccessError(.refusal("get background access", .notEnrolled)))
+        case .refuseNotEnrolled: break
+        }
+        return .failure(error ?? BackgroundAccessError(.refusal("get background access", .notEnrolled)))
+    }
+}

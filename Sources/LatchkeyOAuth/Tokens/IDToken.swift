@@ -1,0 +1,51 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The claims of an ID token (OpenID Connect Core section 2). Decoded, which says nothing about who wrote them.
+package struct IDToken: Decodable, Hashable, Sendable {
+    package let iss: String
+    package let sub: String
+    package let aud: [String]
+    package let azp: String?
+    package let exp: Double
+    package let iat: Double
+    package let nonce: String?
+    package let atHash: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case iss, sub, aud, azp, exp, iat, nonce
+        case atHash = "at_hash"
+    }
+
+    /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
+    package init?(compact: String) {
+        guard
+            let parts = JWS.parse(compact), let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
+        else { return nil }
+        self = token
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        iss = try container.decode(String.self, forKey: .iss)
+        sub = try container.decode(String.self, forKey: .sub)
+        if let one = try? container.decode(String.self, forKey: .aud) {
+            aud = [one]
+        } else {
+            aud = try container.decode([String].self, forKey: .aud)
+        }
+        azp = try container.decodeIfPresent(String.self, forKey: .azp)
+        exp = try container.decode(Double.self, forKey: .exp)
+        iat = try container.decode(Double.self, forKey: .iat)
+        nonce = try container.decodeIfPresent(String.self, forKey: .nonce)
+        atHash = try container.decodeIfPresent(String.self, forKey: .atHash)
+        guard Self.isSubject(sub) else {
+            throw DecodingError.dataCorruptedError(forKey: .sub, in: container, debugDescription: "not a user id")
+        }
+    }
+
+    /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core section 2).
+    package static func isSubject(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+}

@@ -1,0 +1,59 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyLocker
+
+/// `latchkey locker encrypt`.
+struct LockerEncryptCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "encrypt",
+        abstract: "Encrypt the text that comes on standard input, for sessions of a level.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @OptionGroup var locker: LockerOptions
+
+    @Option(help: "What it takes to read it: active, offline, background or base.")
+    var level: ProtectionLevelArgument
+
+    func perform(in context: CommandContext) async throws -> EncryptedReport {
+        let session = try await LockerSession(in: context, locker)
+        // Its ciphertext must fit through standard input as well.
+        let secret = try StandardStreams.readSecret("encrypt")
+        guard secret.count <= StandardStreams.limit / 2 else {
+            throw KeystoreError.invalidInput("encrypt", "it is longer than \(StandardStreams.limit / 2) bytes")
+        }
+        guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) }) else {
+            throw KeystoreError.invalidInput("encrypt", "it is not text in UTF-8")
+        }
+        return try await session.opened(for: level.level) { locker in
+            EncryptedReport(
+                level: level.rawValue,
+                encrypted: try locker.encrypt(secret: text, protectionLevel: level.level))
+        }
+    }
+}
+
+/// A protection level as `--level` names it.
+enum ProtectionLevelArgument: String, ExpressibleByArgument, CaseIterable {
+    case active
+    case offline
+    case background
+    case base
+
+    var level: ProtectionLevel {
+        switch self {
+        case .active: .active
+        case .offline: .offline
+        case .background: .background
+        case .base: .base
+        }
+    }
+}
+
+/// What came of encrypting.
+struct EncryptedReport: Report {
+    let level: String
+    let encrypted: String
+
+    var text: String { encrypted }
+}

@@ -1,0 +1,37 @@
+import ArgumentParser
+import LatchkeyLocker
+
+/// `latchkey locker start`.
+struct LockerStartCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "start",
+        abstract: "Start a session, to see that you can; enrol this machine where it isn't.")
+
+    @OptionGroup var options: GlobalOptions
+
+    @OptionGroup var locker: LockerOptions
+
+    @Option(help: "How to show who you are: any, easy or strong.")
+    var level = RequiredLevelArgument.any
+
+    func perform(in context: CommandContext) async throws -> LockerReport {
+        try await LockerSession(in: context, locker).opened { locker in
+            LockerReport(try await locker.startAuthSession(options: .init(requiredLevel: level.level)))
+        }
+    }
+}
+
+/// A required level as `--level` names it.
+enum RequiredLevelArgument: String, ExpressibleByArgument, CaseIterable {
+    case any
+    case easy
+    case strong
+
+    var level: RequiredLevel {
+        switch self {
+        case .any: .any
+        case .easy: .easyAccess
+        case .strong: .strong
+        }
+    }
+}

@@ -1,0 +1,220 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyLocker
+
+/// What can be encrypted and decrypted when, and what cannot.
+@Suite(.softwareTPM, .softwareToken)
+struct ProtectionTests {
+    /// Four levels, six statuses, both directions.
+    @Test(arguments: SimulatedDevice.allCases)
+    func `each status opens its levels and no others`(device: SimulatedDevice) async throws {
+        try await Scene.with(on: device) { scene in
+            let program = try await scene.start { $0.offlineVerification = OfflineVerification() }
+            let locker = program.locker
+            var texts: [ProtectionLevel: String] = [:]
+
+            func check(_ phase: SessionPhase) throws {
+                #expect(program.phase == phase)
+                for level in ProtectionLevel.allCases {
+                    let isOpen = phase.openLevels.contains(level)
+                    if isOpen {
+                        let text = try locker.encrypt(secret: "fresh", protectionLevel: level)
+                        #expect(try locker.decrypt(encryptedSecret: text) == "fresh")
+                    } else {
+                        #expect(throws: ProtectionError.levelNotSatisfied(required: level, current: phase)) {
+                            try locker.encrypt(secret: "x", protectionLevel: level)
+                        }
+                    }
+                    guard let text = texts[level] else { continue }
+                    if isOpen {
+                        #expect(try locker.decrypt(encryptedSecret: text) == "s3cret")
+                    } else if phase == .unregistered {
+                        #expect(throws: ProtectionError.wrongEnrolment) { try locker.decrypt(encryptedSecret: text) }
+                    } else {
+                        #expect(throws: ProtectionError.levelNotSatisfied(required: level, current: phase)) {
+                            try locker.decrypt(encryptedSecret: text)
+                        }
+                    }
+                }
+            }
+
+            try check(.unregistered)
+            _ = try await locker.startAuthSession()
+            texts = program.sealAll()
+            try check(.activeViaStrongAuth)
+            _ = try await locker.endAuthSession(mode: .lock)
+            try check(.enrolled)
+            _ = try await locker.startAuthSession()
+            try check(.activeViaEasyAccess)
+            _ = try await locker.endAuthSession(mode: .lock)
+            _ = try await locker.backgroundAccess()
+            try check(.backgroundAccess)
+            _ = try await locker.endAuthSession(mode: .lock)
+            scene.line.isDown = true
+            _ = try await locker.startAuthSession()
+            try check(.verifiedOffline)
+            scene.line.isDown = false
+            // A network that is back ends the proof that there was without one.
+            _ = try await locker.backgroundAccess()
+            try check(.backgroundAccess)
+            _ = try await locker.endAuthSession(mode: .destroy)
+            try check(.unregistered)
+        }
+    }
+
+    /// Somebody who may write the file can't guess where the next class will be, nor put another in the place of one.
+    @Test func `each secret has a class of its own, and one that was planted is not used`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
+            _ = try await program.locker.startAuthSession()
+            let disk = Disk(path: scene.databasePath)
+            let before = try await disk.classes()
+            #expect(before.filter { $0.hasPrefix("locker.") }.count == 2)
+            let offline = try #require(before.first { $0.hasPrefix("locker.offline.") })
+            let planted = offline.split(separator: ".").dropLast().joined(separator: ".") + ".planted"
+            try await disk.copyClass(offline, to: planted)
+            _ = try await program.locker.changeEasyAccess()
+            let after = try await disk.classes()
+            #expect(after.filter { $0.hasPrefix("locker.offline.") }.count == 1)
+            #expect(!after.contains(offline) && !after.contains(planted))
+            // An offline row that names a class of another kind is no way in.
+            try await disk.moveOfflineKey(to: "device")
+            await #expect(throws: refusal(.storageCorrupted)) { try await scene.start() }
+        }
+    }
+
+    @Test func `a change of any byte is refused, and says no more than it must`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            let text = try program.locker.encrypt(secret: "s3cret", protectionLevel: .active)
+            let bytes = try #require(Base64URL.decode(text))
+            let idLength = Int(bytes[2])
+            for index in bytes.indices {
+                var changed = bytes
+                changed[index] ^= 1
+                let expected: Set<String> =
+                    switch index {
+                    case 0, 2: ["malformed", "wrongEnrolment"]
+                    // Another level's key, which is open too, does not fit.
+                    case 1: ["integrity"]
+                    case 3..<3 + idLength: ["wrongEnrolment", "malformed"]
+                    default: ["integrity"]
+                    }
+                let error = #expect(throws: ProtectionError.self) {
+                    try program.locker.decrypt(encryptedSecret: Base64URL.encode(changed))
+                }
+                #expect(expected.contains(error?.code ?? ""), "byte \(index): \(String(describing: error))")
+            }
+            for broken in ["", "A", text + "A", text + "=", "!" + text.dropFirst(), String(text.prefix(40))] {
+                #expect(throws: ProtectionError.self) { try program.locker.decrypt(encryptedSecret: broken) }
+            }
+            for count in 0..<bytes.count {
+                #expect(throws: ProtectionError.self) {
+                    try program.locker.decrypt(encryptedSecret: Base64URL.encode(bytes.prefix(count)))
+                }
+            }
+        }
+    }
+
+    @Test func `text of any kind comes back, and never looks the same twice`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            for secret in ["", "x", "žluťoučký 🐎\n\0", String(repeating: "a", count: 1 << 20)] {
+                let texts = try (0..<2).map { _ in
+                    try program.locker.encrypt(secret: secret, protectionLevel: .base)
+                }
+                #expect(texts[0] != texts[1])
+                #expect(try texts.map { try program.locker.decrypt(encryptedSecret: $0) } == [secret, secret])
+            }
+            #expect(throws: ProtectionError.malformed) {
+                try program.locker.encrypt(
+                    secret: String(repeating: "a", count: 1 << 20 + 1), protectionLevel: .base)
+            }
+        }
+    }
+
+    @Test func `ten thousand calls on open levels use no hardware`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            let sent = scene.line.sent.count
+            program.keystore.forget()
+            for index in 0..<2_500 {
+                for level in ProtectionLevel.allCases {
+                    let text = try program.locker.encrypt(secret: "secret \(index)", protectionLevel: level)
+                    #expect(try program.locker.decrypt(encryptedSecret: text) == "secret \(index)")
+                }
+            }
+            #expect(program.keystore.calls.isEmpty)
+            #expect(scene.line.sent.count == sent)
+        }
+    }
+
+    @Test func `another enrolment reads nothing`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            let texts = program.sealAll()
+            _ = try await program.locker.endAuthSession(mode: .destroy)
+            _ = try await program.locker.startAuthSession()
+            #expect(program.phase == .activeViaStrongAuth)
+            for text in texts.values {
+                #expect(throws: ProtectionError.wrongEnrolment) { try program.locker.decrypt(encryptedSecret: text) }
+            }
+        }
+    }
+
+    /// Where the server keeps no shares, two levels are this program's word; the enrolment says that it takes that.
+    @Test func `a server without shares is refused, or taken as it is`() async throws {
+        try await Scene.with(locker: ["level_shares": false]) { scene in
+            let strict = try await scene.start()
+            await #expect(throws: refusal(.invalidConfiguration)) { try await strict.locker.startAuthSession() }
+            #expect(await scene.channel.requests.isEmpty)
+            let program = try await scene.start { $0.levelShares = .whenOffered }
+            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
+            let texts = program.sealAll()
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            #expect(program.readable(texts) == [.base])
+            _ = try await program.locker.backgroundAccess()
+            #expect(program.readable(texts) == [.base, .background])
+            _ = try await program.locker.startAuthSession()
+            #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
+        }
+    }
+
+    @Test func `shares of another enrolment open nothing`() throws {
+        let keys = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
+        let device = SecretBytes.random(count: 32)
+        let share = String(repeating: "A", count: 43)
+        func shares(_ background: String, _ active: String) throws -> LevelShares {
+            try JSONDecoder().decode(
+                LevelShares.self, from: Data(#"{"background":"\#(background)","active":"\#(active)"}"#.utf8))
+        }
+        let right = try shares(share, "B" + share.dropFirst())
+        let wraps = try LevelWraps(keys, deviceSecret: device, shares: right, enrolmentID: "enrolment-1")
+        let opened = try wraps.open(.active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
+        #expect(opened == [.active: keys[.active], .offline: keys[.offline]])
+        #expect(throws: (any Error).self) {
+            try wraps.open(.active, deviceSecret: device, share: right.background, enrolmentID: "enrolment-1")
+        }
+        #expect(throws: (any Error).self) {
+            try wraps.open(.background, deviceSecret: device, share: right.active, enrolmentID: "enrolment-1")
+        }
+        #expect(throws: (any Error).self) {
+            try wraps.open(.active, deviceSecret: device, share: nil, enrolmentID: "enrolment-1")
+        }
+        #expect(throws: (any Error).self) {
+            try wraps.open(.active, deviceSecret: device, share: right.active, enrolmentID: "enrolment-2")
+        }
+        #expect(throws: (any Error).self) {
+            try wraps.open(
+                .active, deviceSecret: .random(count: 32), share: right.active, enrolmentID: "enrolment-1")
+        }
+    }
+}

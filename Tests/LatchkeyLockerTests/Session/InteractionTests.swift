@@ -1,0 +1,206 @@
+import Foundation
+import Latchkey
+import LatchkeyLocker
+import LatchkeySimulators
+import LatchkeyTesting
+import Synchronization
+import Testing
+
+/// One call at a time, and exactly one completion of each.
+@Suite(.softwareTPM)
+struct InteractionTests {
+    /// A program whose user is enrolled, and sits before it as `steps` say.
+    private func locked(
+        _ scene: Scene, _ steps: [ScriptedPresence.Step],
+        _ change: (inout LockerConfiguration) -> Void = { _ in }
+    ) async throws -> Program {
+        let program = try await scene.start(ScriptedPresence([.pin("2468")] + steps), change)
+        _ = try await program.locker.startAuthSession()
+        _ = try await program.locker.endAuthSession(mode: .lock)
+        return program
+    }
+
+    private func asked(_ program: Program, _ count: Int) async {
+        while program.presence.requests.count < count { await Task.yield() }
+    }
+
+    @Test func `a second call is refused while somebody is asked, and the first goes on`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.hesitate])
+            #expect(!program.locker.isUserInteractionInProgress)
+            let first = Task { try await program.locker.startAuthSession() }
+            await asked(program, 2)
+            #expect(program.locker.isUserInteractionInProgress)
+            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.startAuthSession() }
+            await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
+            // Background access asks nobody, and may go beside it.
+            #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
+            #expect(program.locker.isUserInteractionInProgress)
+            let status = try await program.locker.dismissUI()
+            #expect(status.phase == .backgroundAccess)
+            await #expect(throws: refusal(.userCancelled)) { try await first.value }
+            #expect(!program.locker.isUserInteractionInProgress)
+            await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
+        }
+    }
+
+    @Test func `of many starts at once one wins`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, Array(repeating: .pin("2468"), count: 8))
+            let outcomes = await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        do throws(ErsteGroupAuthError) {
+                            return try await program.locker.startAuthSession().isActive
+                        } catch {
+                            #expect(error == refusal(.userInteractionInProgress))
+                            return false
+                        }
+                    }
+                }
+                return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+            }
+            #expect(outcomes >= 1)
+            #expect(program.presence.requests.count == 1 + outcomes)
+            #expect(program.phase == .activeViaEasyAccess)
+        }
+    }
+
+    @Test func `a login page that is dismissed leaves the status as it was`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            await scene.channel.next(.hesitate)
+            let starting = Task { try await program.locker.startAuthSession() }
+            while await scene.channel.requests.isEmpty { await Task.yield() }
+            #expect(try await program.locker.dismissUI().phase == .unregistered)
+            await #expect(throws: refusal(.userCancelled)) { try await starting.value }
+            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
+        }
+    }
+
+    @Test func `a lock ends what is asking, and stays`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.hesitate])
+            let starting = Task { try await program.locker.startAuthSession() }
+            await asked(program, 2)
+            #expect(try await program.locker.endAuthSession(mode: .lock).phase == .enrolled)
+            await #expect(throws: refusal(.userCancelled)) { try await starting.value }
+            #expect(program.phase == .enrolled)
+        }
+    }
+
+    /// The server has the assertion when the prompt is dismissed: its answer is reported, once.
+    @Test func `a dismissal during a server call tells the truth`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.pin("2468"), .pin("2468")])
+            scene.line.fail(at: "/token", .stopAfter)
+            let starting = Task { try await program.locker.startAuthSession() }
+            await scene.line.reached()
+            async let dismissed = program.locker.dismissUI()
+            scene.line.release()
+            let status = try await dismissed
+            #expect(status == program.locker.authSessionStatus)
+            let outcome = await starting.result
+            #expect(throws: refusal(.network)) { try outcome.get() }
+            #expect(status.phase == .enrolled)
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+        }
+    }
+
+    /// The server has given the token when the prompt is dismissed: the start has succeeded.
+    @Test func `a success that comes after a dismissal is reported once`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.pin("2468")])
+            let changes = program.locker.statusChanges
+            scene.line.fail(at: "/token", .late)
+            let starting = Task { try await program.locker.startAuthSession() }
+            await scene.line.reached()
+            async let dismissed = program.locker.dismissUI()
+            scene.line.release()
+            #expect(try await dismissed.phase == .activeViaEasyAccess)
+            #expect(try await starting.value.phase == .activeViaEasyAccess)
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            var events = changes.makeAsyncIterator()
+            #expect(await events.next()?.cause == .started)
+            #expect(await events.next()?.cause == .locked)
+        }
+    }
+
+    @Test func `the task of a call may be cancelled`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.hesitate, .pin("2468")])
+            let starting = Task { try await program.locker.startAuthSession() }
+            await asked(program, 2)
+            starting.cancel()
+            await #expect(throws: refusal(.userCancelled)) { try await starting.value }
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+        }
+    }
+
+    @Test func `requests for background access at once are one, and ask nobody`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [])
+            let before = scene.line.sent.filter { $0.path.hasSuffix("/token") }.count
+            let tokens = try await withThrowingTaskGroup(of: AccessToken?.self) { group in
+                for _ in 0..<8 { group.addTask { try await program.locker.backgroundAccess().accessToken } }
+                return try await group.reduce(into: Set<AccessToken?>()) { $0.insert($1) }
+            }
+            let after = scene.line.sent.filter { $0.path.hasSuffix("/token") }.count
+            #expect(tokens.count == after - before)
+            #expect(program.presence.requests.count == 1)
+            scene.line.isDown = true
+            let error = await #expect(throws: BackgroundAccessError.self) {
+                try await program.locker.backgroundAccess()
+            }
+            #expect(error?.code == .network)
+            #expect(program.phase == .backgroundAccess)
+        }
+    }
+
+    // MARK: Callbacks
+
+    @Test func `callbacks come once, on the main actor`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            let (calls, call) = AsyncStream.makeStream(of: (SessionPhase, ErsteGroupAuthError?).self)
+            program.locker.startAuthSession(options: nil, metadata: ["n": 1, "list": [true, nil, "x"]]) {
+                session, error in
+                MainActor.assertIsolated()
+                call.yield((session.phase, error))
+            }
+            var iterator = calls.makeAsyncIterator()
+            let started = await iterator.next()
+            #expect(started?.0 == .activeViaStrongAuth && started?.1 == nil)
+            program.locker.endAuthSession(mode: .lock) { session, error in call.yield((session.phase, error)) }
+            #expect(await iterator.next()?.0 == .enrolled)
+            program.locker.disableEasyAccess { session, error in call.yield((session.phase, error)) }
+            let refused = await iterator.next()
+            #expect(refused?.0 == .enrolled && refused?.1 == refusal(.notActive))
+            program.locker.startAuthSession(options: nil, metadata: ["date": Date()]) { session, error in
+                call.yield((session.phase, error))
+            }
+            #expect(await iterator.next()?.1 == refusal(.invalidInput))
+            call.finish()
+            #expect(await iterator.next() == nil)
+            let sent = scene.line.sent.map(\.body).joined()
+            #expect(!sent.isEmpty)
+        }
+    }
+
+    @Test func `callbacks go where the app says`() async throws {
+        try await Scene.with { scene in
+            let delivered = Mutex(0)
+            let program = try await scene.start(nil) {
+                $0.deliver = { work in
+                    delivered.withLock { $0 += 1 }
+                    work()
+                }
+            }
+            let error = await withCheckedContinuation { continuation in
+                program.locker.dismissUI { _, error in continuation.resume(returning: error) }
+            }
+            #expect(error as? ErsteGroupAuthError == refusal(.noActiveUI))
+            #expect(delivered.withLock { $0 } == 1)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import Foundation
+import Latchkey
+import LatchkeyLocker
+import LatchkeyPKCS11
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import Testing
+
+/// One user's machine and a server: a store and hardware of its own, in which programs start and end. The test needs the
+/// trait `.softwareTPM`, or `.softwareToken` for a token.
+struct Scene: Sendable {
+    let directory: TemporaryDirectory
+    let server: IdentityProcess
+    let channel: FormChannel
+    let line = Line()
+    let clock = SettableClock()
+    let log = LogSink()
+    /// The PIN that is right.
+    let pin: String
+    private let tcti: String
+    private let tokenURI: String?
+
+    /// Runs a server for the time of `body`.
+    ///
+    /// - Parameter locker: Members of the server's configuration of the locker.
+    static func with(
+        on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:], _ body: (Scene) async throws -> Void
+    ) async throws {
+        try await IdentityProcess.with(locker: locker) { server in
+            let scene = try Scene(on: device, server)
+            try await body(scene)
+            scene.line.release()
+        }
+    }
+
+    private init(on device: SimulatedDevice, _ server: IdentityProcess) throws {
+        directory = try TemporaryDirectory()
+        self.server = server
+        channel = FormChannel(try #require(server.users.first))
+        switch device {
+        case .tpm: (tcti, tokenURI, pin) = (try SoftwareTPM.current.tcti, nil, "2468")
+        case .token:
+            let token = try SoftwareToken.current
+            (tcti, tokenURI, pin) = ("", token.uri, token.userPIN)
+        }
+    }
+
+    var databasePath: String { directory.path(of: "default/latchkey.sqlite") }
+
+    /// A program after its start.
+    ///
+    /// - Parameters:
+    ///   - presence: Who sits there; nil for somebody who knows the PIN and is patient.
+    ///   - change: Changes the configuration.
+    func start(
+        _ presence: ScriptedPresence? = nil, directory: String? = nil,
+        _ change: (inout LockerConfiguration) -> Void = { _ in }
+    ) async throws -> Program {
+        let store = try await RecordStore(directory: directory ?? self.directory.path)
+        let hardware: any Keystore =
+            if let tokenURI { try PKCS11Keystore(uri: tokenURI) } else { TPMKeystore(tcti: tcti, anchors: store) }
+        let steps = Steps()
+        let keystore = WatchedKeystore(hardware, steps: steps)
+        let presence = presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64))
+        let clock = clock
+        var configuration = LockerConfiguration(
+            issuer: server.endpoint, clientID: server.clientID,
+            records: try RecordContainer(store: store, keystore: keystore), presence: presence, channel: channel,
+            transport: SteppedTransport(line: line, steps: steps), logger: log, logLevel: .debug, now: { clock.now })
+        change(&configuration)
+        let locker = try Locker(configuration)
+        try await locker.open()
+        return Program(locker: locker, keystore: keystore, presence: presence, steps: steps)
+    }
+
+    /// A copy of everything that is stored now, for a program of its own.
+    func copyStore() throws -> TemporaryDirectory {
+        let copy = try TemporaryDirectory()
+        try FileManager.default.createDirectory(
+            atPath: copy.path(of: "default"), withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path(of: "default"))
+        where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
+            try FileManager.default.copyItem(
+                atPath: directory.path(of: "default/\(name)"), toPath: copy.path(of: "default/\(name)"))
+        }
+        return copy
+    }
+}
+
+/// A program that uses the locker.
+struct Program: Sendable {
+    let locker: Locker
+    let keystore: WatchedKeystore
+    let presence: ScriptedPresence
+    let steps: Steps
+
+    var phase: SessionPhase { locker.authSessionStatus.phase }
+
+    /// The secrets that can be encrypted in the present status, by level.
+    func sealAll(_ secret: String = "s3cret") -> [ProtectionLevel: String] {
+        var texts: [ProtectionLevel: String] = [:]
+        for level in ProtectionLevel.allCases {
+            texts[level] = try? locker.encrypt(secret: secret, protectionLevel: level)
+        }
+        return texts
+    }
+
+    /// The levels of those texts that open to `secret` now.
+    func readable(_ texts: [ProtectionLevel: String], _ secret: String = "s3cret") -> Set<ProtectionLevel> {
+        Set(texts.filter { (try? locker.decrypt(encryptedSecret: $0.value)) == secret }.keys)
+    }
+}
+
+/// An error to compare with: errors are equal when their codes are.
+func refusal(_ code: ErsteGroupAuthError.Code) -> ErsteGroupAuthError {
+    ErsteGroupAuthError(operation: "", code: code, reason: "", recovery: "")
+}

@@ -1,0 +1,109 @@
+import Foundation
+import Latchkey
+import Synchronization
+
+/// A keystore whose every use is noted, and is a step of the program.
+final class WatchedKeystore: Keystore {
+    private let keystore: any Keystore
+    private let steps: Steps
+    private let noted = Mutex<[String]>([])
+    private let endings = Mutex(0)
+
+    init(_ keystore: any Keystore, steps: Steps = Steps()) {
+        self.keystore = keystore
+        self.steps = steps
+    }
+
+    /// The names of all calls so far; uses that a policy gates end with `!`.
+    var calls: [String] { noted.withLock { $0 } }
+    func forget() { noted.withLock { $0 = [] } }
+
+    /// How often reuse was ended; none of the ``calls``.
+    var reuseEndings: Int { endings.withLock { $0 } }
+
+    private func step<R>(
+        _ call: String, _ policy: AccessPolicy = .none, _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        let name = policy == .none ? call : call + "!"
+        noted.withLock { $0.append(name) }
+        return try await steps.perform(name, failing: Self.lost, body)
+    }
+
+    private static let lost = KeystoreError(
+        operation: "use the hardware", code: .failed, reason: "the plug was pulled", recovery: "Put it in.")
+
+    var backend: String { keystore.backend }
+    var mayHaveReader: Bool { keystore.mayHaveReader }
+
+    func endReuse() {
+        endings.withLock { $0 += 1 }
+        keystore.endReuse()
+    }
+
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        try await step("capabilities") { () throws(KeystoreError) in
+            try await keystore.capabilities()
+        }
+    }
+
+    func pinStatus() async throws(KeystoreError) -> PINStatus {
+        try await step("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus()
+        }
+    }
+
+    func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await step("createKey", request.policy) { () throws(KeystoreError) in
+            try await keystore.createKey(request, authorizedBy: presence)
+        }
+    }
+
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature {
+        try await step("sign", key.policy) { () throws(KeystoreError) in
+            try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await step("seal", policy) { () throws(KeystoreError) in
+            try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await step("unseal", secret.policy) { () throws(KeystoreError) in
+            try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    func delete(_ key: HardwareKey) async throws(KeystoreError) {
+        try await step("delete", key.policy) { () throws(KeystoreError) in
+            try await keystore.delete(key)
+        }
+    }
+
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        try await step("changePIN!") { () throws(KeystoreError) in
+            try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        try await step("attest") { () throws(KeystoreError) in
+            try await keystore.attest(key, challenge: challenge)
+        }
+    }
+}
