@@ -27,7 +27,7 @@ struct Scene: Sendable {
     static func with(
         on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:], _ body: (Scene) async throws -> Void
     ) async throws {
-        try await IdentityProcess.with(locker: locker) { server in
+        try await IdentityProcess.with(["extensions": ["locker": locker]]) { server in
             let scene = try Scene(on: device, server)
             try await body(scene)
             scene.line.release()
