@@ -8,7 +8,7 @@ import Testing
 
 /// The seed's own code, running where an app's code runs: on the main actor. One test, since a program has one shared
 /// storage.
-@Suite(.softwareTPM, .timeLimit(.minutes(1))) @MainActor
+@Suite(.softwareTPM) @MainActor
 struct CredentialPortingTests {
     @Test func `an app of the seed's reader finds its credentials`() async throws {
         #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
