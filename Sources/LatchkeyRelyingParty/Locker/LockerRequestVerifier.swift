@@ -99,6 +99,20 @@ public struct LockerRequestVerifier: Sendable {
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 
+    /// Verifies an assertion of a device key that gives easy access up. Nothing is removed yet.
+    ///
+    /// - Parameters:
+    ///   - audience: The issuer that the assertion must be made for, exactly.
+    ///   - enrolmentID: The enrolment that the assertion must be made for.
+    /// - Returns: The enrolment that the key belongs to.
+    /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
+    public func verifyEasyAccessDisabling(
+        _ request: LockerRequest, audience: String, enrolmentID: String
+    ) async throws -> LockerEnrolment {
+        try await admit(request, as: .easyAccessDisable, audience: audience, enrolmentID: enrolmentID)
+        return try verify(request, byDeviceKeyOf: await enrolment(of: request))
+    }
+
     /// Verifies an assertion of a device key that ends its enrolment. Nothing is ended yet.
     ///
     /// - Parameters:

@@ -18,6 +18,7 @@ struct LockerEndpoints: Sendable {
         router.post(RouterPath(Self.path), use: enrol)
         router.post("\(enrolment)/easy-access", use: enableEasyAccess)
         router.delete("\(enrolment)/easy-access", use: disableEasyAccess)
+        router.post("\(enrolment)/easy-access/disable", use: giveUpEasyAccess)
         router.post("\(enrolment)/revoke", use: revoke)
         if locker.configuration.levelShares { router.post("\(enrolment)/level-shares", use: levelShares) }
     }
@@ -71,6 +72,20 @@ struct LockerEndpoints: Sendable {
         try require(enrolment, of: session)
         try await locker.registry.removeEasyAccessKeys(named: kid, of: enrolment.id)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
+        return .noContent
+    }
+
+    /// POST `…/easy-access/disable`: removes the key that the assertion names, or all, on the device's word. It needs no
+    /// session, for a device that has lost easy access may have none.
+    func giveUpEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        try locker.addressLimit.require(context.address)
+        let id = try context.parameters.require("id")
+        let assertion = try await request.lockerAssertion(context)
+        let enrolment = try await locker.verifier.verifyEasyAccessDisabling(
+            assertion, audience: services.issuer, enrolmentID: id)
+        try await locker.registry.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment.id)
+        context.logger.notice("easy access given up", metadata: ["enrolment": "\(enrolment.id)"])
         return .noContent
     }
 
