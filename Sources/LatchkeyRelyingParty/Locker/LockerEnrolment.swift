@@ -18,10 +18,12 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// What the device said about itself when it was enrolled.
     public let info: DeviceInfo
     public let createdAt: Date
+    /// When the device last got tokens or shares; nil for never.
+    public let lastUsedAt: Date?
 
     public init(
         id: String = UUID().uuidString.lowercased(), userID: String, clientID: String, deviceKey: LockerKey,
-        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date
+        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
         self.id = id
         self.userID = userID
@@ -30,5 +32,6 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         self.easyAccessKeys = easyAccessKeys
         self.info = info
         self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
     }
 }

@@ -18,6 +18,14 @@ import Testing
         #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
     }
 
+    @Test func `it remembers when an enrolment was last used`() async throws {
+        let rig = try await LockerRig()
+        #expect(rig.enrolment.lastUsedAt == nil)
+        let time = Date(timeIntervalSince1970: 1_800_000_123)
+        for id in [rig.enrolment.id, "no-such-enrolment"] { try await rig.registry.recordUse(of: id, at: time) }
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.lastUsedAt == time)
+    }
+
     @Test func `another project sees nothing of it`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.registry(project: "two", in: rig.database).1
