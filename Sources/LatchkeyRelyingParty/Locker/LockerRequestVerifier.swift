@@ -61,17 +61,19 @@ public struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of an easy-access key.
     ///
     /// - Parameter audience: The issuer that the assertion must be made for, exactly.
-    /// - Returns: The enrolment that the key belongs to.
+    /// - Returns: The enrolment that the key belongs to, and the key.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
     ///   `easyAccessRevoked` or `invalidSignature`; or what the stores throw.
-    public func verifyEasyAccess(_ request: LockerRequest, audience: String) async throws -> LockerEnrolment {
+    public func verifyEasyAccess(
+        _ request: LockerRequest, audience: String
+    ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccess, audience: audience, enrolmentID: request.enrolmentID)
         let enrolment = try await enrolment(of: request)
         guard let key = enrolment.easyAccessKeys.first(where: { $0.kid == request.kid }) else {
             throw LockerRequestError(.easyAccessRevoked, "the enrolment has no easy-access key of this name")
         }
         try verifySignature(of: request, with: key.publicKey)
-        return enrolment
+        return (enrolment, key)
     }
 
     /// Verifies an assertion of a device key for a token without its user.
