@@ -50,7 +50,28 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret
 
+    /// Seals 32 bytes so that the hardware can take them back: it keeps a part without which the rest is worthless, and
+    /// forgets it at ``revoke(_:)``.
+    ///
+    /// Whoever does not keep the returned value has to revoke it, or that part stays in the hardware, where room is
+    /// scarce. By default it is refused.
+    ///
+    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported` where the hardware can't, `unavailable` where it
+    ///   has no room. Then nothing is left in it.
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret
+
+    /// Takes a secret back that was sealed revocably: no copy of it opens any more, whoever is present. One that was
+    /// taken back already is no error. Needs no presence.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` for a secret that was not sealed so.
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError)
+
     /// Gives the 32 bytes back.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidated` where the hardware has taken them back.
     func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes
@@ -93,6 +114,20 @@ extension Keystore {
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func endReuse() {}
+
+    public func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        throw .unsupported(
+            "seal a secret", "this hardware can't take back what it seals", recovery: "Seal it without that.")
+    }
+
+    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        throw .unsupported(
+            "take a secret back", "this hardware can't take back what it seals",
+            recovery: "Delete every copy of the sealed secret.")
+    }
 
     public func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority

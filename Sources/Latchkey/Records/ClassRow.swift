@@ -37,7 +37,12 @@ struct ClassRow {
             arguments: [container, name, JSONEncoder().encode(sealed), generation])
     }
 
+    /// Deletes the classes whose names begin so. What the hardware can take back of them is noted.
     static func deleteAll(_ database: Database, container: String, prefix: String) throws {
+        // A row that can't be read names nothing that could be taken back, and is deleted all the same.
+        let rows = try Row.fetchAll(
+            database, sql: "SELECT * FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
+        try RevocationRow.drop(rows.compactMap { try? ClassRow($0) }, database)
         try database.execute(
             sql: "DELETE FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
     }

@@ -41,6 +41,9 @@ struct RecordTransaction: Sendable {
     func apply(_ change: ClassChange, to database: Database) throws {
         switch change {
         case .add(let prepared):
+            if prepared.sealed.isRevocable {
+                try RevocationRow.withdraw(prepared.protection.name, container: container, database)
+            }
             try ClassRow(
                 container: container, name: prepared.protection.name, sealed: prepared.sealed,
                 generation: ClassRow.firstGeneration
