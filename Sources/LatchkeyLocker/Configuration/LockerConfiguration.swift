@@ -46,7 +46,8 @@ public struct LockerConfiguration: Sendable {
     ///   - clientID: See ``clientID``; not empty.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
-        channel: any StrongAuthenticationChannel, transport: any HTTPTransport = AsyncHTTPTransport(), redirectURI: String? = nil,
+        channel: any StrongAuthenticationChannel, transport: any HTTPTransport = AsyncHTTPTransport(),
+        redirectURI: String? = nil,
         scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"], backgroundScopes: [String]? = nil,
         easyAccessPolicy: AccessPolicy = .pin, levelShares: LevelSharePolicy = .required,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,

@@ -16,8 +16,14 @@ extension Locker {
         // The server takes two keys at most; one may be left of a change that a crash ended.
         try await removeLeftovers(enrolment, token, server, context)
         let old = enrolment.easyAccess
-        let new = try await makeEasyAccess(
-            enrolment.classPrefix, enrolmentID: enrolment.id, token, server, context)
+        let new: NewSecret
+        do {
+            new = try await makeEasyAccess(
+                enrolment.classPrefix, enrolmentID: enrolment.id, token, server, context)
+        } catch {
+            await takeBack()
+            throw error
+        }
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
         var changes = [
             LockerRows.put(enrolment), LockerRows.put(new.pending.key),
@@ -32,6 +38,7 @@ extension Locker {
             try Task.checkCancellation()
             _ = try await store(changes, classes: classes, context)
         } catch {
+            await takeBack()
             _ = try? await finish { [enrolment] in
                 try await self.removeLeftovers(enrolment, token, server, context, but: old?.key.id)
             }
@@ -40,6 +47,7 @@ extension Locker {
         configuration.records.lock(prefix: new.prepared.protection.name)
         cache.clear()
         draft.enrolment = .some(enrolment)
+        await takeBack()
         _ = try? await finish { [enrolment] in
             try await self.removeLeftovers(enrolment, token, server, context)
         }
@@ -83,6 +91,7 @@ extension Locker {
         cache.clear()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
+        await takeBack()
         try? await configuration.records.keystore.delete(easyAccess.key)
     }
 }

@@ -47,6 +47,7 @@ extension Locker {
                 draft.levels = enrolment.levels
                 draft.counters = enrolment.counters
             } catch {
+                await takeBack()
                 _ = try? await finish { try await self.send(tombstone, server, context) }
                 throw error
             }
@@ -74,7 +75,7 @@ extension Locker {
         let secret = try await makeEasyAccess(prefix, enrolmentID: answer.enrolmentID, token, server, context)
         do {
             let base = try await configuration.records.prepare(
-                Enrolment.baseClass(prefix), for: context.prompt, authorizedBy: NobodyPresent())
+                Enrolment.baseClass(prefix), revocably: true, for: context.prompt, authorizedBy: NobodyPresent())
             let enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
                 isShared: isShared, deviceKey: pending.key,
@@ -135,7 +136,8 @@ extension Locker {
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.newOfflineClass(prefix, policy), for: context.prompt, authorizedBy: context.consent)
+                Enrolment.newOfflineClass(prefix, policy), revocably: true, for: context.prompt,
+                authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(
                 .easyAccessEnable, challenge: server.challenge(), with: pending.key, enrolmentID: enrolmentID, server,

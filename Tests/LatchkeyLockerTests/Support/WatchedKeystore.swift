@@ -6,12 +6,16 @@ import Synchronization
 final class WatchedKeystore: Keystore {
     private let keystore: any Keystore
     private let noted = Mutex<[String]>([])
+    private let isDeaf = Mutex(false)
 
     init(_ keystore: any Keystore) { self.keystore = keystore }
 
     /// The names of all calls so far; uses that a policy gates end with `!`.
     var calls: [String] { noted.withLock { $0 } }
     func forget() { noted.withLock { $0 = [] } }
+
+    /// Has every revocation fail from now on.
+    func loseRevocations() { isDeaf.withLock { $0 = true } }
 
     private func note(_ call: String, _ policy: AccessPolicy = .none) {
         noted.withLock { $0.append(policy == .none ? call : call + "!") }
@@ -50,6 +54,24 @@ final class WatchedKeystore: Keystore {
     ) async throws(KeystoreError) -> SealedSecret {
         note("seal", policy)
         return try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+    }
+
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        note("seal", policy)
+        return try await keystore.sealRevocably(secret, policy: policy, for: prompt, authorizedBy: presence)
+    }
+
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        note("revoke")
+        guard !isDeaf.withLock({ $0 }) else {
+            throw KeystoreError(
+                operation: "take a secret back", code: .transient, reason: "the test pulled the plug",
+                recovery: "None.")
+        }
+        try await keystore.revoke(secret)
     }
 
     func unseal(
