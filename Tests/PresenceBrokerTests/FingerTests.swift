@@ -81,6 +81,22 @@ struct FingerTests {
         }
     }
 
+    @Test func `a request that is cancelled before it is sent keeps nobody waiting`() async throws {
+        try await BrokerScene.with { scene in
+            let request = ApprovalRequest(
+                use: .sign(BrokerScene.digest), keyName: Data([0x00, 0x0b] + [UInt8](repeating: 1, count: 32)),
+                nonceTPM: Data(repeating: 1, count: 32), policy: .biometryAny, context: BrokerScene.prompt)
+            let start = ContinuousClock.now
+            for _ in 0..<10 {
+                let asking = Task { try await scene.client.approve(request) }
+                asking.cancel()
+                let answer = try await asking.value
+                #expect(answer == .declined("it was cancelled"))
+            }
+            #expect(ContinuousClock.now - start < .seconds(10), "a person has 15 seconds for one")
+        }
+    }
+
     @Test func `another program of the user sees what is asked, whoever asks`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)

@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import Glibc
 import Latchkey
 import LatchkeyPresence
@@ -9,7 +9,8 @@ import Testing
 /// A program that asks and asks.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
-    .requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
+    .requires(program: "setpriv"), .requires(program: "python3"),
+    .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
     .virtualFinger)
 struct FloodTests {
     @Test func `calls of any kind have limits, each user's their own`() async throws {
@@ -41,6 +42,36 @@ struct FloodTests {
             let other = try await Stranger(on: scene.reader.busAddress).call("State")
             #expect(other.text.contains("not-enrolled"), "\(other.text)")
         }
+    }
+
+    @Test func `what is too long is refused, and costs no memory`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            try await Flood(bus: scene.reader.busAddress).run(.long, connections: 8)
+            // Its unit gives it 128 MiB, and the kernel ends it above that.
+            #expect(try await peakMemory(of: scene.broker) < 128 << 10)
+            #expect(try await Stranger(on: scene.reader.busAddress).call("State").text.contains("not-enrolled"))
+        }
+    }
+
+    @Test func `file descriptors are not delivered, so that nobody can use them up`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let process = try #require(await scene.broker.processIdentifier)
+            // As systemd has it for services. What runs the tests may have more.
+            let limit = try ChildProcess(
+                URL(filePath: "/usr/bin/prlimit"), ["--pid", "\(process)", "--nofile=1024:1024"])
+            try #require(await limit.wait() == 0)
+            try await Flood(bus: scene.reader.busAddress).run(.descriptors, connections: 80)
+            #expect(try await Stranger(on: scene.reader.busAddress).call("State").text.contains("not-enrolled"))
+            #expect(kill(process, 0) == 0, "the broker ended")
+        }
+    }
+
+    /// In kilobytes.
+    private func peakMemory(of broker: PresenceBrokerProcess) async throws -> Int {
+        let process = try #require(await broker.processIdentifier)
+        let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
+        return try #require(line.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) })
     }
 
     private static let limits = "org.freedesktop.DBus.Error.LimitsExceeded"

@@ -1,7 +1,6 @@
 internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
-internal import Synchronization
 
 /// The presence broker of this machine: the service `latchkey-presenced` on the system bus, or on the bus that
 /// `DBUS_SYSTEM_BUS_ADDRESS` names. A connection lasts for one operation.
@@ -83,16 +82,15 @@ public struct SystemPresenceBroker: PresenceBroker {
     }
 
     private func cancellable(_ bus: Bus, _ request: ApprovalRequest) async -> Bus.Reply {
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                Task {
-                    await bus.send(
-                        PresenceWire.target(.approve), PresenceWire.arguments(request), timeout: Self.patience
-                    ) { continuation.resume(returning: $0) }
-                }
-            }
+        let (replies, sink) = AsyncStream.makeStream(of: Bus.Reply.self)
+        await bus.send(PresenceWire.target(.approve), PresenceWire.arguments(request), timeout: Self.patience) {
+            sink.yield($0)
+        }
+        // Sent by now, so that no cancellation can overtake it. The service answers what is cancelled too, with ‘declined’.
+        let reply = Task { await replies.first { _ in true } ?? .failure(.closed) }
+        return await withTaskCancellationHandler {
+            await reply.value
         } onCancel: {
-            // The service answers the call itself then, with ‘declined’.
             Task { await bus.send(PresenceWire.target(.cancel)) { _ in } }
         }
     }

@@ -68,18 +68,18 @@ package actor Bus {
     /// - Returns: What ``forget(_:)`` takes.
     package func subscribe(
         _ rule: SignalRule, _ receive: @escaping @Sendable (BusMessage) -> Void
-    ) throws(BusError) -> UInt64 {
+    ) async throws(BusError) -> UInt64 {
         guard let connection else { throw .closed }
-        return try connection.subscribe(rule) { receive($0) }
+        return try await connection.subscribe(rule) { receive($0) }
     }
 
     package func forget(_ subscription: UInt64) { connection?.forget(subscription) }
 
     /// The unique name of the owner of a name; nil when it has none. A change of owner is known here before anything
     /// that the new one says.
-    package func owner(of name: String) throws(BusError) -> String? {
+    package func owner(of name: String) async throws(BusError) -> String? {
         guard let connection else { throw .closed }
-        return try connection.owner(of: name)
+        return try await connection.owner(of: name)
     }
 
     /// Hands all method calls on an object to `receive`, in order.
@@ -108,9 +108,9 @@ package actor Bus {
     }
 
     /// Who a client is, by the bus's own word.
-    package func credentials(of client: String) throws(BusError) -> BusCredentials {
+    package func credentials(of client: String) async throws(BusError) -> BusCredentials {
         guard let connection else { throw .closed }
-        return try connection.credentials(of: client)
+        return try await connection.credentials(of: client)
     }
 
     /// Tells systemd that the service is ready. Does nothing where no systemd asked for it.

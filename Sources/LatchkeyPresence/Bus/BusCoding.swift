@@ -3,8 +3,26 @@ internal import Glibc
 
 /// Arguments in and out of messages. What is read is another program's: a type that nobody expects is skipped.
 enum BusCoding {
-    /// The longest array of bytes or texts that is read.
-    private static let maximumElements = 4096
+    /// The most bytes of texts and arrays that are read of a message: more than anybody has to say here. A message may
+    /// have 32 MiB.
+    private static let maximumBytes = 1 << 16
+
+    /// What was read of a message.
+    struct Arguments {
+        fileprivate(set) var values: [BusValue] = []
+        /// How many bytes may still be read; below 0 where there were more.
+        fileprivate var budget = maximumBytes
+        fileprivate var hasSkipped = false
+
+        /// Whether that is all that it holds.
+        var isWhole: Bool { budget >= 0 && !hasSkipped }
+
+        /// - Returns: Whether so much may be read.
+        fileprivate mutating func takes(_ bytes: Int) -> Bool {
+            budget = budget < bytes ? -1 : budget - bytes
+            return budget >= 0
+        }
+    }
 
     static func append(_ values: [BusValue], to message: OpaquePointer) throws(BusError) {
         for value in values { try append(value, to: message) }
@@ -60,35 +78,39 @@ enum BusCoding {
         }
     }
 
-    /// All arguments of a message.
-    static func read(_ message: OpaquePointer) -> [BusValue] {
-        var values: [BusValue] = []
-        while let value = next(message) { values.append(value) }
-        return values
+    /// The arguments of a message, as far as they are not too long.
+    static func read(_ message: OpaquePointer) -> Arguments {
+        var arguments = Arguments()
+        while let value = next(message, &arguments) { arguments.values.append(value) }
+        return arguments
     }
 
-    private static func next(_ message: OpaquePointer) -> BusValue? {
+    private static func next(_ message: OpaquePointer, _ all: inout Arguments) -> BusValue? {
         var kind: CChar = 0
         var contents: UnsafePointer<CChar>?
         guard sd_bus_message_peek_type(message, &kind, &contents) > 0 else { return nil }
         let inner = contents.map { String(cString: $0) } ?? ""
         switch (Character(UnicodeScalar(UInt8(bitPattern: kind))), inner) {
-        case ("s", _): return text(message, kind).map(BusValue.string)
-        case ("o", _): return text(message, kind).map(BusValue.objectPath)
+        case ("s", _): return text(message, kind, &all).map(BusValue.string)
+        case ("o", _): return text(message, kind, &all).map(BusValue.objectPath)
         case ("b", _): return number(message, kind, Int32(0)).map { .bool($0 != 0) }
         case ("i", _): return number(message, kind, Int32(0)).map(BusValue.int32)
         case ("u", _): return number(message, kind, UInt32(0)).map(BusValue.uint32)
         case ("t", _): return number(message, kind, UInt64(0)).map(BusValue.uint64)
-        case ("a", "y"): return bytes(message)
-        case ("a", "s"): return strings(message, kind)
-        case ("a", "{sv}"): return dictionary(message, kind)
-        default: return sd_bus_message_skip(message, nil) >= 0 ? .other : nil
+        case ("a", "y"): return bytes(message, &all)
+        case ("a", "s"): return strings(message, kind, &all)
+        case ("a", "{sv}"): return dictionary(message, kind, &all)
+        default:
+            all.hasSkipped = true
+            return sd_bus_message_skip(message, nil) >= 0 ? .other : nil
         }
     }
 
-    private static func text(_ message: OpaquePointer, _ kind: CChar) -> String? {
+    private static func text(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> String? {
         var pointer: UnsafePointer<CChar>?
-        guard sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer else { return nil }
+        guard sd_bus_message_read_basic(message, kind, &pointer) > 0, let pointer, all.takes(strlen(pointer) + 1) else {
+            return nil
+        }
         return String(cString: pointer)
     }
 
@@ -98,34 +120,34 @@ enum BusCoding {
         return value
     }
 
-    private static func bytes(_ message: OpaquePointer) -> BusValue? {
+    private static func bytes(_ message: OpaquePointer, _ all: inout Arguments) -> BusValue? {
         var pointer: UnsafeRawPointer?
         var count = 0
-        guard sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0 else { return nil }
-        guard count <= maximumElements else { return .other }
+        guard sd_bus_message_read_array(message, type("y"), &pointer, &count) > 0, all.takes(count) else { return nil }
         return .bytes(Array(UnsafeRawBufferPointer(start: pointer, count: count)))
     }
 
-    private static func strings(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
+    private static func strings(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> BusValue? {
         guard sd_bus_message_enter_container(message, kind, "s") > 0 else { return nil }
         var texts: [String] = []
-        while texts.count < maximumElements, let text = text(message, type("s")) { texts.append(text) }
+        while let text = text(message, type("s"), &all) { texts.append(text) }
         guard sd_bus_message_exit_container(message) >= 0 else { return nil }
         return .strings(texts)
     }
 
-    private static func dictionary(_ message: OpaquePointer, _ kind: CChar) -> BusValue? {
+    private static func dictionary(_ message: OpaquePointer, _ kind: CChar, _ all: inout Arguments) -> BusValue? {
         guard sd_bus_message_enter_container(message, kind, "{sv}") > 0 else { return nil }
         var entries: [String: BusValue] = [:]
         while sd_bus_message_enter_container(message, type("e"), "sv") > 0 {
-            guard let key = text(message, type("s")) else { return nil }
+            guard let key = text(message, type("s"), &all) else { return nil }
             var inner: CChar = 0
             var contents: UnsafePointer<CChar>?
             guard sd_bus_message_peek_type(message, &inner, &contents) > 0, let contents,
                 sd_bus_message_enter_container(message, type("v"), contents) > 0
             else { return nil }
-            let value = String(cString: contents).hasPrefix("v") ? nil : next(message)
-            entries[key] = value ?? .other
+            let isNested = String(cString: contents).hasPrefix("v")
+            if isNested { all.hasSkipped = true }
+            entries[key] = (isNested ? nil : next(message, &all)) ?? .other
             guard sd_bus_message_exit_container(message) >= 0, sd_bus_message_exit_container(message) >= 0 else {
                 return nil
             }

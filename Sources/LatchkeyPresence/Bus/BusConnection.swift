@@ -18,6 +18,8 @@ final class BusConnection {
         unowned let connection: BusConnection
         let id: UInt64
         let receive: (BusConnection, OpaquePointer) -> Void
+        /// Hears once whether the bus delivers what a rule asks for.
+        var installed: Once?
 
         init(_ connection: BusConnection, _ id: UInt64, _ receive: @escaping (BusConnection, OpaquePointer) -> Void) {
             self.connection = connection
@@ -29,15 +31,23 @@ final class BusConnection {
     /// - Parameter address: Of a bus; nil for the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
     init(address: String?) throws(BusError) {
         var bus: OpaquePointer?
-        let code = address.map { Self.open(address: $0, &bus) } ?? sd_bus_open_system(&bus)
+        let code = Self.open(address: address ?? Self.systemAddress, &bus)
         guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         self.bus = bus
     }
 
+    /// Where the system bus is (D-Bus Specification, section "Well-known Message Bus Instances").
+    private static var systemAddress: String {
+        getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) } ?? "unix:path=/run/dbus/system_bus_socket"
+    }
+
+    /// The bus is told to deliver no file descriptors: nobody has any to send here, and libsystemd gives the connection
+    /// up when there are more than the process may have open.
     private static func open(address: String, _ bus: inout OpaquePointer?) -> Int32 {
         var code = sd_bus_new(&bus)
         if code >= 0 { code = sd_bus_set_address(bus, address) }
+        if code >= 0 { code = sd_bus_negotiate_fds(bus, 0) }
         if code >= 0 { code = sd_bus_set_bus_client(bus, 1) }
         if code >= 0 { code = sd_bus_start(bus) }
         if code < 0 { bus = sd_bus_unref(bus) }
@@ -80,15 +90,22 @@ final class BusConnection {
     var followed: Set<String> = []
 
     /// Hands over what comes in and seems to fit a rule. libsystemd does not look at who sent it.
+    ///
+    /// - Parameter installed: Hears once whether the bus delivers it.
     func match(
-        _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void
+        _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void,
+        installed: @escaping @Sendable (Bus.Reply) -> Void
     ) throws(BusError) -> UInt64 {
+        guard !isClosed else { throw .closed }
         let handler = handler { connection, message in
-            if let read = Self.message(message, ticket: nil) { receive(connection, read) }
+            if let read = Self.message(message, BusCoding.read(message), ticket: nil) { receive(connection, read) }
         }
+        let answer = Once(installed)
+        handler.installed = answer
         var slot: OpaquePointer?
-        let code = sd_bus_add_match(
+        let code = sd_bus_add_match_async(
             bus, &slot, rule.match, { message, userdata, _ in BusConnection.deliver(message, userdata, isLast: false) },
+            { message, userdata, _ in BusConnection.confirm(message, userdata) },
             Unmanaged.passUnretained(handler).toOpaque())
         guard code >= 0 else {
             handlers[handler.id] = nil
@@ -110,10 +127,16 @@ final class BusConnection {
         _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
     ) throws(BusError) {
         let handler = handler { connection, call in
+            let arguments = BusCoding.read(call)
             connection.next += 1
             let ticket = connection.next
-            guard let message = Self.message(call, ticket: ticket) else { return }
+            guard let message = Self.message(call, arguments, ticket: ticket) else { return }
             connection.calls[ticket] = sd_bus_message_ref(call)
+            // It is kept until it is answered, so what nobody here understands is answered on the spot.
+            guard arguments.isWhole else {
+                try? connection.reply(to: ticket, .failure(.unreadableArguments))
+                return
+            }
             // An answer that can't be sent has nobody who waits for it.
             if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
         }
@@ -163,22 +186,6 @@ final class BusConnection {
         defer { sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
         try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "sending a signal")
-    }
-
-    /// Who a client is, by the bus's own word.
-    func credentials(of client: String) throws(BusError) -> BusCredentials {
-        var credentials: OpaquePointer?
-        try Self.check(
-            sd_bus_get_name_creds(
-                bus, client, UInt64(SD_BUS_CREDS_EUID | SD_BUS_CREDS_PID), &credentials),
-            "asking who \(client) is")
-        guard let credentials else { throw .closed }
-        defer { sd_bus_creds_unref(credentials) }
-        var user: uid_t = 0
-        try Self.check(sd_bus_creds_get_euid(credentials, &user), "asking for the user of \(client)")
-        var process: pid_t = 0
-        let hasProcess = sd_bus_creds_get_pid(credentials, &process) >= 0
-        return BusCredentials(user: user, process: hasProcess ? process : nil)
     }
 
     // MARK: The thread's part
@@ -243,16 +250,24 @@ final class BusConnection {
         return 0
     }
 
+    private static func confirm(_ message: OpaquePointer?, _ userdata: UnsafeMutableRawPointer?) -> Int32 {
+        guard let message, let userdata else { return 0 }
+        Unmanaged<Handler>.fromOpaque(userdata).takeUnretainedValue().installed?.give(result(of: message))
+        return 1
+    }
+
     private static func result(of reply: OpaquePointer) -> Result<[BusValue], BusError> {
         guard let error = sd_bus_message_get_error(reply), let name = error.pointee.name else {
-            return .success(BusCoding.read(reply))
+            return .success(BusCoding.read(reply).values)
         }
         return .failure(
             BusError(
                 name: String(cString: name), message: error.pointee.message.map { String(cString: $0) } ?? ""))
     }
 
-    private static func message(_ message: OpaquePointer, ticket: UInt64?) -> BusMessage? {
+    private static func message(
+        _ message: OpaquePointer, _ arguments: BusCoding.Arguments, ticket: UInt64?
+    ) -> BusMessage? {
         guard let sender = sd_bus_message_get_sender(message), let member = sd_bus_message_get_member(message) else {
             return nil
         }
@@ -260,7 +275,7 @@ final class BusConnection {
             sender: String(cString: sender),
             path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
             interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
-            member: String(cString: member), arguments: BusCoding.read(message), ticket: ticket)
+            member: String(cString: member), arguments: arguments.values, ticket: ticket)
     }
 
     static func check(_ code: Int32, _ doing: String) throws(BusError) {

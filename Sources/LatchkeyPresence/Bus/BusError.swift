@@ -16,6 +16,9 @@ package struct BusError: Error, Hashable, Sendable {
 
     static let closed = BusError(name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
 
+    static let unreadableArguments = BusError(
+        name: "org.freedesktop.DBus.Error.InvalidArgs", message: "the arguments are too long, or of another type")
+
     /// Whether nobody serves under the name, and nobody can be started to.
     package var isAbsence: Bool {
         [

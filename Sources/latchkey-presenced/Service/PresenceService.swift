@@ -14,7 +14,7 @@ actor PresenceService {
 
     /// What the bus has for the service, in the order in which it came.
     private enum Event {
-        case call(BusMessage)
+        case call(BusMessage, Backlog.Place)
         /// A client has left the bus.
         case left(String)
         /// A finger was enrolled.
@@ -74,9 +74,12 @@ actor PresenceService {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
         try await bus.serve(PresenceWire.path) { [backlog] call in
-            if let refusal = backlog.enter(call) { return refusal }
-            sink.yield(.call(call))
-            return nil
+            switch backlog.enter(call.sender) {
+            case .success(let place):
+                sink.yield(.call(call, place))
+                return nil
+            case .failure(let refusal): return .failure(refusal)
+            }
         }
         _ = try await bus.subscribe(.ownerChanges()) { change in
             guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
@@ -90,9 +93,9 @@ actor PresenceService {
         onReady()
         for await event in events {
             switch event {
-            case .call(let message):
+            case .call(let message, let place):
                 await receive(message)
-                backlog.leave(message)
+                backlog.leave(place)
             case .left(let client): await forget(client)
             case .enrolled: await noteEnrolment()
             }
@@ -151,6 +154,7 @@ actor PresenceService {
         if let known = clients[client] { return known }
         let credentials = try await bus.credentials(of: client)
         clients[client] = credentials
+        backlog.note(credentials.user, of: client)
         return credentials
     }
 
@@ -241,6 +245,7 @@ actor PresenceService {
     private func forget(_ client: String) async {
         watchers[client] = nil
         clients[client] = nil
+        backlog.forget(client)
         await perform(queue.cancel(client: client))
     }
 

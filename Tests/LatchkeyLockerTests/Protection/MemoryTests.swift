@@ -8,7 +8,7 @@ import Testing
 @testable import LatchkeyLocker
 
 /// What of a session is in the memory of its process.
-@Suite(.softwareTPM, .serialized, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .serialized)
 struct MemoryTests {
     @Test func `after a lock no key of a level is in memory`() async throws {
         try await Scene.with { scene in

@@ -7,7 +7,7 @@ import Testing
 @testable import LatchkeyLocker
 
 /// What can be encrypted and decrypted when, and what cannot.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .softwareToken)
 struct ProtectionTests {
     /// Four levels, six statuses, both directions.
     @Test(arguments: SimulatedDevice.allCases)

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// The end of an enrolment.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .softwareToken)
 struct DestroyTests {
     private var isRevocation: (Line.Sent) -> Bool { { $0.path.hasSuffix("/revoke") } }
 

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// The secret's life.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .softwareToken)
 struct EasyAccessTests {
     @Test func `a changed PIN opens everything, and the old one nothing`() async throws {
         try await Scene.with { scene in

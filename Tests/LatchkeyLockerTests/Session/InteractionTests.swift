@@ -7,7 +7,7 @@ import Synchronization
 import Testing
 
 /// One call at a time, and exactly one completion of each.
-@Suite(.softwareTPM, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM)
 struct InteractionTests {
     /// A program whose user is enrolled, and sits before it as `steps` say.
     private func locked(

@@ -7,7 +7,7 @@ import LatchkeyTesting
 import Testing
 
 /// Recognising the person without a network: rarely, not for long, and counted.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .softwareToken)
 struct OfflineTests {
     private func rules(_ configuration: inout LockerConfiguration) {
         configuration.offlineVerification = OfflineVerification(maximumAttempts: 2, maximumAge: .seconds(3600))

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// Sessions against the real server, on a software TPM and a software token.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(5)))
+@Suite(.softwareTPM, .softwareToken)
 struct SessionFlowTests {
     @Test(arguments: SimulatedDevice.allCases)
     func `a life of a session, through every status`(device: SimulatedDevice) async throws {

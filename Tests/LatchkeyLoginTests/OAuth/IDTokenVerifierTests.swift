@@ -67,7 +67,7 @@ struct IDTokenVerifierTests {
             { "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))" }
         }
         let changes: [(flaw: IDTokenFlaw, change: (String) -> String)] = [
-            (.unreadable, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }), (.unreadable, { $0 + "." }),
+            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }), (.unreadable, { $0 + "." }),
             (.unreadable, { _ in "" }),
             (.signature, { $0.split(separator: ".").dropLast().joined(separator: ".") + "." }),
             (.signature, header(#"{"alg":"none"}"#)), (.signature, header(#"{"alg":"HS256","kid":"server-key"}"#)),

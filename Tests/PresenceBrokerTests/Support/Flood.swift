@@ -1,0 +1,85 @@
+import Foundation
+import LatchkeyTesting
+import Testing
+
+/// A program of another user that has many connections and sends whatever the bus lets through. It speaks the bus's wire
+/// format itself, since no library sends such things.
+struct Flood {
+    enum Kind: String {
+        /// Calls with one text of 31 MB.
+        case long
+        /// Calls with sixteen file descriptors.
+        case descriptors
+    }
+
+    let bus: String
+
+    /// Runs it until everything is sent.
+    func run(_ kind: Kind, connections: Int) async throws {
+        let path = try #require(bus.split(separator: "=").last).split(separator: ",").first.map(String.init) ?? ""
+        let process = try ChildProcess(
+            URL(filePath: "/usr/bin/setpriv"),
+            [
+                "--reuid=\(Stranger.nobody)", "--regid=\(Stranger.nobody)", "--clear-groups", "/usr/bin/python3", "-c",
+                Self.program, path, kind.rawValue, "\(connections)",
+            ])
+        let complaint = await process.remainder().errors
+        #expect(await process.wait() == 0, "\(complaint)")
+    }
+
+    private static let program = #"""
+        import array, os, socket, struct, sys, threading, time
+        path, kind, connections = sys.argv[1], sys.argv[2], int(sys.argv[3])
+        broker = ('org.latchkey.Presence1', '/org/latchkey/Presence1', 'org.latchkey.Presence1')
+
+        def text(value):
+            return struct.pack('<I', len(value)) + value.encode() + b'\0'
+
+        def call(destination, path, interface, member, argument=None, descriptors=0):
+            fields = b''
+            values = [(1, 'o', path), (6, 's', destination), (2, 's', interface), (3, 's', member)]
+            if argument is not None: values.append((8, 'g', 's'))
+            if descriptors: values.append((9, 'u', descriptors))
+            for code, kind, value in values:
+                fields += b'\0' * (-len(fields) % 8) + bytes([code, 1]) + kind.encode() + b'\0'
+                if kind == 'g': fields += bytes([len(value)]) + value.encode() + b'\0'
+                elif kind == 'u': fields += struct.pack('<I', value)
+                else: fields += text(value)
+            body = text(argument) if argument is not None else b''
+            head = b'l\x01\x00\x01' + struct.pack('<III', len(body), 7, len(fields)) + fields
+            return head + b'\0' * (-len(head) % 8) + body
+
+        def connect():
+            end = socket.socket(socket.AF_UNIX)
+            end.connect(path)
+            end.sendall(b'\0AUTH EXTERNAL ' + str(os.getuid()).encode().hex().encode() + b'\r\n')
+            assert end.recv(100).startswith(b'OK')
+            end.sendall(b'NEGOTIATE_UNIX_FD\r\n')
+            assert end.recv(100).startswith(b'AGREE')
+            hello = call('org.freedesktop.DBus', '/org/freedesktop/DBus', 'org.freedesktop.DBus', 'Hello')
+            end.sendall(b'BEGIN\r\n' + hello)
+            assert end.recv(4096)
+            return end
+
+        def drain(end):
+            try:
+                while end.recv(65536): pass
+            except OSError: pass
+
+        def flood(end):
+            try:
+                if kind == 'long':
+                    for _ in range(4): end.sendall(call(*broker, 'Terms', 'x' * 31_000_000))
+                else:
+                    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', 16 * [0]))
+                    for _ in range(8): end.sendmsg([call(*broker, 'Terms', 'x', 16)], [rights])
+            except OSError: pass  # The bus has had enough of it.
+
+        ends = [connect() for _ in range(connections)]
+        for end in ends: threading.Thread(target=drain, args=(end,), daemon=True).start()
+        threads = [threading.Thread(target=flood, args=(end,)) for end in ends]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        time.sleep(1)
+        """#
+}
