@@ -26,6 +26,9 @@ public protocol Keystore: Sendable {
     /// presence.
     func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus
 
+    /// The same, of this sealed secret.
+    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus
+
     /// Makes a P-256 key pair inside the hardware.
     ///
     /// Where the policy has a PIN, `presence` is asked for a new one. Nothing is stored: keep the returned value.
@@ -112,6 +115,8 @@ extension Keystore {
     public var mayHaveReader: Bool { false }
 
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
+    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func endReuse() {}
 

@@ -4,7 +4,18 @@ internal import TPM2
 extension TPMKeystore {
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
         let operation = "read the count of wrong PINs"
-        guard let pin = try keyBlob(of: key, operation).protection?.userPIN else { return try await pinStatus() }
+        return try await status(of: keyBlob(of: key, operation), operation)
+    }
+
+    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        let operation = "read the count of wrong PINs"
+        let blob = try blob(
+            secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
+        return try await status(of: blob, operation)
+    }
+
+    private func status(of blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> PINStatus {
+        guard let pin = blob.protection?.userPIN else { return try await pinStatus() }
         return try await status(of: pin, operation)
     }
 
@@ -57,8 +68,8 @@ extension KeystoreError {
         KeystoreError(
             operation: operation, code: .lockedOut, reason: "too many PINs were wrong, and the TPM takes yours no more",
             recovery:
-                "Use your finger: the count begins anew then. Without one, have an administrator reset it with "
-                + "latchkey-presenced.",
+                "Use your finger: the count begins anew then. Without one, have an administrator reset it, as "
+                + "‘man latchkey-presenced’ says.",
             attemptsLeft: 0, underlying: underlying.map(Underlying.init))
     }
 }

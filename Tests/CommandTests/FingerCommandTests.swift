@@ -153,6 +153,27 @@ struct FingerCommandTests {
         }
     }
 
+    @Test func `a container with nothing but a vault shows the user's own count, locked too`() async throws {
+        try await with { machine, _, _ in
+            let stored = try await machine.run(
+                "vault", "store", "app", "--biometrics", "--presence", "pin", pins: ["2580"], input: "s3cret")
+            #expect(stored.status == 0, "\(stored.errors)")
+            #expect(try await machine.run("pin", "status", "--json").json()["attemptLimit"] == 10)
+            for _ in 0..<10 {
+                let wrong = try await machine.run("vault", "show", "app", "--presence", "pin", pins: ["9999"])
+                #expect(wrong.status == 4)
+            }
+            let locked = try await machine.run("vault", "show", "app", "--presence", "pin", pins: ["2580"])
+            #expect(locked.status == 5)
+            #expect(locked.errors.contains("man latchkey-presenced"))
+            #expect(try await machine.run("pin", "status", "--json").json()["lockedOut"] == true)
+            #expect(try await machine.run("pin", "status").output.contains("Use your finger"))
+            let doctor = try await machine.run("doctor", "--json").json()
+            let check = doctor["checks"]?.array?.first { $0["name"] == "user-pin" }
+            #expect(check?["state"] == "warning")
+        }
+    }
+
     @Test func `a finger or the PIN, and which guard the PIN has`() async throws {
         try await with { machine, reader, _ in
             let key = try await makeKey(machine, "user-presence", pins: ["2580"])

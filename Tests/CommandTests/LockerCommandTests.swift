@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
@@ -96,8 +96,15 @@ struct LockerCommandTests {
             #expect(
                 try disabled.json() == ["phase": "enrolled", "easyAccessEnabled": false], "\(disabled.errors)")
             #expect(try await machine.run("locker", "start", "--level", "easy", pins: []).status == 6)
-            let enabled = try await machine.run("locker", "easy-access", "enable", "--json", pins: ["8642"])
+            let visits = machine.directory.path(of: "visits")
+            let browser = try machine.directory.makeScript(
+                "counting-browser",
+                "#!/bin/sh\necho . >> '\(visits)'\nexec \(machine.environment["BROWSER"] ?? "") \"$@\"\n")
+            let enabled = try await machine.run(
+                "locker", "easy-access", "enable", "--json", pins: ["8642"], extra: ["BROWSER": browser])
             #expect(try enabled.json()["easyAccessEnabled"] == true, "\(enabled.errors)")
+            // One login is enough for the session and the new PIN.
+            #expect(try String(contentsOf: URL(filePath: visits), encoding: .utf8) == ".\n")
             #expect(try await machine.run("locker", "start", "--level", "easy", pins: ["8642"]).status == 0)
         }
     }

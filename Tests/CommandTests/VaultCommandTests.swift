@@ -75,6 +75,41 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "reset", "app", extra: offline).status == 0)
     }
 
+    @Test func `a policy without biometrics is refused, and nothing is stored`() async throws {
+        let machine = try machine()
+        let outcome = try await machine.run(
+            "vault", "store", "app", "--policy", "pin", "--json", pins: ["2580"], input: "x")
+        #expect(outcome.status == 2)
+        #expect(try outcome.json()["error"]?["message"]?.string?.contains("--biometrics") == true)
+        #expect(try await machine.run("vault", "status", "app", "--json").json()["state"] == "empty")
+    }
+
+    @Test func `an impossible name is no damaged vault`() async throws {
+        let machine = try machine()
+        for command in ["status", "reset"] {
+            let outcome = try await machine.run("vault", command, "a\u{1}b", "--json")
+            #expect(outcome.status == 2)
+            #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("1 to 64 bytes") == true)
+        }
+    }
+
+    @Test func `a command that does not fit says which one does`() async throws {
+        let machine = try machine()
+        func recovery(_ command: String) async throws -> String? {
+            let outcome = try await machine.run("vault", command, "app", "--json", pins: ["2580"])
+            #expect(outcome.status == 1)
+            return try outcome.json()["error"]?["recovery"]?.string
+        }
+        #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
+        for command in ["lock", "unlock", "downgrade"] {
+            let advice = try await recovery(command)
+            #expect(advice?.contains("latchkey vault upgrade") == true)
+        }
+        #expect(try await machine.run("vault", "upgrade", "app", pins: ["2580"]).status == 0)
+        let advice = try await recovery("upgrade")
+        #expect(advice?.contains("latchkey vault downgrade") == true)
+    }
+
     /// The program is killed at a random moment of a change of protection, again and again.
     @Test func `a kill loses nothing and weakens nothing`() async throws {
         let machine = try machine()

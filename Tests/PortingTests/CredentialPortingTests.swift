@@ -6,8 +6,9 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-/// The seed's own code, running. One test, since a program has one shared storage.
-@Suite(.softwareTPM)
+/// The seed's own code, running where an app's code runs: on the main actor. One test, since a program has one shared
+/// storage.
+@Suite(.softwareTPM) @MainActor
 struct CredentialPortingTests {
     @Test func `an app of the seed's reader finds its credentials`() async throws {
         #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
@@ -31,6 +32,12 @@ struct CredentialPortingTests {
         #expect(CredentialApp.done.filter { !$0.hasPrefix("default") } == ["tag one", "id one", #"claim ["one"]"#])
 
         #expect(Credential.default?.id == "one")
+        // The observer is on the main queue, and so are we: it runs while we wait.
+        let deadline = ContinuousClock.now + .seconds(20)
+        while !CredentialApp.done.contains("default one"), ContinuousClock.now < deadline {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(CredentialApp.done.last == "default one")
         let two = try Credential.with(token: Token(response: answer, id: "two"))
         #expect(try Credential.with(id: "two") === two)
         Credential.default = two

@@ -81,16 +81,17 @@ final class ClassKeyring: Sendable {
     }
 
     /// Makes a new class that is not stored yet. It has been opened once, to see that it opens. Where the container has
-    /// a PIN already, the class gets that one.
+    /// a PIN already, the class gets that one, unless it is to have its own.
     ///
-    /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
+    /// - Parameter revocably: See ``RecordContainer/prepare(_:hasOwnPIN:revocably:for:authorizedBy:)``.
     func prepare(
-        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, hasOwnPIN: Bool = false, revocably: Bool = false, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = classes.begin(protection.name)
         let consent = SingleConsent(
-            StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
+            hasOwnPIN
+                ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed =
             if try await isRevocable(revocably) {

@@ -59,18 +59,31 @@ extension RecordContainer {
 }
 
 extension RecordContainer {
-    /// The state of what counts wrong PINs of the container's keys: the user's own count where a key has one, else the
-    /// hardware's guard. Needs no presence.
+    /// The state of what counts wrong PINs of the container's keys and classes: the user's own count where one of them
+    /// has it, else the hardware's guard. Needs no presence.
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        if let own = try await userPINStatus() { return own }
+        return try await keystore.pinStatus()
+    }
+
+    /// The state of the user's own count of wrong PINs; nil where no key and no class of the container has one. Needs no
+    /// presence.
+    public func userPINStatus() async throws(KeystoreError) -> PINStatus? {
         let name = name
-        let rows = try await store.read("look at the container's keys") { database in
-            try RecordRow.fetchAllWithKeys(database, container: name)
+        let (rows, classRows) = try await store.read("look at the container's keys") { database in
+            (
+                try RecordRow.fetchAllWithKeys(database, container: name),
+                try ClassRow.fetchAll(database, container: name)
+            )
         }
         for row in rows {
             guard let key = try Self.record(of: row).key, key.assurance.pinProtection == .user else { continue }
             return try await keystore.pinStatus(of: key)
         }
-        return try await keystore.pinStatus()
+        for row in classRows where row.sealed.assurance.pinProtection == .user {
+            return try await keystore.pinStatus(of: row.sealed)
+        }
+        return nil
     }
 }
 

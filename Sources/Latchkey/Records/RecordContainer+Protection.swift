@@ -24,13 +24,16 @@ extension RecordContainer {
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
     /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
     ///
-    /// - Parameter revocably: Whether the hardware shall be able to take the class back, where it can do that at all. Such
-    ///   a class that is not stored in the end is given up by ``finishRevocations()``.
+    /// - Parameters:
+    ///   - hasOwnPIN: Whether the class gets a PIN of its own, whatever the container has.
+    ///   - revocably: Whether the hardware shall be able to take the class back, where it can do that at all. Such a class
+    ///     that is not stored in the end is given up by ``finishRevocations()``.
     package func prepare(
-        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, hasOwnPIN: Bool = false, revocably: Bool = false, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await classes.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+        try await classes.prepare(
+            protection, hasOwnPIN: hasOwnPIN, revocably: revocably, for: prompt, authorizedBy: presence)
     }
 
     /// Has the hardware take back the keys of all classes that were dropped, and of those that were made and never

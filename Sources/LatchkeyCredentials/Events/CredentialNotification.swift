@@ -1,10 +1,21 @@
+internal import Dispatch
 // Foundation, because that is where NotificationCenter is.
 public import Foundation
 
 /// The events as notifications, under the names that apps know. The object is the ``Credential``, or nil where there is
-/// none; a failure has its error in `userInfo["error"]`. Each is posted once, on whatever thread it happened.
+/// none; a failure has its error in `userInfo["error"]`. Each is posted once, in the order in which they happened.
+///
+/// Who posts waits until observers with a queue have run on it. So the main actor must never post: where Foundation does
+/// not take its thread for the main one, as on Linux after a program's first `await`, it would wait for an observer on
+/// the main queue, which waits for it. A thread of our own can wait.
 enum CredentialNotification {
+    private static let queue = DispatchQueue(label: "latchkey.credentials.notifications")
+
     static func post(_ event: CredentialEvent) {
+        queue.async { deliver(event) }
+    }
+
+    private static func deliver(_ event: CredentialEvent) {
         switch event {
         case .defaultChanged(let credential): post(.defaultCredentialChanged, credential)
         case .created(let credential): post(.credentialCreated, credential)

@@ -26,10 +26,14 @@ public struct LockerConfiguration: Sendable {
     /// What the hardware demands for easy access: `.pin`, `.userPresence` or `.biometryAny`.
     public var easyAccessPolicy: AccessPolicy
     public var levelShares: LevelSharePolicy
+    /// What follows the last wrong secret that the hardware takes.
+    public var secretExhaustion: SecretExhaustion
     /// nil where nobody may be recognised without the network.
     public var offlineVerification: OfflineVerification?
     /// For how long a right secret is kept in memory, to serve again without a prompt; nil for not at all.
     public var cachedSecretLife: Duration?
+    /// After how long without use a session is locked; nil for never. See ``Locker/noteUse()``.
+    public var sessionIdleTimeout: Duration?
     /// Who records messages; nil for standard error in debug builds and nobody in others.
     public var logger: (any Logger)?
     /// The least that is recorded.
@@ -50,7 +54,9 @@ public struct LockerConfiguration: Sendable {
         redirectURI: String? = nil,
         scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"], backgroundScopes: [String]? = nil,
         easyAccessPolicy: AccessPolicy = .pin, levelShares: LevelSharePolicy = .required,
+        secretExhaustion: SecretExhaustion = .disableEasyAccess,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
+        sessionIdleTimeout: Duration? = nil,
         logger: (any Logger)? = nil, logLevel: LogLevel = .info, device: DeviceInfo = .current(),
         deliver: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void = { work in
             Task { @MainActor in work() }
@@ -68,8 +74,10 @@ public struct LockerConfiguration: Sendable {
         self.backgroundScopes = backgroundScopes
         self.easyAccessPolicy = easyAccessPolicy
         self.levelShares = levelShares
+        self.secretExhaustion = secretExhaustion
         self.offlineVerification = offlineVerification
         self.cachedSecretLife = cachedSecretLife
+        self.sessionIdleTimeout = sessionIdleTimeout
         self.logger = logger
         self.logLevel = logLevel
         self.device = device

@@ -15,8 +15,8 @@ struct Enrolment: Sendable {
     let deviceKey: HardwareKey
     var easyAccess: EasyAccess?
     let wraps: LevelWraps
-    /// What the names of its protection classes begin with, and no other's.
-    let classPrefix: String
+    /// The class that holds the two secrets below, of ``baseClasses(of:)``.
+    let baseClass: ProtectionClass
     /// The key of the level `base`, and the device's part of `background` and `active`: 32 bytes each.
     let baseKey: LevelKey
     let deviceSecret: SecretBytes
@@ -24,24 +24,16 @@ struct Enrolment: Sendable {
     /// The way in by a secret.
     struct EasyAccess: Sendable {
         let key: HardwareKey
-        /// The class that holds the key of the level `offline`, under the same policy as the key.
+        /// The class that holds the key of the level `offline`, under the same policy as the key, of
+        /// ``offlineClasses(of:)``.
         let offlineClass: ProtectionClass
     }
 
-    var baseClass: ProtectionClass { Self.baseClass(classPrefix) }
+    // The names of classes are random, so that nobody can prepare one, of which they know the key, before it is made.
 
-    static func baseClass(_ prefix: String) -> ProtectionClass {
-        ProtectionClass(name: prefix + "base", policy: .none)
-    }
+    /// Where the key of the level `base` is; needs nobody.
+    static func baseClasses(of id: String) -> ClassFamily { ClassFamily("locker.base", of: id) }
 
-    /// A class for the level `offline` that was never there before.
-    static func newOfflineClass(_ prefix: String, _ policy: AccessPolicy) -> ProtectionClass {
-        ProtectionClass(name: "\(prefix)offline.\(randomName())", policy: policy)
-    }
-
-    static func newClassPrefix() -> String { "locker.\(randomName())." }
-
-    private static func randomName() -> String {
-        SecretBytes.random(count: 12).withUnsafeBytes { Base64URL.encode(Data($0)) }
-    }
+    /// Where the key of the level `offline` is: another class for each secret.
+    static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id) }
 }

@@ -37,21 +37,20 @@ struct LockerRows: Sendable {
         guard let payload = found.payload, payload.count == 2 * LevelKey.byteCount,
             let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"],
-            let prefix = attributes["classes"], let wraps = LevelWraps(attributes),
-            found.record.protection.name == Enrolment.baseClass(prefix).name,
+            let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
             let deviceKey = try await key(attributes["deviceKey"])
         else { throw .damaged(prompt.reason, "the stored enrolment can't be read") }
         var easyAccess: Enrolment.EasyAccess?
         if let kid = attributes["easyAccess"] {
             guard let key = try await key(kid), let offline = try await records.metadata(Self.offlineID),
-                offline.protection.name.hasPrefix(prefix)
+                Enrolment.offlineClasses(of: id).contains(offline.protection)
             else { throw .damaged(prompt.reason, "the stored easy access can't be read") }
             easyAccess = .init(key: key, offlineClass: offline.protection)
         }
         return Enrolment(
             id: id, issuer: issuer, clientID: clientID, userID: userID, isShared: attributes["shared"] == "true",
-            deviceKey: deviceKey, easyAccess: easyAccess, wraps: wraps, classPrefix: prefix,
-            baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1))
+            deviceKey: deviceKey, easyAccess: easyAccess, wraps: wraps,
+            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1))
     }
 
     private func key(_ kid: String?) async throws(KeystoreError) -> HardwareKey? {
@@ -105,7 +104,6 @@ struct LockerRows: Sendable {
         attributes["client"] = enrolment.clientID
         attributes["user"] = enrolment.userID
         attributes["shared"] = enrolment.isShared ? "true" : "false"
-        attributes["classes"] = enrolment.classPrefix
         attributes["deviceKey"] = enrolment.deviceKey.id.rawValue
         attributes["easyAccess"] = enrolment.easyAccess?.key.id.rawValue
         let record = Record(
@@ -141,7 +139,8 @@ struct LockerRows: Sendable {
     static func erasing(_ enrolment: Enrolment) -> (records: [RecordChange], classes: [ClassChange]) {
         var ids = [enrolmentID, offlineID, countersID, RecordID(enrolment.deviceKey.id)]
         if let easyAccess = enrolment.easyAccess { ids.append(RecordID(easyAccess.key.id)) }
-        return (ids.map { .delete($0, ifGeneration: nil) }, [.drop(prefix: enrolment.classPrefix)])
+        let families = [Enrolment.baseClasses(of: enrolment.id), Enrolment.offlineClasses(of: enrolment.id)]
+        return (ids.map { .delete($0, ifGeneration: nil) }, families.map { .drop(prefix: $0.prefix) })
     }
 
     /// Deletes the way in by a secret, and leaves all else.
@@ -154,7 +153,7 @@ struct LockerRows: Sendable {
             [
                 put(without), .delete(offlineID, ifGeneration: nil),
                 .delete(RecordID(easyAccess.key.id), ifGeneration: nil),
-            ], [.drop(prefix: easyAccess.offlineClass.name)]
+            ], [.drop(prefix: Enrolment.offlineClasses(of: enrolment.id).prefix)]
         )
     }
 }

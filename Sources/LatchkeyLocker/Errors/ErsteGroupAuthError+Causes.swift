@@ -27,7 +27,7 @@ extension ErsteGroupAuthError {
         self =
             switch failure {
             case .cancelled: .cancelled(operation)
-            case .refused("cancel", _, _), .refused("access_denied", _, _):
+            case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
                 .cancelled(operation, "it was cancelled in the browser")
             case .timedOut: .cancelled(operation, "nobody finished the login in the browser in time")
             case .linkReused:
@@ -35,8 +35,7 @@ extension ErsteGroupAuthError {
                     operation: operation, code: .userCancelled,
                     reason: "the link to the login page was followed twice, the first time perhaps by somebody else",
                     recovery: "Start again, and open the link once.")
-            case .refused(let error, let description, _):
-                .refused(operation, error, description, status: nil)
+            case .refused(let error): .refused(operation, error, status: nil)
             case .noPort(let why):
                 ErsteGroupAuthError(
                     operation: operation, code: .hardware, reason: "no port on the loopback interface can be opened",
@@ -72,11 +71,10 @@ extension ErsteGroupAuthError {
     }
 
     /// An error of the server, in the codes of the protocol.
-    static func refused(
-        _ operation: String, _ error: String, _ description: String?, status: Int?
-    ) -> ErsteGroupAuthError {
+    static func refused(_ operation: String, _ error: OAuth2Error, status: Int?) -> ErsteGroupAuthError {
+        let refusal = ServerRefusal(error, status: status)
         let (code, reason, recovery): (Code, String, String) =
-            switch error {
+            switch error.error {
             case "enrolment_revoked":
                 (.enrolmentRevoked, "the server no longer knows this device", "Start a session to enrol it again.")
             case "easy_access_revoked":
@@ -90,13 +88,11 @@ extension ErsteGroupAuthError {
                     "Start the session by strong authentication."
                 )
             default:
-                (
-                    .server, "the server refused with ‘\(error)’" + (description.map { " (\($0))" } ?? ""),
-                    "Ask whoever runs the server what this means, or try again later."
-                )
+                (.server, refusal.reason, refusal.recovery)
             }
         return ErsteGroupAuthError(
-            operation: operation, code: code, reason: reason, recovery: recovery, serverError: error, httpStatus: status
+            operation: operation, code: code, reason: reason, recovery: recovery, serverError: error.error,
+            httpStatus: status
         )
     }
 

@@ -57,6 +57,7 @@ extension Locker {
         _ answer: SessionMachine.BackgroundAnswer, _ token: AccessToken?, _ levels: [ProtectionLevel: LevelKey],
         _ error: BackgroundAccessError? = nil
     ) -> Result<AuthSessionStatus, BackgroundAccessError> {
+        let use = SessionUse(at: now)
         let (step, old, new, result) = state.withLock { state in
             state.background = nil
             let old = state.status(configuration.offlineVerification)
@@ -68,6 +69,8 @@ extension Locker {
             if step == .succeed, let token {
                 state.narrowToken?.handle.close()
                 state.narrowToken = token
+                // What asks nobody keeps no active session open.
+                if state.machine?.phase == .backgroundAccess { state.lastUse = use }
             } else {
                 token?.handle.close()
             }
@@ -80,6 +83,7 @@ extension Locker {
                 offlineAttemptsLeft: new.offlineAttemptsLeft)
             return (step, old, new, result)
         }
+        if step == .succeed { watchIdleness() }
         if old != new { tell(old, new, step == .succeed ? .backgroundAccess : .revoked) }
         switch step {
         case .succeed: return .success(result)

@@ -76,7 +76,7 @@ extension Locker {
         let erasing = LockerRows.erasing(enrolment)
         let changes = erasing.records + tombstones.map { .put($0.record, payload: nil, ifGeneration: nil) }
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
-        cache.clear()
+        forgetProofs()
         let isTakenBack = await takeBack()
         for key in [enrolment.deviceKey, enrolment.easyAccess?.key].compactMap({ $0 }) {
             try? await configuration.records.keystore.delete(key)
@@ -109,7 +109,13 @@ extension Locker {
             .revoke, challenge: nil, with: key, enrolmentID: enrolmentID, server, context,
             authorizedBy: NobodyPresent())
         let tombstone = Tombstone(enrolmentID: enrolmentID, issuer: configuration.issuer, statement: statement)
-        _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
+        do {
+            _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
+        } catch {
+            // What can't be kept for later is said at once.
+            try? await server.revoke(enrolmentID, statement: statement)
+            throw error
+        }
         return tombstone
     }
 
@@ -131,7 +137,7 @@ extension Locker {
             let pending = try? await rows.pendingKeys(for: context.prompt)
         else { return }
         let isEnrolled = state.withLock { $0.enrolment != nil }
-        // Easy-access keys of an enrolment that stands may be at the server: an active session removes them there.
+        // Easy-access keys of an enrolment that stands may be at the server: the next start removes them there.
         for key in pending where key.role == .device || !isEnrolled { try? await discard(key, context) }
         let mine = tombstones.filter { $0.issuer == configuration.issuer }
         guard !mine.isEmpty, let server = try? await server(context.operation) else { return }

@@ -8,7 +8,10 @@ extension Locker {
     /// key before that, and gives up the old one after it.
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var enrolment = try enrolment(context.operation)
-        guard let token = draft.token?.handle.secret else { throw CancellationError() }
+        // The token of the login that was just made, or of the session's own where that is fresh.
+        guard let token = (draft.token ?? state.withLock { $0.token })?.handle.secret else {
+            throw CancellationError()
+        }
         guard let offlineKey = keyring[.offline] else {
             throw ErsteGroupAuthError.refusal(context.operation, .notActive)
         }
@@ -19,7 +22,7 @@ extension Locker {
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
-                enrolment.classPrefix, enrolmentID: enrolment.id, token, server, context)
+                enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
             await takeBack()
             throw error
@@ -29,23 +32,25 @@ extension Locker {
             LockerRows.put(enrolment), LockerRows.put(new.pending.key),
             LockerRows.put(offline: offlineKey, in: new.prepared.protection), new.pending.delete,
         ]
-        var classes = [ClassChange.add(new.prepared)]
+        let family = Enrolment.offlineClasses(of: enrolment.id)
+        let classes: [ClassChange] = [.drop(prefix: family.prefix), .add(new.prepared)]
         if let old {
             changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(.easyAccess, old.key).put]
-            classes.insert(.drop(prefix: old.offlineClass.name), at: 0)
         }
         do {
             try Task.checkCancellation()
             _ = try await store(changes, classes: classes, context)
         } catch {
             await takeBack()
+            // By its name: another program may have deleted the row, and the server got the key after that.
             _ = try? await finish { [enrolment] in
-                try await self.removeLeftovers(enrolment, token, server, context, but: old?.key.id)
+                try await server.removeEasyAccess(enrolment.id, kid: new.pending.key.id, token)
+                try await self.discard(new.pending, context)
             }
             throw error
         }
         configuration.records.lock(prefix: new.prepared.protection.name)
-        cache.clear()
+        forgetProofs()
         draft.enrolment = .some(enrolment)
         await takeBack()
         _ = try? await finish { [enrolment] in
@@ -54,12 +59,11 @@ extension Locker {
     }
 
     /// Has the server and the hardware give up easy-access keys of which only rows are left.
-    private func removeLeftovers(
-        _ enrolment: Enrolment, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext,
-        but kept: KeyID? = nil
+    func removeLeftovers(
+        _ enrolment: Enrolment, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
     ) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
-            guard pending.key.id != (kept ?? enrolment.easyAccess?.key.id) else { continue }
+            guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
             try await server.removeEasyAccess(enrolment.id, kid: pending.key.id, token)
             try await discard(pending, context)
         }
@@ -88,7 +92,7 @@ extension Locker {
         guard let easyAccess = enrolment.easyAccess else { return }
         let erasing = LockerRows.erasing(easyAccess, of: enrolment)
         _ = try await store(erasing.records, classes: erasing.classes, context)
-        cache.clear()
+        forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
         await takeBack()

@@ -71,18 +71,19 @@ extension Locker {
         let levels = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         guard let baseKey = levels[.base], let offlineKey = levels[.offline] else { throw CancellationError() }
         let deviceSecret = SecretBytes.random(count: LevelKey.byteCount)
-        let prefix = Enrolment.newClassPrefix()
-        let secret = try await makeEasyAccess(prefix, enrolmentID: answer.enrolmentID, token, server, context)
+        let secret = try await makeEasyAccess(
+            answer.enrolmentID, deviceKey: pending.key, token, server, context)
         do {
             let base = try await configuration.records.prepare(
-                Enrolment.baseClass(prefix), revocably: true, for: context.prompt, authorizedBy: NobodyPresent())
+                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: true, for: context.prompt,
+                authorizedBy: NobodyPresent())
             let enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
                 isShared: isShared, deviceKey: pending.key,
                 easyAccess: .init(key: secret.pending.key, offlineClass: secret.prepared.protection),
                 wraps: try LevelWraps(
                     levels, deviceSecret: deviceSecret, shares: answer.levelShares, enrolmentID: answer.enrolmentID),
-                classPrefix: prefix, baseKey: baseKey, deviceSecret: deviceSecret)
+                baseClass: base.protection, baseKey: baseKey, deviceSecret: deviceSecret)
             var counters = LockerCounters()
             counters.reset(online: now)
             let changes = [
@@ -128,22 +129,26 @@ extension Locker {
         return pending
     }
 
-    /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server.
+    /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server,
+    /// which takes it from this device alone.
     func makeEasyAccess(
-        _ prefix: String, enrolmentID: String, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
+        _ enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes, _ server: LockerServer,
+        _ context: FlowContext
     ) async throws -> NewSecret {
         let policy = configuration.easyAccessPolicy
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.newOfflineClass(prefix, policy), revocably: true, for: context.prompt,
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), hasOwnPIN: true, revocably: true,
+                for: context.prompt,
                 authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(
                 .easyAccessEnable, challenge: server.challenge(), with: pending.key, enrolmentID: enrolmentID, server,
                 context)
             context.consent.confirm()
-            try await server.enableEasyAccess(enrolmentID, assertion, token)
+            let deviceSignature = try await countersign(assertion, with: deviceKey, context)
+            try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
             return NewSecret(pending: pending, prepared: prepared)
         } catch {
             // Where the server may have the key, the row stays, so that it is removed there later.

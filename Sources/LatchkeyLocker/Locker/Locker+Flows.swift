@@ -7,8 +7,9 @@ extension Locker {
     func run(
         _ call: SessionMachine.Call, _ context: FlowContext
     ) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
+        lockIfIdle()
         let task = try state.withLock { state throws(ErsteGroupAuthError) in
-            let first = state.machine?.begin(call)
+            let first = state.machine?.begin(call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
             guard let first else {
                 throw ErsteGroupAuthError(
                     operation: context.operation, code: .notInitialized, reason: "the locker is not open",
@@ -41,7 +42,7 @@ extension Locker {
                 let error = ErsteGroupAuthError(context.operation, any: error)
                 answer = .failed(error.cause)
                 // What is tidied up after a failure does not hide it.
-                if action != .purge && action != .dropEasyAccess { failure = error }
+                if failure == nil || !action.isTidyingUp(after: call) { failure = error }
                 log(.warning, "failed: \(error.code)")
             }
             step = settle(answer, call, draft)
@@ -65,7 +66,7 @@ extension Locker {
         case .registerEasyAccess: try await registerEasyAccess(context, &draft)
         case .removeEasyAccess: try await removeEasyAccess(context, &draft)
         case .dropEasyAccess: try await dropEasyAccess(context, &draft)
-        case .lock: cache.clear()
+        case .lock: forgetProofs()
         case .destroy: try await destroy(context, &draft)
         case .purge: try await purge(context, &draft)
         }
@@ -75,14 +76,17 @@ extension Locker {
     private func settle(
         _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
+        let use = SessionUse(at: now)
         let (step, old, new) = state.withLock { state in
             let old = state.status(configuration.offlineVerification)
             let step = state.machine?.receive(answer) ?? .fail
             guard !step.goesOn else { return (step, old, old) }
             state.flow = nil
+            state.lastUse = use
             adopt(draft, endedWell: step == .succeed, &state)
             return (step, old, state.status(configuration.offlineVerification))
         }
+        if !step.goesOn { watchIdleness() }
         if old != new { tell(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
         return step
     }
@@ -98,6 +102,13 @@ extension Locker {
         }
         state.closeTokens()
         keyring.adopt(endedWell ? draft.levels : [:], in: state.machine?.phase ?? .unregistered)
+    }
+
+    /// Forgets that somebody was recognised: what is kept of the secret here, and what the hardware would take instead of
+    /// it.
+    func forgetProofs() {
+        cache.clear()
+        configuration.records.keystore.endReuse()
     }
 
     func tell(_ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause) {
@@ -119,6 +130,16 @@ extension Locker {
 extension SessionMachine.Step {
     fileprivate var goesOn: Bool {
         if case .perform = self { true } else { false }
+    }
+}
+
+extension SessionMachine.Action {
+    fileprivate func isTidyingUp(after call: SessionMachine.Call) -> Bool {
+        switch self {
+        case .purge, .dropEasyAccess: true
+        case .destroy: call != .destroy
+        default: false
+        }
     }
 }
 

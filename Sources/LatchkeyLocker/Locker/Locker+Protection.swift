@@ -31,6 +31,7 @@ extension Locker {
     }
 
     private func key(of level: ProtectionLevel) throws(ProtectionError) -> (enrolmentID: String, key: LevelKey) {
+        noteUse()
         let (phase, enrolmentID) = state.withLock { ($0.machine?.phase, $0.enrolment?.id) }
         guard let phase else { throw .keyUnavailable }
         guard phase.openLevels.contains(level), let enrolmentID else {

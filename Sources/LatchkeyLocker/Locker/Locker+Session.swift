@@ -69,7 +69,8 @@ extension Locker {
 
     // MARK: Easy access
 
-    /// Has the user log in, and the person set a secret, after it was disabled. The session must be active.
+    /// Has the user log in, and the person set a secret, after it was disabled. The session must be active; where it was
+    /// started by a login no more than a minute ago, that login does.
     @discardableResult
     public func enableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         try await run(.enableEasyAccess, context("enable easy access", "enable easy access"))

@@ -32,7 +32,7 @@ extension Locker {
                 recovery: "Log in as that user, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
-        draft.token = try token(tokens, answer, asked: configuration.scopes, context)
+        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: now, context)
     }
 
     /// The address to which the code came: the configured one, or one of this machine's own.
@@ -67,6 +67,7 @@ extension Locker {
         }
         draft.levels = try open(enrolment, shares, context)
         try await countOnline(context, &draft)
+        await removeLeftovers(of: enrolment, server, context, draft)
     }
 
     /// Has the easy-access key sign: the one prompt, and the one use of hardware that a person opens.
@@ -94,6 +95,7 @@ extension Locker {
         draft.levels = try open(enrolment, answer.shares(context.operation), context)
         try await countOnline(context, &draft)
         cache.keep(context.consent.pin)
+        await removeLeftovers(of: enrolment, server, context, draft)
     }
 
     /// Signs with the secret that was right a while ago, where the app wants that, else with one that is asked for. A
@@ -117,12 +119,22 @@ extension Locker {
 
     // MARK: For both
 
+    /// Has the server give up the keys of a change of easy access that was not finished. What can't be done now is left
+    /// for the next time.
+    private func removeLeftovers(
+        of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext, _ draft: SessionDraft
+    ) async {
+        guard let token = draft.token?.handle.secret else { return }
+        _ = try? await finish { try await self.removeLeftovers(enrolment, token, server, context) }
+    }
+
     func token(
-        _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], _ context: FlowContext
+        _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], loggedInAt: Date? = nil,
+        _ context: FlowContext
     ) throws(ErsteGroupAuthError) -> AccessToken {
         AccessToken(
             tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
-            scopes: try answer.scopes(asked: asked, context.operation))
+            scopes: try answer.scopes(asked: asked, context.operation), loggedInAt: loggedInAt)
     }
 
     /// All levels of an active session.
@@ -158,10 +170,11 @@ extension Locker {
         draft.counters = counters
     }
 
+    /// Stores that the server was there, although the call was dismissed meanwhile: what the server gave is given.
     private func countOnline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var counters = draft.counters ?? state.withLock { $0.counters }
         counters.reset(online: now)
-        _ = try await store([LockerRows.put(counters)], context)
+        _ = try await finish { [counters] in try await self.store([LockerRows.put(counters)], context) }
         draft.counters = counters
     }
 }

@@ -34,10 +34,17 @@ public final class Locker: Sendable {
         if let offline = configuration.offlineVerification, offline.maximumAttempts < 1 {
             throw .invalidConfiguration("offlineVerification", "allows for no attempt")
         }
+        if let timeout = configuration.sessionIdleTimeout, timeout <= .zero {
+            throw .invalidConfiguration("sessionIdleTimeout", "leaves no time")
+        }
         self.configuration = configuration
         self.issuer = issuer
         rows = LockerRows(records: configuration.records)
         cache = SecretCache(life: configuration.cachedSecretLife)
+    }
+
+    deinit {
+        state.withLock { $0.idleTimer?.cancel() }
     }
 
     /// Reads what is stored and unseals what needs nobody, so that the level `base` is open and background access asks
@@ -63,7 +70,8 @@ public final class Locker: Sendable {
                 guard state.machine == nil else { return }
                 state.machine = SessionMachine(
                     phase: enrolment == nil ? .unregistered : .enrolled, hasEasyAccess: enrolment?.easyAccess != nil,
-                    allowsOffline: configuration.offlineVerification != nil)
+                    allowsOffline: configuration.offlineVerification != nil,
+                    exhaustion: configuration.secretExhaustion)
                 state.enrolment = enrolment
                 state.counters = counters
                 if let enrolment { keyring.adopt([.base: enrolment.baseKey], in: .enrolled) }
@@ -79,7 +87,8 @@ public final class Locker: Sendable {
 
     /// How the session stands. Touches neither hardware nor disk.
     public var authSessionStatus: AuthSessionStatus {
-        state.withLock { $0.status(configuration.offlineVerification) }
+        lockIfIdle()
+        return state.withLock { $0.status(configuration.offlineVerification) }
     }
 
     /// Whether this device is enrolled, and whether by easy access, without opening anything: needs no hardware, and
@@ -166,6 +175,14 @@ public final class Locker: Sendable {
             authorizedBy: presence ?? context.consent)
         log(.debug, "signed \(action)")
         return JWS.compact(input, signature: signature)
+    }
+
+    /// The device's word that it wants another key's assertion: 64 bytes in base64url. Nobody is asked.
+    func countersign(_ assertion: String, with deviceKey: HardwareKey, _ context: FlowContext) async throws -> String {
+        let signature = try await configuration.records.keystore.sign(
+            MessageDigest(sha256: LockerAssertion.countersigningInput(of: assertion).utf8), with: deviceKey,
+            for: context.prompt, authorizedBy: NobodyPresent())
+        return Base64URL.encode(signature.rawRepresentation)
     }
 
     /// Makes all changes or none, and asks nobody.

@@ -12,6 +12,10 @@ struct LockerState: Sendable {
     var narrowToken: AccessToken?
     /// The call that may be asking somebody.
     var flow: Task<Result<AuthSessionStatus, ErsteGroupAuthError>, Never>?
+    /// When the session was used last.
+    var lastUse: SessionUse?
+    /// Locks the session when nobody uses it.
+    var idleTimer: Task<Void, Never>?
     /// The request for background access, which everybody shares.
     var background: Task<Result<AuthSessionStatus, BackgroundAccessError>, Never>?
 

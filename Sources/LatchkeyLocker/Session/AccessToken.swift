@@ -9,9 +9,12 @@ public struct AccessToken: Sendable {
     public let expiresAt: Date
     /// What it is good for.
     public let scopes: [String]
+    /// When the user logged in for it; nil where that was not strong authentication.
+    let loggedInAt: Date?
     let handle: Handle
 
-    init(_ value: String, expiresAt: Date, scopes: [String]) {
+    init(_ value: String, expiresAt: Date, scopes: [String], loggedInAt: Date? = nil) {
+        self.loggedInAt = loggedInAt
         self.expiresAt = expiresAt
         self.scopes = scopes
         handle = Handle(SecretBytes(value.utf8))
@@ -22,6 +25,13 @@ public struct AccessToken: Sendable {
 
     /// Whether the server would refuse it by now.
     public func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
+
+    /// Whether it is of a login so recent that the server takes a new secret with it: 300 seconds may have passed when it
+    /// hears of the secret, and most of them are for the person who sets it.
+    func isOfFreshLogin(at now: Date) -> Bool {
+        guard let loggedInAt, !isExpired(at: now) else { return false }
+        return (0...60).contains(now.timeIntervalSince(loggedInAt))
+    }
 
     /// What all copies share.
     final class Handle: Sendable {

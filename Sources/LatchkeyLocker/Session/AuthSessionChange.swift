@@ -5,6 +5,8 @@ public struct AuthSessionChange: Hashable, Sendable {
         case started
         case backgroundAccess
         case locked
+        /// Nobody used the session for as long as the configuration allows for.
+        case idle
         case destroyed
         case easyAccessEnabled
         case easyAccessDisabled

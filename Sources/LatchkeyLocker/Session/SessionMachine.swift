@@ -8,12 +8,18 @@ struct SessionMachine: Sendable {
     private(set) var hasEasyAccess: Bool
     /// Whether a person may be recognised without the network.
     let allowsOffline: Bool
+    /// What follows the last secret that the hardware takes.
+    let exhaustion: SecretExhaustion
     private var flow: (call: Call, action: Action)?
 
-    init(phase: SessionPhase, hasEasyAccess: Bool, allowsOffline: Bool) {
+    init(
+        phase: SessionPhase, hasEasyAccess: Bool, allowsOffline: Bool,
+        exhaustion: SecretExhaustion = .disableEasyAccess
+    ) {
         self.phase = phase
         self.hasEasyAccess = hasEasyAccess
         self.allowsOffline = allowsOffline
+        self.exhaustion = exhaustion
     }
 
     /// What can be wanted of a session; one at a time.
@@ -84,7 +90,9 @@ struct SessionMachine: Sendable {
 
     // MARK: Calls
 
-    mutating func begin(_ call: Call) -> Step {
+    /// - Parameter hasFreshLogin: Whether the user logged in for this session a moment ago, so that the server takes a new
+    ///   secret without another login.
+    mutating func begin(_ call: Call, hasFreshLogin: Bool = false) -> Step {
         guard flow == nil else { return .refuse(.userInteractionInProgress) }
         switch call {
         case .start(let level): return begin(call, level)
@@ -96,7 +104,11 @@ struct SessionMachine: Sendable {
             guard hasEasyAccess == (call != .enableEasyAccess) else {
                 return .refuse(hasEasyAccess ? .easyAccessEnabled : .easyAccessDisabled)
             }
-            return perform(call == .disableEasyAccess ? .removeEasyAccess : .authenticateStrongly, for: call)
+            switch call {
+            case .disableEasyAccess: return perform(.removeEasyAccess, for: call)
+            case .enableEasyAccess where hasFreshLogin: return perform(.registerEasyAccess, for: call)
+            default: return perform(.authenticateStrongly, for: call)
+            }
         }
     }
 
@@ -131,7 +143,7 @@ struct SessionMachine: Sendable {
         case .verifyOffline: return end(in: .verifiedOffline, easyAccess: true)
         case .removeEasyAccess: return end(in: .enrolled, easyAccess: false)
         case .lock: return end(in: .enrolled, easyAccess: hasEasyAccess)
-        case .destroy: return end(in: .unregistered, easyAccess: false)
+        case .destroy: return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
         case .dropEasyAccess: return end(in: phase, easyAccess: false, .fail)
         case .purge: return end(in: .unregistered, easyAccess: false, .fail)
         }
@@ -142,9 +154,13 @@ struct SessionMachine: Sendable {
         case (.purge, _), (.destroy, .revocationPending):
             return end(in: .unregistered, easyAccess: false, .fail)
         case (_, .enrolmentRevoked) where phase != .unregistered: return perform(.purge, for: call)
-        case (.authenticateEasily, .easyAccessRevoked), (.authenticateEasily, .secretExhausted),
-            (.verifyOffline, .secretExhausted):
-            return perform(.dropEasyAccess, for: call)
+        case (.authenticateEasily, .easyAccessRevoked): return perform(.dropEasyAccess, for: call)
+        case (.authenticateEasily, .secretExhausted), (.verifyOffline, .secretExhausted):
+            switch exhaustion {
+            case .disableEasyAccess: return perform(.dropEasyAccess, for: call)
+            case .destroyEnrolment: return perform(.destroy, for: call)
+            case .wait: return end(.fail)
+            }
         case (.authenticateEasily, .network) where phase == .verifiedOffline: return end(.succeed)
         case (.authenticateEasily, .network) where phase == .enrolled && allowsOffline:
             return perform(.verifyOffline, for: call)
@@ -167,6 +183,15 @@ struct SessionMachine: Sendable {
         self.phase = phase
         hasEasyAccess = easyAccess
         return end(step)
+    }
+
+    /// Nobody has used the session for a while.
+    ///
+    /// - Returns: Whether that ends anything. Nothing ends while somebody may be asked.
+    mutating func idle() -> Bool {
+        guard flow == nil, phase.isOpen else { return false }
+        phase = .enrolled
+        return true
     }
 
     // MARK: Background access

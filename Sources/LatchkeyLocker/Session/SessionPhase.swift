@@ -16,6 +16,9 @@ public enum SessionPhase: String, Hashable, Sendable, Codable, CaseIterable {
     /// Whether there is a token of full scope, perhaps an expired one.
     public var isActive: Bool { self == .activeViaStrongAuth || self == .activeViaEasyAccess }
 
+    /// Whether more is open than an enrolment alone opens.
+    var isOpen: Bool { self != .unregistered && self != .enrolled }
+
     /// The levels whose keys are in memory then; every other level can be neither read nor written.
     public var openLevels: Set<ProtectionLevel> {
         switch self {

@@ -24,14 +24,10 @@ struct LockerAnswer: Sendable {
         }
         let body = Data(bytes)
         guard (200..<300).contains(response.status.code) else {
-            struct Refusal: Decodable {
-                let error: String
-                let error_description: String?
-            }
-            guard let refusal = try? JSONDecoder().decode(Refusal.self, from: body) else {
+            guard let error = try? JSONDecoder().decode(OAuth2Error.self, from: body) else {
                 throw .unexpectedStatus(operation, response.status.code)
             }
-            throw .refused(operation, refusal.error, refusal.error_description, status: response.status.code)
+            throw .refused(operation, error, status: response.status.code)
         }
         return LockerAnswer(fields: response.headerFields, body: body)
     }

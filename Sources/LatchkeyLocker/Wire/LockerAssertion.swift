@@ -36,6 +36,12 @@ struct LockerAssertion: Sendable {
     var metadata: [String: JSONValue]?
     var device: DeviceInfo?
 
+    /// What the device key signs to say that the device wants an assertion of another key: a text with a colon, which no
+    /// signing input has.
+    static func countersigningInput(of compact: String) -> String {
+        "vnd.latchkey.locker-countersignature:" + compact[..<(compact.lastIndex(of: ".") ?? compact.endIndex)]
+    }
+
     /// The text that the key signs.
     func signingInput() throws -> String {
         let issued = Int(issuedAt.timeIntervalSince1970)

@@ -60,11 +60,13 @@ struct LockerServer: Sendable {
         return answer
     }
 
+    /// - Parameter deviceSignature: The device key's, over the assertion: base64url of 64 bytes.
     func enableEasyAccess(
-        _ id: String, _ assertion: String, _ token: SecretBytes
+        _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) {
         _ = try await success(
-            json(enrolment("/\(id)/easy-access"), token), encode(["assertion": assertion]))
+            json(enrolment("/\(id)/easy-access"), token),
+            encode(["assertion": assertion, "device_signature": deviceSignature]))
     }
 
     /// - Parameter kid: The key to remove; nil for all.

@@ -36,10 +36,9 @@ extension LoginError {
             switch failure {
             case .cancelled: .cancelled(operation)
             case .linkReused: .linkReused(operation)
-            case .refused("cancel", _, _), .refused("access_denied", _, _):
+            case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
                 .cancelled(operation, "it was cancelled in the browser")
-            case .refused(let error, let description, let uri):
-                .oauth(operation, OAuthError(error: error, description: description, uri: uri), status: nil)
+            case .refused(let error): .oauth(operation, error, status: nil)
             case .timedOut:
                 LoginError(
                     operation: operation, code: .timedOut, reason: "nobody finished the login in the browser in time",

@@ -1,3 +1,5 @@
+package import Latchkey
+
 /// Why a login in the browser gave no code.
 package enum AuthorizationFailure: Error, Hashable, Sendable {
     /// The task was cancelled.
@@ -9,5 +11,5 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     /// No port on the loopback interface can be opened; the text says why.
     case noPort(String)
     /// The server's error response (RFC 6749 section 4.1.2.1).
-    case refused(error: String, description: String?, uri: String?)
+    case refused(OAuth2Error)
 }

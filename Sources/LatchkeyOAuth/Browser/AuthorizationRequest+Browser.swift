@@ -24,8 +24,7 @@ extension AuthorizationRequest {
         case .code(let code):
             return AuthorizationGrant(
                 code: code, codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
-        case .refused(let error, let description, let uri):
-            throw AuthorizationFailure.refused(error: error, description: description, uri: uri)
+        case .refused(let error): throw AuthorizationFailure.refused(error)
         case .linkReused: throw AuthorizationFailure.linkReused
         }
     }

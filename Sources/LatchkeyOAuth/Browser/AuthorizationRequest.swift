@@ -65,10 +65,11 @@ package struct AuthorizationRequest: Sendable {
             constantTimeEqual(Array(returned.utf8), Array(state.utf8))
         else { return nil }
         if let error = fields["error"] {
-            return .refused(error: error, description: fields["error_description"], uri: fields["error_uri"])
+            return .refused(
+                OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"]))
         }
         guard let code = fields["code"], !code.isEmpty else {
-            return .refused(error: "invalid_request", description: "Missing parameter: code", uri: nil)
+            return .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code"))
         }
         return .code(code)
     }

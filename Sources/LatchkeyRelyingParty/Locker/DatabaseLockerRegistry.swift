@@ -52,11 +52,14 @@ public struct DatabaseLockerRegistry: LockerRegistry {
         }
     }
 
-    public func add(_ enrolment: LockerEnrolment, shares: LevelShares?) async throws {
+    public func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
         let jwk = try Self.json(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try Self.json(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
         try await database.write { database in
+            guard try count(of: enrolment.userID, in: database) < limit else {
+                throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
+            }
             try database.execute(
                 sql: """
                     INSERT INTO latchkey_locker_enrolment (
@@ -147,6 +150,12 @@ extension DatabaseLockerRegistry {
             database, sql: "SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND id = ?",
             arguments: [project, id]
         ).map { try Self.enrolment($0, in: database) }
+    }
+
+    private func count(of userID: String, in database: Database) throws -> Int {
+        try Int.fetchOne(
+            database, sql: "SELECT count(*) FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ?",
+            arguments: [project, userID]) ?? 0
     }
 
     private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {

@@ -5,8 +5,11 @@ public import Latchkey
 public protocol LockerRegistry: Sendable {
     /// Enrols a device.
     ///
-    /// - Parameter shares: What the server keeps for it, never changed afterwards; nil where the server keeps none.
-    func add(_ enrolment: LockerEnrolment, shares: LevelShares?) async throws
+    /// - Parameters:
+    ///   - shares: What the server keeps for it, never changed afterwards; nil where the server keeps none.
+    ///   - limit: How many enrolments the user may have, this one among them.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` when the user has so many already.
+    func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws
 
     /// The enrolment of this id.
     func enrolment(id: String) async throws -> LockerEnrolment?

@@ -13,6 +13,8 @@ public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvert
         case challengeRejected
         /// The signature does not verify.
         case invalidSignature
+        /// The device key's signature over the assertion does not verify.
+        case invalidCountersignature
         /// The new easy-access key is another key of the enrolment, or has its name.
         case keyTaken
         /// There is no such enrolment, or its device key has another name.
@@ -21,6 +23,8 @@ public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvert
         case easyAccessRevoked
         /// The enrolment has as many easy-access keys as it may have.
         case easyAccessLimit
+        /// The user has as many enrolments as a user may have.
+        case enrolmentLimit
     }
 
     public let code: Code
@@ -37,7 +41,8 @@ public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvert
     /// What a client is told: the protocol's table of errors.
     public var oauthError: OAuthError {
         switch code {
-        case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature, .keyTaken:
+        case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature, .invalidCountersignature,
+            .keyTaken:
             .invalidGrant("the assertion is not accepted")
         case .enrolmentRevoked:
             OAuthError(status: 401, "enrolment_revoked", "there is no such enrolment")
@@ -47,6 +52,7 @@ public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvert
             OAuthError(
                 status: 409, "easy_access_limit",
                 "an enrolment has at most \(LockerEnrolment.maximumEasyAccessKeys) easy-access keys")
+        case .enrolmentLimit: .invalidRequest("the user has as many enrolments as a user may have")
         }
     }
 }

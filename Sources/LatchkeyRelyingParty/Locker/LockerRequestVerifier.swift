@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import Latchkey
 
 /// Verifies locker assertions, strictly: form, action, audience, enrolment and time first, then the challenge, then the
-/// enrolment and its key, and the signature last.
+/// enrolment and its key, and signatures last.
 ///
 /// A challenge is used up as soon as everything was right that can be checked without looking anything up, whatever
 /// comes of it afterwards: every attempt needs a new one, and nothing malformed takes one away.
@@ -36,21 +36,25 @@ public struct LockerRequestVerifier: Sendable {
         return LockerEnrolmentProof(deviceKey: LockerKey(kid: request.kid, publicKey: key), info: info)
     }
 
-    /// Verifies an assertion to add an easy-access key. Nothing is added yet.
+    /// Verifies an assertion to add an easy-access key, and that the enrolment's device wants it. Nothing is added yet.
     ///
     /// - Parameters:
+    ///   - countersignature: The device key's signature over the assertion.
     ///   - audience: The issuer that the assertion must be made for, exactly.
     ///   - enrolmentID: The enrolment that the assertion must be made for.
     /// - Returns: The enrolment, and the key that the sender has.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked` or
-    ///   `invalidSignature`; or what the stores throw.
+    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
+    ///   `invalidSignature` or `invalidCountersignature`; or what the stores throw.
     public func verifyEasyAccessEnabling(
-        _ request: LockerRequest, audience: String, enrolmentID: String
+        _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccessEnable, audience: audience, enrolmentID: enrolmentID)
         let enrolment = try await enrolment(of: request)
         guard let key = request.publicKey else { throw LockerRequestError(.malformed, "it brings no key") }
         try verifySignature(of: request, with: key)
+        guard countersignature.isValid(for: request, by: enrolment.deviceKey.publicKey) else {
+            throw LockerRequestError(.invalidCountersignature, "the device's signature does not verify")
+        }
         return (enrolment, LockerKey(kid: request.kid, publicKey: key))
     }
 

@@ -53,7 +53,18 @@ public struct LockerTestKey: Sendable {
     /// Signs whatever it is given.
     public func sign(header: [String: JSONValue], payload: [String: JSONValue]) throws -> String {
         let input = try JWS.signingInput(header: header, payload: payload)
-        return input + "." + Base64URL.encode(try key.signature(for: Data(input.utf8)).rawRepresentation)
+        return input + "." + (try signature(over: input))
+    }
+
+    /// This key's word, as a device key, for an assertion of another key.
+    public func countersignature(of assertion: String) throws -> String {
+        let input = assertion.split(separator: ".").prefix(2).joined(separator: ".")
+        return try signature(over: "vnd.latchkey.locker-countersignature:" + input)
+    }
+
+    /// A signature over any text: 64 bytes in base64url.
+    public func signature(over text: String) throws -> String {
+        Base64URL.encode(try key.signature(for: Data(text.utf8)).rawRepresentation)
     }
 
     /// An assertion. `header` and `payload` change members of it.

@@ -15,7 +15,11 @@ struct VaultRow: Sendable {
         guard
             (1...Self.longestKey).contains(key.utf8.count),
             !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput("open the vault", "‘\(key)’ is no name for one") }
+        else {
+            throw KeystoreError(
+                operation: "open the vault", code: .invalidInput, reason: "‘\(key)’ is no name for one",
+                recovery: "Give it a name of 1 to \(Self.longestKey) bytes without control characters.")
+        }
         id = RecordID(rawValue: Self.idPrefix + key)
         classes = ClassFamily("vault", of: key)
     }

@@ -34,29 +34,26 @@ struct LockerEndpoints: Sendable {
         try requireFreshAuthentication(session)
         let assertion = try await request.lockerAssertion(context)
         let proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
-        let limit = locker.configuration.maximumEnrolments
-        guard try await locker.registry.enrolments(of: session.user.id).count < limit else {
-            throw OAuthError.invalidRequest("a user may have at most \(limit) enrolments")
-        }
         let enrolment = LockerEnrolment(
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
             createdAt: services.clock.now)
         let shares = locker.configuration.levelShares ? LevelShares.random() : nil
-        try await locker.registry.add(enrolment, shares: shares)
+        try await locker.registry.add(
+            enrolment, shares: shares, limit: locker.configuration.maximumEnrolments)
         context.logger.notice("device enrolled", metadata: ["enrolment": "\(enrolment.id)"])
         return try .json(
             Answer(enrolment_id: enrolment.id, level_shares: shares.map(ReleasedShares.both)), status: .created)
     }
 
-    /// POST `…/easy-access`: adds the key that signed.
+    /// POST `…/easy-access`: adds the key that signed, if the device wants it.
     func enableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
-        let assertion = try await request.lockerAssertion(context)
+        let (assertion, countersignature) = try await request.countersignedLockerAssertion(context)
         let (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
-            assertion, audience: services.issuer, enrolmentID: id)
+            assertion, countersignature: countersignature, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
         try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
@@ -160,15 +157,35 @@ extension Request {
     ///
     /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
     fileprivate mutating func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
-        let body: [String: JSONValue]
-        do {
-            body = try await jsonObject(context)
-        } catch let error as APIError {
-            throw OAuthError.invalidRequest(error.message)
-        }
+        let body = try await lockerBody(context)
         guard body.count == 1, let assertion = body["assertion"]?.string else {
             throw OAuthError.invalidRequest("the body has the member assertion, a text, and no other")
         }
         return try LockerRequest(assertion)
+    }
+
+    /// The assertion in the body, and the device's signature over it: a JSON object with the members `assertion` and
+    /// `device_signature` and no other.
+    ///
+    /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
+    fileprivate mutating func countersignedLockerAssertion(
+        _ context: IdentityContext
+    ) async throws -> (assertion: LockerRequest, countersignature: LockerCountersignature) {
+        let body = try await lockerBody(context)
+        guard
+            body.count == 2, let assertion = body["assertion"]?.string, let signature = body["device_signature"]?.string
+        else {
+            throw OAuthError.invalidRequest(
+                "the body has the members assertion and device_signature, both texts, and no other")
+        }
+        return (try LockerRequest(assertion), try LockerCountersignature(signature))
+    }
+
+    private mutating func lockerBody(_ context: IdentityContext) async throws -> [String: JSONValue] {
+        do {
+            return try await jsonObject(context)
+        } catch let error as APIError {
+            throw OAuthError.invalidRequest(error.message)
+        }
     }
 }

@@ -6,7 +6,7 @@ import Logging
 extension SettingsPages {
     /// The list of enrolled devices.
     func showLocker(_ request: Request, _ locker: LockerServices) async throws -> Response {
-        try await withUser(request) { user, cookies, cookie in
+        try await withUser(request) { user, token in
             let enrolments = try await locker.registry.enrolments(of: user.id)
             return LockerPage(
                 username: user.username,
@@ -15,10 +15,10 @@ extension SettingsPages {
                         id: $0.id, model: $0.info.model, name: $0.info.name,
                         client: services.configuration.client(id: $0.clientID)?.name ?? $0.clientID,
                         hasEasyAccess: !$0.easyAccessKeys.isEmpty,
-                        day: $0.createdAt.formatted(.iso8601.year().month().day().dateSeparator(.dash)))
+                        day: Self.day($0.createdAt))
                 },
                 notice: request.uri.query == "revoked" ? "The device was revoked." : nil,
-                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose),
+                token: token,
                 hasNone: enrolments.isEmpty)
         }
     }
@@ -28,22 +28,19 @@ extension SettingsPages {
     func revokeEnrolment(
         _ request: Request, _ context: IdentityContext, _ locker: LockerServices
     ) async throws -> Response {
-        var request = request
-        let form = try await request.form(context)
-        let cookies = BrowserCookies(request)
-        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
-        guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
-        guard form["x_action"] == "revoke", let id = form["x_enrolment_id"] else {
-            throw OAuthError.invalidRequest("x_action and x_enrolment_id are required")
+        try await withForm(request, context) { user, form in
+            guard form["x_action"] == "revoke", let id = form["x_enrolment_id"] else {
+                throw OAuthError.invalidRequest("x_action and x_enrolment_id are required")
+            }
+            guard
+                try await locker.registry.enrolments(of: user.id).contains(where: { $0.id == id }),
+                try await locker.registry.remove(id: id)
+            else {
+                return services.pages.message(
+                    title: "No such device", text: "It was revoked already, or it never was yours.", status: .notFound)
+            }
+            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
+            return .seeOther("/settings/locker?revoked")
         }
-        guard
-            try await locker.registry.enrolments(of: session.user.id).contains(where: { $0.id == id }),
-            try await locker.registry.remove(id: id)
-        else {
-            return services.pages.message(
-                title: "No such device", text: "It was revoked already, or it never was yours.", status: .notFound)
-        }
-        context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
-        return .seeOther("/settings/locker?revoked")
     }
 }

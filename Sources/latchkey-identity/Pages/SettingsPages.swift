@@ -45,64 +45,79 @@ struct SettingsPages: Sendable {
     }
 
     func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await withUser(request) { user, cookies, cookie in
+        try await withUser(request) { user, token in
             let count = try await services.devices.devices(of: user.id).count
             let enrolments = try await services.locker?.registry.enrolments(of: user.id).count
             return SettingsPage(
                 username: user.username, showsBiometric: services.configuration.identity.biometric.listEnabled,
                 deviceCount: Self.devices(count), showsLocker: enrolments != nil,
                 enrolmentCount: Self.devices(enrolments ?? 0),
-                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose))
+                token: token)
         }
     }
 
     /// The list of devices. Whether settings lead here is configurable; whoever knows the address may always come.
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await withUser(request) { user, cookies, cookie in
+        try await withUser(request) { user, token in
             let devices = try await services.devices.devices(of: user.id)
             return BiometricPage(
                 username: user.username,
                 devices: devices.map {
                     BiometricPage.Device(
                         id: $0.id, model: $0.info.model, name: $0.info.name, kid: $0.kid.rawValue,
-                        day: $0.createdAt.formatted(.iso8601.year().month().day().dateSeparator(.dash)))
+                        day: Self.day($0.createdAt))
                 },
                 notice: request.uri.query == "removed" ? "The device was removed." : nil,
-                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose),
+                token: token,
                 hasNone: devices.isEmpty)
         }
     }
 
     /// Removes a device: `x_action=remove`, `x_identity_id`. Sessions that it made go on, as on the deployed server.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try await withForm(request, context) { user, form in
+            guard form["x_action"] == "remove", let id = form["x_identity_id"] else {
+                throw OAuthError.invalidRequest("x_action and x_identity_id are required")
+            }
+            guard
+                let device = try await services.devices.devices(of: user.id).first(where: { $0.id == id }),
+                try await services.devices.remove(kid: device.kid, of: user.id) != nil
+            else {
+                return services.pages.message(
+                    title: "No such device", text: "It was removed already, or it never was yours.", status: .notFound)
+            }
+            context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
+            return .seeOther("/settings/biometric?removed")
+        }
+    }
+
+    /// Shows a page to the user who is logged in, with the token for its forms.
+    func withUser<P: Page>(
+        _ request: Request, _ page: (User, _ formToken: String) async throws -> P
+    ) async throws -> Response {
+        let cookies = BrowserCookies(request)
+        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
+        let cookie = cookies.form ?? services.forms.newCookie()
+        let token = services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose)
+        var response = services.pages.render(try await page(session.user, token))
+        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        return response
+    }
+
+    /// Does what the user who is logged in asks for with a form of these pages.
+    func withForm(
+        _ request: Request, _ context: IdentityContext, _ answer: (User, FormFields) async throws -> Response
+    ) async throws -> Response {
         var request = request
         let form = try await request.form(context)
         let cookies = BrowserCookies(request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
-        guard form["x_action"] == "remove", let id = form["x_identity_id"] else {
-            throw OAuthError.invalidRequest("x_action and x_identity_id are required")
-        }
-        guard
-            let device = try await services.devices.devices(of: session.user.id).first(where: { $0.id == id }),
-            try await services.devices.remove(kid: device.kid, of: session.user.id) != nil
-        else {
-            return services.pages.message(
-                title: "No such device", text: "It was removed already, or it never was yours.", status: .notFound)
-        }
-        context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
-        return .seeOther("/settings/biometric?removed")
+        return try await answer(session.user, form)
     }
 
-    func withUser<P: Page>(
-        _ request: Request, _ page: (User, BrowserCookies, _ formCookie: String) async throws -> P
-    ) async throws -> Response {
-        let cookies = BrowserCookies(request)
-        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
-        let cookie = cookies.form ?? services.forms.newCookie()
-        var response = services.pages.render(try await page(session.user, cookies, cookie))
-        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
-        return response
+    static func day(_ date: Date) -> String {
+        date.formatted(.iso8601.year().month().day().dateSeparator(.dash))
     }
 
     private static func devices(_ count: Int) -> String {

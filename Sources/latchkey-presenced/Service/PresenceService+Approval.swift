@@ -85,7 +85,8 @@ extension PresenceService {
                 Self.error(.unavailable, "another program uses the fingerprint reader", recovery: "Try again after it.")
             )
         case .failed(let why):
-            return .failure(Self.error(.unavailable, why, recovery: "Try again, or use your PIN."))
+            return .failure(
+                Self.error(.unavailable, why, recovery: "Try again, or use your PIN where that opens the key."))
         }
     }
 

@@ -17,6 +17,7 @@ struct Examination {
                 .checks()
         } else {
             checks += await hardware(store)
+            if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules(readers))
             checks.append(await finger())
         }
@@ -137,7 +138,26 @@ struct Examination {
             return .warning(
                 "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
         }
-        return .ok("lockout", "It will take \(left) more wrong PINs before it locks.")
+        return .ok("lockout", "It will take \(left) more wrong \(left == 1 ? "PIN" : "PINs") before it locks.")
+    }
+
+    /// The count of the user's own, where something in the container has one.
+    private func userPIN(_ store: RecordStore?) async -> Check? {
+        guard store != nil else { return nil }
+        let name = "user-pin"
+        do throws(KeystoreError) {
+            guard let status = try await context.records().userPINStatus() else { return nil }
+            guard !status.isLockedOut else {
+                return .warning(
+                    name, "The TPM takes your PIN no more: too many were wrong.",
+                    "Use your finger, or have an administrator reset it, as ‘man latchkey-presenced’ says.")
+            }
+            guard let left = status.attemptsLeft else { return .ok(name, "Wrong PINs are counted for you alone.") }
+            return .ok(
+                name, "Wrong PINs are counted for you alone; \(left) more \(left == 1 ? "is" : "are") taken in a row.")
+        } catch {
+            return .warning(name, "\(error)", error.recovery)
+        }
     }
 
     private func finger() async -> Check {

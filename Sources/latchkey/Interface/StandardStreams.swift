@@ -26,9 +26,19 @@ enum StandardStreams {
             guard count > 0 else { break }
             length += count
         }
-        guard length > 0 else { throw .invalidInput(operation, "nothing came on standard input") }
-        guard length <= limit else { throw .invalidInput(operation, "more than \(limit) bytes came on standard input") }
+        guard length > 0 else {
+            throw invalid(operation, "nothing came on standard input", "Redirect a file or a pipe to it.")
+        }
+        guard length <= limit else {
+            throw invalid(
+                operation, "more than \(limit) bytes came on standard input",
+                "Store what is larger in a file, encrypted under a key of which you store the bytes.")
+        }
         return SecretBytes(bytes[..<length])
+    }
+
+    private static func invalid(_ operation: String, _ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: operation, code: .invalidInput, reason: reason, recovery: recovery)
     }
 
     /// Writes to standard output, byte for byte.

@@ -11,7 +11,9 @@ struct PINStatusCommand: ContextCommand {
     @OptionGroup var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> PINStatusReport {
-        PINStatusReport(try await context.records().pinStatus())
+        let records = try await context.records()
+        if let own = try await records.userPINStatus() { return PINStatusReport(own, isOwn: true) }
+        return PINStatusReport(try await records.keystore.pinStatus(), isOwn: false)
     }
 }
 
@@ -21,8 +23,15 @@ struct PINStatusReport: Report {
     let lockedOut: Bool
     let lockedOutUntil: Nullable<Date>
     let recoverySeconds: Nullable<Int>
+    /// Whether it is a count of the user's own, and not the hardware's guard.
+    private let isOwn: Bool
 
-    init(_ status: PINStatus) {
+    private enum CodingKeys: String, CodingKey {
+        case attemptsLeft, attemptLimit, lockedOut, lockedOutUntil, recoverySeconds
+    }
+
+    init(_ status: PINStatus, isOwn: Bool) {
+        self.isOwn = isOwn
         attemptsLeft = Nullable(status.attemptsLeft)
         attemptLimit = Nullable(status.attemptLimit)
         lockedOut = status.isLockedOut
@@ -31,6 +40,12 @@ struct PINStatusReport: Report {
     }
 
     var text: String {
+        guard !(lockedOut && isOwn) else {
+            return """
+                The TPM takes your PIN no more: too many were wrong. Use your finger: the count begins anew then. Without \
+                one, have an administrator reset it, as ‘man latchkey-presenced’ says.
+                """
+        }
         guard !lockedOut else {
             let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601))" } ?? ""
             return "The hardware is locked and takes no PIN\(until)."

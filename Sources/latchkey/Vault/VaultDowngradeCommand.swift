@@ -13,6 +13,8 @@ struct VaultDowngradeCommand: ContextCommand {
     var name: String?
 
     func perform(in context: CommandContext) async throws -> VaultReport {
-        VaultReport(try await VaultSession(name, in: context).opened("downgrade").downgrade())
+        let session = try await VaultSession(name, in: context)
+        _ = try session.standing("downgrade", withBiometrics: true)
+        return VaultReport(try await session.opened("downgrade").downgrade())
     }
 }

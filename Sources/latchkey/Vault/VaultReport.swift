@@ -28,7 +28,7 @@ struct VaultReport: Report {
             case "keychain": "is stored; this machine opens it without you"
             case "biometrics": "is stored and opens; it is locked again when this command ends"
             case "locked": "is stored and locked; it takes you to open it"
-            default: "can't be read; nothing was changed"
+            default: "can't be read, and nothing was changed; ‘latchkey vault reset’ discards it"
             }
         return "The vault ‘\(printable(name))’ \(words)."
     }

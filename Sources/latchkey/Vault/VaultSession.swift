@@ -12,7 +12,7 @@ struct VaultSession {
     ///   - isProtecting: Whether the command stores with biometrics.
     ///   - chosen: What is then demanded; nil for what biometric login would demand on this machine now.
     /// - Throws: ``KeystoreError``; `notFound` when no name is given and there is no vault, `invalidInput` when there are
-    ///   several.
+    ///   several, or for an impossible name.
     init(
         _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
         under chosen: AccessPolicy? = nil
@@ -31,12 +31,17 @@ struct VaultSession {
                     recovery: "Make one with ‘latchkey vault store NAME’.")
             }
             guard keys.count == 1 else {
-                throw KeystoreError.invalidInput("find the vault", "there are several: \(keys.joined(separator: ", "))")
+                throw KeystoreError(
+                    operation: "find the vault", code: .invalidInput,
+                    reason: "there are several: \(keys.joined(separator: ", "))", recovery: "Name one of them.")
             }
             key = only
             return
         }
         key = name
+        if case .locked(let locked) = vault, let failure = locked.failure, failure.code == .invalidInput {
+            throw failure
+        }
     }
 
     /// The vault as it is now. Uses no hardware.
@@ -58,6 +63,22 @@ struct VaultSession {
         }
     }
 
+    /// The vault, in which something is stored with biometrics, or without. Uses no hardware.
+    ///
+    /// - Throws: As ``standing(_:)``, and ``KeystoreError`` with code `wrongState` when it is not so.
+    func standing(_ operation: String, withBiometrics isProtected: Bool) throws -> Vault<Data> {
+        let vault = try standing(operation)
+        guard vault.biometricsEnabled == isProtected else {
+            throw KeystoreError(
+                operation: "\(operation) the vault ‘\(key)’", code: .wrongState,
+                reason: isProtected ? "it is stored without biometrics" : "it is stored with biometrics already",
+                recovery: isProtected
+                    ? "Have it demand somebody's presence first, with ‘latchkey vault upgrade’."
+                    : "To have it demand something else, use ‘latchkey vault downgrade’ first.")
+        }
+        return vault
+    }
+
     /// The vault, unlocked if it was locked.
     ///
     /// - Throws: As ``standing(_:)``, and what unlocking throws.
@@ -69,12 +90,12 @@ struct VaultSession {
 
     /// The vault with biometrics, unlocked.
     func unlocked() async throws -> Vault<Data> {
-        try await standing("unlock").unlock()
+        try await standing("unlock", withBiometrics: true).unlock()
     }
 
     /// The vault with biometrics, locked.
     func locked() throws -> Vault<Data> {
-        let vault = try standing("lock")
+        let vault = try standing("lock", withBiometrics: true)
         return if case .locked = vault { vault } else { try vault.lock() }
     }
 

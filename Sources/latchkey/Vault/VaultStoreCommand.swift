@@ -24,6 +24,12 @@ struct VaultStoreCommand: ContextCommand {
             """)
     var policy: LoginPolicyArgument?
 
+    func validate() throws {
+        guard policy == nil || biometrics else {
+            throw ValidationError("--policy says what --biometrics demands: give both, or neither.")
+        }
+    }
+
     func perform(in context: CommandContext) async throws -> VaultReport {
         let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
         let vault = try await session.empty()

@@ -21,6 +21,6 @@ struct VaultUpgradeCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> VaultReport {
         let session = try await VaultSession(name, in: context, protecting: true, under: policy?.policy)
-        return VaultReport(try await session.standing("upgrade").upgrade())
+        return VaultReport(try await session.standing("upgrade", withBiometrics: false).upgrade())
     }
 }

@@ -101,7 +101,7 @@ import Testing
             deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
             info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
         let shares = LevelShares.random()
-        try await locker(keepingShares: true).registry.add(enrolment, shares: shares)
+        try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
         #expect(try await locker(keepingShares: false).levelShares(of: enrolment) == nil)
         #expect(try await locker(keepingShares: true).levelShares(of: enrolment) == shares)
     }
@@ -118,6 +118,25 @@ import Testing
         #expect(throws: ConfigurationError.self) { try limits(0) }
     }
 
+    @Test func `of many enrolments at once, no more come about than allowed`() async throws {
+        try await TestServer.run {
+            $0.extensions.locker.maximumEnrolments = 3
+        } body: { server in
+            let first = try await server.enrolledDevice()
+            let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
+                for _ in 1...12 {
+                    group.addTask { try await server.perform("enrol", first, bearer: first.tokens.access) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(answers.filter { $0.status == 201 }.count == 2)
+            for answer in answers where answer.status != 201 {
+                try answer.expectRefusal(
+                    400, "invalid_request", "the user has as many enrolments as a user may have")
+            }
+        }
+    }
+
     @Test func `a user has no more enrolments than allowed`() async throws {
         try await TestServer.run {
             $0.extensions.locker.maximumEnrolments = 2
@@ -125,7 +144,7 @@ import Testing
             let first = try await server.enrolledDevice()
             _ = try await server.enrolledDevice()
             try await server.perform("enrol", first, bearer: first.tokens.access)
-                .expectRefusal(400, "invalid_request", "a user may have at most 2 enrolments")
+                .expectRefusal(400, "invalid_request", "the user has as many enrolments as a user may have")
             _ = try await server.enrolledDevice("bob")
             try await server.revoke(first).expectDone()
             #expect(try await server.perform("enrol", first, bearer: first.tokens.access).status == 201)

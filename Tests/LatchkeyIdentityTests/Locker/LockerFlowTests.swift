@@ -142,8 +142,8 @@ import Testing
             let device = try await server.enrolledDevice()
             let bearer = device.tokens.access
             let (second, third) = (LockerTestKey(), LockerTestKey())
-            for _ in 1...2 { try await server.enableEasyAccess(second, of: device.id, bearer: bearer).expectDone() }
-            try await server.enableEasyAccess(third, of: device.id, bearer: bearer).expectRefusal(
+            for _ in 1...2 { try await server.enableEasyAccess(second, of: device, bearer: bearer).expectDone() }
+            try await server.enableEasyAccess(third, of: device, bearer: bearer).expectRefusal(
                 409, "easy_access_limit", "an enrolment has at most 2 easy-access keys")
             let session = try Tokens(await server.easyAccess(device).success())
 
@@ -156,7 +156,7 @@ import Testing
                 id: device.id, key: device.key, easyAccess: second, tokens: device.tokens, shares: nil)
             try await server.easyAccess(changed).success()
 
-            try await server.enableEasyAccess(third, of: device.id, bearer: bearer).expectDone()
+            try await server.enableEasyAccess(third, of: device, bearer: bearer).expectDone()
             // A session of easy access may disable it.
             for _ in 1...2 { try await server.disableEasyAccess(device.id, bearer: session.access).expectDone() }
             try await server.easyAccess(changed).expectRefusal(
@@ -176,7 +176,7 @@ import Testing
             for key in [
                 device.key, device.key.impostor, LockerTestKey(key: device.key.key), device.easyAccess.impostor,
             ] {
-                try await server.enableEasyAccess(key, of: device.id, bearer: device.tokens.access).expectNotAccepted()
+                try await server.enableEasyAccess(key, of: device, bearer: device.tokens.access).expectNotAccepted()
             }
         }
     }
@@ -191,7 +191,7 @@ import Testing
             let revocation = try await server.assertion("revoke", by: device.key, of: device.id)
 
             for _ in 1...2 {
-                try await server.send(revocation, as: "revoke", to: device.id).expectDone()
+                try await server.send(revocation, as: "revoke", to: device).expectDone()
                 #expect(try await server.userInfo(easy.access).status == 401)
                 #expect(try await server.userInfo(background).status == 401)
                 #expect(try await server.refresh(#require(easy.refresh)).status == 400)
@@ -209,7 +209,7 @@ import Testing
             try await server.disableEasyAccess(device.id, bearer: bearer).expectRevoked()
             // No longer could anybody verify it.
             try await server.send(
-                server.assertion("revoke", by: device.key.impostor, of: device.id), as: "revoke", to: device.id
+                server.assertion("revoke", by: device.key.impostor, of: device.id), as: "revoke", to: device
             ).expectDone()
             try await server.easyAccess(other).success()
         }
@@ -220,7 +220,7 @@ import Testing
             let device = try await server.enrolledDevice()
             let revocation = try await server.assertion("revoke", by: device.key, of: device.id)
             server.time.advance(by: 3 * 365 * 86_400)
-            try await server.send(revocation, as: "revoke", to: device.id).expectDone()
+            try await server.send(revocation, as: "revoke", to: device).expectDone()
             try await server.backgroundAccess(device).expectRevoked()
         }
     }

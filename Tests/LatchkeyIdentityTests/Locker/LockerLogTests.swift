@@ -14,9 +14,9 @@ import Testing
             let metadata: JSONValue = ["metadata": ["balance": "fourteen-crowns"]]
             let assertion = try await server.assertion(
                 "easy-access", by: device.easyAccess, of: device.id, payload: metadata.object ?? [:])
-            let tokens = try Tokens(await server.send(assertion, as: "easy-access", to: device.id).success())
-            try await server.send(assertion, as: "easy-access", to: device.id).expectNotAccepted()
-            try await server.send("not.an.assertion", as: "revoke", to: device.id).expectNotAccepted()
+            let tokens = try Tokens(await server.send(assertion, as: "easy-access", to: device).success())
+            try await server.send(assertion, as: "easy-access", to: device).expectNotAccepted()
+            try await server.send("not.an.assertion", as: "revoke", to: device).expectNotAccepted()
             try await server.levelShares(device, bearer: tokens.access).success()
             try await server.disableEasyAccess(device.id, bearer: tokens.access).expectDone()
             try await server.revoke(device).expectDone()

@@ -94,7 +94,7 @@ import Testing
                 deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
                 info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
             let shares = LevelShares.random()
-            try await registry.add(enrolment, shares: shares)
+            try await registry.add(enrolment, shares: shares, limit: 2)
             #expect(try await registry.levelShares(of: enrolment.id) == shares)
         }
     }

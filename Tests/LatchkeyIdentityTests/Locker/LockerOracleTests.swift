@@ -35,6 +35,9 @@ import Testing
                 point = self.key.public_key().public_numbers()
                 return {'kty': 'EC', 'crv': 'P-256', 'x': encode(point.x.to_bytes(32, 'big')),
                         'y': encode(point.y.to_bytes(32, 'big'))}
+            def sign(self, text):
+                r, s = utils.decode_dss_signature(self.key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+                return encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))
             def assertion(self, action, **claims):
                 header = {'typ': 'vnd.latchkey.locker-request', 'alg': 'ES256', 'kid': self.name}
                 if action in ('enrol', 'easy-access-enable'): header['jwk'] = self.jwk()
@@ -46,8 +49,9 @@ import Testing
                     claims['challenge'] = answer['result']['token']
                 # Indented, for a server must not care how JSON is laid out.
                 signed = '.'.join(encode(json.dumps(part, indent=1).encode()) for part in (header, claims))
-                r, s = utils.decode_dss_signature(self.key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-                return signed + '.' + encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))
+                return signed + '.' + self.sign(signed)
+            def countersign(self, assertion):
+                return self.sign('vnd.latchkey.locker-countersignature:' + assertion.rpartition('.')[0])
 
         discovery = send(issuer + '/.well-known/openid-configuration', method='GET')[1]
         endpoint, token = discovery['locker_enrolment_endpoint'], discovery['token_endpoint']
@@ -69,8 +73,13 @@ import Testing
 
         status, answer = grant('easy-access', pin.assertion('easy-access', iss=own))
         assert (status, answer['error']) == (400, 'easy_access_revoked'), answer
-        assert send(base + '/easy-access', {'assertion': pin.assertion('easy-access-enable', iss=own)}, bearer) \
-            == (204, None)
+        def enable(countersigner):
+            assertion = pin.assertion('easy-access-enable', iss=own)
+            body = {'assertion': assertion, 'device_signature': countersigner.countersign(assertion)}
+            return send(base + '/easy-access', body, bearer)
+        status, answer = enable(pin)
+        assert (status, answer['error']) == (400, 'invalid_grant'), answer
+        assert enable(device) == (204, None)
         status, easy = grant('easy-access', pin.assertion('easy-access', iss=own))
         assert status == 200 and easy['level_shares'] == enrolment['level_shares'], easy
         claims = json.loads(decode(easy['id_token'].split('.')[1]))

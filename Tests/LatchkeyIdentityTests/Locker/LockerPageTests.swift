@@ -66,7 +66,7 @@ import Testing
             let info: JSONValue = ["ios": ["uname": ["machine": "<script>alert(1)</script>\"'"]]]
             let assertion = try await server.assertion(
                 "enrol", by: LockerTestKey(), payload: ["device_info": info])
-            let answer = try await server.send(assertion, as: "enrol", to: "", bearer: server.login().access)
+            let answer = try await server.enrol(assertion, bearer: server.login().access)
             #expect(answer.status == 201)
             let visitor = Visitor(server: server)
             _ = try await visitor.loginToSettings("alice")

@@ -19,7 +19,7 @@ import Testing
                         action, audience: server.origin, enrolment: action == "enrol" ? nil : device.id,
                         challenge: challenge, now: server.time.seconds)
                     group.addTask {
-                        try await server.send(assertion, as: action, to: device.id, bearer: device.tokens.access).status
+                        try await server.send(assertion, as: action, to: device, bearer: device.tokens.access).status
                     }
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
@@ -48,8 +48,8 @@ import Testing
                                 "background-access", audience: $0.origin, enrolment: device.id, challenge: challenge,
                                 now: $0.time.seconds)
                         }
-                        async let first = one.send(assertions[0], as: "background-access", to: device.id)
-                        async let second = two.send(assertions[1], as: "background-access", to: device.id)
+                        async let first = one.send(assertions[0], as: "background-access", to: device)
+                        async let second = two.send(assertions[1], as: "background-access", to: device)
                         let answers = try await [first, second]
                         #expect(answers.map(\.status).sorted() == [200, 400])
                         try answers.first { $0.status == 400 }?.expectNotAccepted()

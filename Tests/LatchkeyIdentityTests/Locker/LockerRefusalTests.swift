@@ -22,14 +22,14 @@ import Testing
                 let flawed = try flaw.assertion(
                     key, action, audience: server.origin, enrolment: enrolment, challenge: challenge,
                     now: server.time.seconds)
-                try await server.send(flawed, as: action, to: device.id, bearer: bearer)
+                try await server.send(flawed, as: action, to: device, bearer: bearer)
                     .expectNotAccepted(flaw.rawValue)
                 // A revocation would be the end of the device.
                 guard action != "revoke" else { continue }
                 let good = try key.assertion(
                     action, audience: server.origin, enrolment: enrolment, challenge: challenge,
                     now: server.time.seconds)
-                let answer = try await server.send(good, as: action, to: device.id, bearer: bearer)
+                let answer = try await server.send(good, as: action, to: device, bearer: bearer)
                 #expect((200...204).contains(answer.status), "\(flaw) took the challenge: \(answer.body)")
                 if action == "easy-access-enable" {
                     try await server.disableEasyAccess(device.id, query: "?kid=\(key.kid)", bearer: bearer).expectDone()
@@ -47,7 +47,7 @@ import Testing
             for other in TestServer.lockerActions where other != action {
                 let assertion = try await server.assertion(
                     other, by: device.signer(of: other), of: other == "enrol" ? nil : device.id)
-                try await server.send(assertion, as: action, to: device.id, bearer: device.tokens.access)
+                try await server.send(assertion, as: action, to: device, bearer: device.tokens.access)
                     .expectNotAccepted("\(other) as \(action)")
             }
         }
@@ -64,7 +64,7 @@ import Testing
                     action, audience: server.origin, enrolment: enrolment, challenge: challenge,
                     now: server.time.seconds)
                 return try await server.send(
-                    assertion, as: action, to: device.id, bearer: server.login().access)
+                    assertion, as: action, to: device, bearer: server.login().access)
             }
             let (expired, late) = (
                 try await server.challenge("locker_request"), try await server.challenge("locker_request")
@@ -100,10 +100,10 @@ import Testing
                 action, audience: server.origin, enrolment: enrolment, challenge: challenge, now: server.time.seconds)
             let forged = try key.impostor.sign(header: draft.header, payload: draft.payload)
             let bearer = device.tokens.access
-            try await server.send(forged, as: action, to: device.id, bearer: bearer).expectNotAccepted()
+            try await server.send(forged, as: action, to: device, bearer: bearer).expectNotAccepted()
             if action != "revoke" {
                 let late = try key.sign(header: draft.header, payload: draft.payload)
-                try await server.send(late, as: action, to: device.id, bearer: bearer).expectNotAccepted("used up")
+                try await server.send(late, as: action, to: device, bearer: bearer).expectNotAccepted("used up")
             }
             try await server.easyAccess(device).success()
             try await server.backgroundAccess(device).success()
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: ["enrol", "easy-access-enable", "level-shares", "revoke"])
-    func `a body is an object with the assertion alone`(action: String) async throws {
+    func `a body is an object with what is wanted and nothing more`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let path =
@@ -120,7 +120,10 @@ import Testing
                 case "easy-access-enable": "\(TestServer.lockerPath)/\(device.id)/easy-access"
                 default: "\(TestServer.lockerPath)/\(device.id)/\(action)"
                 }
-            let member = "the body has the member assertion, a text, and no other"
+            let member =
+                action == "easy-access-enable"
+                ? "the body has the members assertion and device_signature, both texts, and no other"
+                : "the body has the member assertion, a text, and no other"
             for (json, type, description) in [
                 ("{}", "application/json", member), (#"{"assertion":7}"#, "application/json", member),
                 (#"{"assertion":"x","more":1}"#, "application/json", member),

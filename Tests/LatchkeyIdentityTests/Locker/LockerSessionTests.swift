@@ -42,11 +42,11 @@ import Testing
             for action in Self.bearerActions {
                 let assertion = try await server.assertion(
                     action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id)
-                try await server.send(assertion, as: action, to: device.id, bearer: narrow).expectRefusal(
+                try await server.send(assertion, as: action, to: device, bearer: narrow).expectRefusal(
                     403, "insufficient_scope",
                     "the access token needs the scope https://authgear.com/scopes/full-access")
                 let answer = try await server.send(
-                    assertion, as: action, to: device.id, bearer: device.tokens.access)
+                    assertion, as: action, to: device, bearer: device.tokens.access)
                 #expect((200...204).contains(answer.status))
             }
         }

@@ -48,19 +48,23 @@ extension TestServer {
         action == "revoke" ? nil : try await challenge("locker_request")
     }
 
-    /// Sends an assertion to where its action belongs.
+    /// Sends an assertion to where its action belongs, with the device's signature where one is wanted.
     func send(
-        _ assertion: String, as action: String, to id: String, bearer: String? = nil, client: String = "app",
+        _ assertion: String, as action: String, to device: EnrolledDevice, bearer: String? = nil,
+        client: String = "app",
         form: [String: String] = [:]
     ) async throws -> Answer {
-        let json = String(decoding: try JSONEncoder().encode(["assertion": assertion]), as: UTF8.self)
-        let path = "\(Self.lockerPath)/\(id)"
+        let json = try json(["assertion": assertion])
         return switch action {
-        case "enrol": try await post(Self.lockerPath, json: json, bearer: bearer)
-        case "easy-access-enable": try await post("\(path)/easy-access", json: json, bearer: bearer)
+        case "enrol": try await enrol(assertion, bearer: bearer)
+        case "easy-access-enable":
+            try await enableEasyAccess(
+                assertion, deviceSignature: device.key.countersignature(of: assertion), of: device.id, bearer: bearer)
         case "easy-access": try await token(Self.easyAccessGrant, assertion, client: client, form: form)
         case "background-access": try await token(Self.backgroundGrant, assertion, client: client, form: form)
-        default: try await post("\(path)/\(action)", json: json, bearer: action == "revoke" ? nil : bearer)
+        default:
+            try await post(
+                "\(Self.lockerPath)/\(device.id)/\(action)", json: json, bearer: action == "revoke" ? nil : bearer)
         }
     }
 
@@ -76,18 +80,37 @@ extension TestServer {
     func enrolledDevice(_ username: String = "alice") async throws -> EnrolledDevice {
         let tokens = try await login(username)
         let (key, easyAccess) = (LockerTestKey(), LockerTestKey())
-        let answer = try await send(assertion("enrol", by: key), as: "enrol", to: "", bearer: tokens.access)
+        let answer = try await enrol(assertion("enrol", by: key), bearer: tokens.access)
         try #require(answer.status == 201, "\(answer.body)")
-        let id = try #require(try answer.json["enrolment_id"]?.string)
-        let enabled = try await enableEasyAccess(easyAccess, of: id, bearer: tokens.access)
+        let device = EnrolledDevice(
+            id: try #require(try answer.json["enrolment_id"]?.string), key: key, easyAccess: easyAccess, tokens: tokens,
+            shares: try answer.json["level_shares"])
+        let enabled = try await enableEasyAccess(easyAccess, of: device, bearer: tokens.access)
         try #require(enabled.status == 204, "\(enabled.body)")
-        return EnrolledDevice(
-            id: id, key: key, easyAccess: easyAccess, tokens: tokens, shares: try answer.json["level_shares"])
+        return device
     }
 
-    func enableEasyAccess(_ key: LockerTestKey, of id: String, bearer: String?) async throws -> Answer {
+    func enrol(_ assertion: String, bearer: String?) async throws -> Answer {
+        try await post(Self.lockerPath, json: json(["assertion": assertion]), bearer: bearer)
+    }
+
+    func enableEasyAccess(_ key: LockerTestKey, of device: EnrolledDevice, bearer: String?) async throws -> Answer {
         try await send(
-            assertion("easy-access-enable", by: key, of: id), as: "easy-access-enable", to: id, bearer: bearer)
+            assertion("easy-access-enable", by: key, of: device.id), as: "easy-access-enable", to: device,
+            bearer: bearer)
+    }
+
+    /// - Parameter deviceSignature: nil for none.
+    func enableEasyAccess(
+        _ assertion: String, deviceSignature: String?, of id: String, bearer: String?
+    ) async throws -> Answer {
+        var body = ["assertion": assertion]
+        body["device_signature"] = deviceSignature
+        return try await post("\(Self.lockerPath)/\(id)/easy-access", json: json(body), bearer: bearer)
+    }
+
+    private func json(_ body: [String: String]) throws -> String {
+        String(decoding: try JSONEncoder().encode(body), as: UTF8.self)
     }
 
     func disableEasyAccess(_ id: String, query: String = "", bearer: String?) async throws -> Answer {
@@ -123,7 +146,7 @@ extension TestServer {
     ) async throws -> Answer {
         try await send(
             assertion(action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id), as: action,
-            to: device.id, bearer: bearer, client: client, form: form)
+            to: device, bearer: bearer, client: client, form: form)
     }
 }
 

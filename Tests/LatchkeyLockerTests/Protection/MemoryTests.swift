@@ -13,7 +13,6 @@ struct MemoryTests {
     @Test func `after a lock no key of a level is in memory`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.offlineVerification = OfflineVerification() }
-            let image = ProcessImage()
             for start in ["strong", "easy", "background", "offline"] {
                 scene.line.isDown = start == "offline"
                 switch start {
@@ -28,9 +27,13 @@ struct MemoryTests {
                     program.locker.keyring[level].map { Needle($0.secret) }
                 }
                 #expect(!needles.isEmpty)
-                for needle in needles { #expect(image.count(of: needle) > 0) }
+                try ProcessImage.frozen { image in
+                    for needle in needles { #expect(image.count(of: needle) > 0, "\(start)") }
+                }
                 _ = try await program.locker.endAuthSession(mode: .lock)
-                for needle in needles { #expect(image.count(of: needle) == 0, "\(start)") }
+                try ProcessImage.frozen { image in
+                    for needle in needles { #expect(image.count(of: needle) == 0, "\(start)") }
+                }
             }
         }
     }
@@ -45,14 +48,32 @@ private struct Needle {
     }
 }
 
-/// The writable memory of this process, read as a debugger reads it (proc(5), `/proc/PID/mem`).
+/// The writable memory of this process at one moment, read as a debugger reads it (proc(5), `/proc/PID/mem`).
 private struct ProcessImage {
     private static let pieceBytes = 1 << 20
+    private static let pageBytes = 1 << 12
+
+    /// A copy of this process in which nothing runs.
+    private let process: pid_t
+
+    /// Lends the image to `body`. Other tests go on meanwhile: what they do with the memory is not in it.
+    static func frozen(_ body: (ProcessImage) throws -> Void) throws {
+        // Swift doesn't offer fork(2), since hardly anything may be called in the copy; this one calls pause(2) alone.
+        let symbol = try #require(dlsym(nil, "fork"))
+        let process = unsafeBitCast(symbol, to: (@convention(c) () -> pid_t).self)()
+        if process == 0 { while true { pause() } }
+        try #require(process > 0)
+        defer {
+            kill(process, SIGKILL)
+            waitpid(process, nil, 0)
+        }
+        try body(ProcessImage(process: process))
+    }
 
     /// How often the secret is in memory.
     func count(of needle: Needle) -> Int {
         let length = needle.complement.count
-        // The needle itself is put together here, beside the piece that is looked at; this place is not looked at.
+        // The needle itself is put together here, which is not in the image.
         let room = UnsafeMutableRawBufferPointer.allocate(
             byteCount: Self.pieceBytes + 2 * length, alignment: 4096)
         defer {
@@ -63,17 +84,18 @@ private struct ProcessImage {
         for (index, byte) in needle.complement.enumerated() { room[index] = ~byte }
         // A byte to look for first, of which memory is not full.
         guard let rare = room[..<length].firstIndex(where: { $0 != 0 && $0 != 0xFF }) else { return 0 }
-        let own = UInt(bitPattern: base)..<UInt(bitPattern: base) + UInt(room.count)
-        let memory = open("/proc/self/mem", O_RDONLY)
+        let memory = open("/proc/\(process)/mem", O_RDONLY)
         defer { close(memory) }
         var found = 0
-        for region in Self.regions() {
+        for region in regions() {
             var address = region.lowerBound
             while address < region.upperBound {
                 let wanted = min(Self.pieceBytes + length - 1, Int(region.upperBound - address))
                 let piece = base + length
                 let got = pread(memory, piece, wanted, off_t(address))
-                guard got >= length else { break }
+                // A page that can't be read, or is gone by now, ends no search.
+                defer { address += got == wanted ? UInt(Self.pieceBytes) : UInt(max(got, Self.pageBytes)) }
+                guard got >= length else { continue }
                 var offset = 0
                 while offset + length <= got,
                     let byte = memchr(piece + offset + rare, Int32(room[rare]), got - length - offset + 1)
@@ -81,23 +103,35 @@ private struct ProcessImage {
                     let start = UnsafeMutableRawPointer(byte) - rare
                     let place = start - piece
                     offset = place + 1
-                    if place < Self.pieceBytes, !own.contains(address + UInt(place)), memcmp(start, base, length) == 0 {
+                    if place < Self.pieceBytes, memcmp(start, base, length) == 0 {
                         found += 1
                     }
                 }
-                address += UInt(Self.pieceBytes)
             }
         }
         return found
     }
 
-    private static func regions() -> [Range<UInt>] {
-        guard let text = try? String(contentsOfFile: "/proc/self/maps", encoding: .utf8) else { return [] }
-        return text.split(separator: "\n").compactMap { line in
+    private func regions() -> [Range<UInt>] {
+        String(decoding: Self.contents(of: "/proc/\(process)/maps"), as: UTF8.self).split(separator: "\n").compactMap {
+            line in
             let columns = line.split(separator: " ")
             let ends = columns[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
             guard columns[1].hasPrefix("rw"), ends.count == 2 else { return nil }
             return ends[0]..<ends[1]
+        }
+    }
+
+    /// A file of the kernel's, which gives as much at a time as it likes, and says no length before.
+    private static func contents(of path: String) -> [UInt8] {
+        let file = open(path, O_RDONLY)
+        defer { close(file) }
+        var contents: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let got = read(file, &piece, piece.count)
+            guard got > 0 else { return contents }
+            contents += piece[..<got]
         }
     }
 }

@@ -66,6 +66,27 @@ struct ProtectionTests {
         }
     }
 
+    /// Somebody who may write the file can't guess where the next class will be, nor put another in the place of one.
+    @Test func `each secret has a class of its own, and one that was planted is not used`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
+            _ = try await program.locker.startAuthSession()
+            let disk = Disk(path: scene.databasePath)
+            let before = try await disk.classes()
+            #expect(before.filter { $0.hasPrefix("locker.") }.count == 2)
+            let offline = try #require(before.first { $0.hasPrefix("locker.offline.") })
+            let planted = offline.split(separator: ".").dropLast().joined(separator: ".") + ".planted"
+            try await disk.copyClass(offline, to: planted)
+            _ = try await program.locker.changeEasyAccess()
+            let after = try await disk.classes()
+            #expect(after.filter { $0.hasPrefix("locker.offline.") }.count == 1)
+            #expect(!after.contains(offline) && !after.contains(planted))
+            // An offline row that names a class of another kind is no way in.
+            try await disk.moveOfflineKey(to: "device")
+            await #expect(throws: refusal(.storageCorrupted)) { try await scene.start() }
+        }
+    }
+
     @Test func `a change of any byte is refused, and says no more than it must`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()

@@ -71,8 +71,8 @@ struct DestroyTests {
         }
     }
 
-    /// Somebody kept a copy of the store from before. The hardware is the same and takes nothing back, and he knows the
-    /// PIN: it is the server that no longer gives its shares.
+    /// Somebody kept a copy of the store from before. The hardware is the same and takes no sealed key back, and he knows
+    /// the PIN: it is the server that no longer gives its shares.
     @Test func `a copy of the store reads no data of background and active`() async throws {
         try await Scene.with(on: .token) { scene in
             let program = try await scene.start()
@@ -85,9 +85,10 @@ struct DestroyTests {
             await #expect(throws: BackgroundAccessError.self) { try await thief.locker.backgroundAccess() }
             #expect(thief.readable(texts).isDisjoint(with: [.background, .active]))
 
+            // The key of easy access is gone from the token, so the server is not even asked.
             let other = try await scene.start(directory: second.path)
-            await #expect(throws: refusal(.enrolmentRevoked)) { try await other.locker.startAuthSession() }
-            #expect(other.readable(texts).isEmpty)
+            await #expect(throws: refusal(.hardware)) { try await other.locker.startAuthSession() }
+            #expect(other.readable(texts).isDisjoint(with: [.background, .active]))
         }
     }
 
@@ -170,6 +171,19 @@ struct DestroyTests {
             #expect(program.readable(texts) == Set(texts.keys))
             scene.line.isDown = true
             #expect(await readable(copy, texts, in: scene) == [.base], "base is the enrolment's as before")
+        }
+    }
+
+    @Test func `another server's or client's enrolment is refused, and left alone`() async throws {
+        try await Scene.with { scene in
+            _ = try await scene.start().locker.startAuthSession()
+            await #expect(throws: refusal(.environmentChanged)) {
+                try await scene.start { $0.clientID = "another" }
+            }
+            await #expect(throws: refusal(.environmentChanged)) {
+                try await scene.start { $0.issuer = "https://another.example" }
+            }
+            #expect(try await scene.start().locker.startAuthSession().phase == .activeViaEasyAccess)
         }
     }
 

@@ -55,6 +55,9 @@ struct EasyAccessTests {
             await #expect(throws: refusal(.easyAccessDisabled)) { try await program.locker.changeEasyAccess() }
             let enabled = try await program.locker.enableEasyAccess()
             #expect(enabled.phase == .activeViaStrongAuth && enabled.isEasyAccessEnabled)
+            // One login to enrol, one to start, and none more: its token goes on.
+            #expect(await scene.channel.requests.count == 2)
+            #expect(enabled.accessToken?.value != nil)
             await #expect(throws: refusal(.easyAccessEnabled)) { try await program.locker.enableEasyAccess() }
             _ = try await program.locker.endAuthSession(mode: .lock)
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
@@ -124,6 +127,126 @@ struct EasyAccessTests {
             #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
             #expect(try await scene.start().locker.authSessionStatus.isEasyAccessEnabled == false)
+        }
+    }
+
+    @Test(arguments: [(30.0, 2), (61, 3), (-30, 3)])
+    func `enabling wants a login, unless there was one a moment ago`(age: Double, logins: Int) async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            _ = try await program.locker.disableEasyAccess()
+            _ = try await program.locker.startAuthSession()
+            scene.clock.advance(by: age)
+            #expect(try await program.locker.enableEasyAccess().isEasyAccessEnabled)
+            #expect(await scene.channel.requests.count == logins)
+            // A change is always for whoever can log in.
+            _ = try await program.locker.changeEasyAccess()
+            #expect(await scene.channel.requests.count == logins + 1)
+        }
+    }
+
+    @Test func `the device itself says that it wants the key, and nobody is asked for that`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            _ = try await program.locker.changeEasyAccess()
+            #expect(program.presence.requests.map(\.purpose) == [.new, .new])
+            func bodies(at path: String) throws -> [[String: String]] {
+                try scene.line.sent.filter { $0.path.hasSuffix(path) }.map {
+                    try JSONDecoder().decode([String: String].self, from: Data($0.body.utf8))
+                }
+            }
+            let enrolment = try #require(JWS.parse(try bodies(at: "/enrolments")[0]["assertion"] ?? ""))
+            let device = try JSONDecoder().decode([String: JSONValue].self, from: enrolment.header)["jwk"]
+            let deviceKey = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(device)).publicKey()
+            let enabled = try bodies(at: "/easy-access")
+            #expect(enabled.count == 2)
+            for body in enabled {
+                let assertion = try #require(JWS.parse(body["assertion"] ?? ""))
+                let signature = try #require(Base64URL.decode(body["device_signature"] ?? ""))
+                let text = "vnd.latchkey.locker-countersignature:" + assertion.signingInput
+                let made = try #require(ECDSASignature(rawRepresentation: signature))
+                #expect(deviceKey.isValid(made, for: MessageDigest(sha256: text.utf8)))
+            }
+        }
+    }
+
+    /// A proof that the hardware would still take ends with what it was given for.
+    @Test func `every ending ends reuse at the hardware`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            var endings = program.keystore.reuseEndings
+            func hasGrown() -> Bool {
+                defer { endings = program.keystore.reuseEndings }
+                return program.keystore.reuseEndings > endings
+            }
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            #expect(hasGrown())
+            _ = try await program.locker.startAuthSession()
+            #expect(!hasGrown())
+            _ = try await program.locker.changeEasyAccess()
+            #expect(hasGrown())
+            _ = try await program.locker.disableEasyAccess()
+            #expect(hasGrown())
+            _ = try await program.locker.endAuthSession(mode: .destroy)
+            #expect(hasGrown())
+        }
+    }
+
+    @Test func `a plain start removes a key of which the server heard in vain`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
+            _ = try await program.locker.startAuthSession()
+            scene.line.fail(at: "/easy-access", .stopAfter)
+            let killed = Task { try await program.locker.changeEasyAccess() }
+            await scene.line.reached()
+            let disk = Disk(path: scene.databasePath)
+            #expect(try await disk.rows().contains { $0.hasPrefix("locker.pending") })
+            let next = try await scene.start()
+            _ = try await next.locker.startAuthSession()
+            #expect(scene.line.sent.last?.path.contains("?kid=") == true)
+            #expect(try await disk.rows().allSatisfy { !$0.hasPrefix("locker.pending") })
+            scene.line.release()
+            _ = await killed.result
+        }
+    }
+
+    /// What follows the last secret that the TPM takes, as configured.
+    @Test(arguments: SecretExhaustion.allCases)
+    func `wrong PINs until the hardware takes no more`(exhaustion: SecretExhaustion) async throws {
+        try await Scene.with { scene in
+            let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("999999"), count: 64))
+            let program = try await scene.start(presence) { $0.secretExhaustion = exhaustion }
+            _ = try await program.locker.startAuthSession()
+            let texts = program.sealAll()
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            var left = try #require(try await program.keystore.pinStatus().attemptsLeft)
+            while left > 0 {
+                left -= 1
+                let error = await #expect(throws: refusal(.wrongSecret)) {
+                    try await program.locker.startAuthSession()
+                }
+                #expect(error?.attemptsLeft == left)
+                #expect((error?.lockedOutUntil != nil) == (left == 0))
+            }
+            let status = program.locker.authSessionStatus
+            let prompts = program.presence.requests.count
+            switch exhaustion {
+            case .disableEasyAccess:
+                #expect(status.phase == .enrolled && !status.isEasyAccessEnabled)
+                #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
+                #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
+            case .wait:
+                #expect(status.phase == .enrolled && status.isEasyAccessEnabled)
+                await #expect(throws: refusal(.secretLockedOut)) { try await program.locker.startAuthSession() }
+            case .destroyEnrolment:
+                #expect(status.phase == .unregistered)
+                #expect(program.readable(texts).isEmpty)
+                #expect(scene.line.standingEnrolments.isEmpty)
+            }
+            #expect(program.presence.requests.count == prompts)
         }
     }
 

@@ -107,6 +107,25 @@ struct InteractionTests {
         }
     }
 
+    /// The server has given the token when the prompt is dismissed: the start has succeeded.
+    @Test func `a success that comes after a dismissal is reported once`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [.pin("2468")])
+            let changes = program.locker.statusChanges
+            scene.line.fail(at: "/token", .late)
+            let starting = Task { try await program.locker.startAuthSession() }
+            await scene.line.reached()
+            async let dismissed = program.locker.dismissUI()
+            scene.line.release()
+            #expect(try await dismissed.phase == .activeViaEasyAccess)
+            #expect(try await starting.value.phase == .activeViaEasyAccess)
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            var events = changes.makeAsyncIterator()
+            #expect(await events.next()?.cause == .started)
+            #expect(await events.next()?.cause == .locked)
+        }
+    }
+
     @Test func `the task of a call may be cancelled`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.hesitate, .pin("2468")])

@@ -144,6 +144,31 @@ struct SessionMachineTests {
             ], from: phase, easyAccess: false)
     }
 
+    @Test(arguments: SessionPhase.allCases, [true, false])
+    func `a fresh login spares another where easy access is enabled, and nothing else`(
+        phase: SessionPhase, easyAccess: Bool
+    ) {
+        guard phase != .unregistered || !easyAccess else { return }
+        let calls: [Call] = [
+            .start(.any), .start(.easyAccess), .start(.strong), .lock, .destroy, .enableEasyAccess, .disableEasyAccess,
+            .changeEasyAccess,
+        ]
+        for call in calls {
+            var (fresh, other) = (
+                Machine(phase: phase, hasEasyAccess: easyAccess, allowsOffline: true),
+                Machine(phase: phase, hasEasyAccess: easyAccess, allowsOffline: true)
+            )
+            let step = fresh.begin(call, hasFreshLogin: true)
+            guard call == .enableEasyAccess, phase.isActive, !easyAccess else {
+                #expect(step == other.begin(call), "\(call)")
+                continue
+            }
+            #expect(step == .perform(.registerEasyAccess))
+            #expect(fresh.receive(.done) == .succeed)
+            #expect(fresh.phase == .activeViaStrongAuth && fresh.hasEasyAccess)
+        }
+    }
+
     @Test func `background access: a start goes on to an active session, and offline is no way`() {
         check(
             [

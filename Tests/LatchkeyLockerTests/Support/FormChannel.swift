@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyLocker
 import LatchkeyOAuth
+import LatchkeyTesting
 import Testing
 
 /// A channel of an app's own: it fills in the server's login form, and gives the code and its verifier.

@@ -1,3 +1,4 @@
+import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
@@ -15,6 +16,8 @@ final class Line: HTTPTransport {
         case stopBefore
         /// The server does what it is asked, and nobody hears of that, as when the program is killed after it.
         case stopAfter
+        /// The server does what it is asked, and its answer takes its time.
+        case late
         /// The server seems to answer this.
         case answer(status: Int, body: String)
     }
@@ -28,11 +31,15 @@ final class Line: HTTPTransport {
         var isDown = false
         var faults: [(place: String, isSuffix: Bool, skip: Int, fault: Fault)] = []
         var sent: [Sent] = []
+        var standing: Set<String> = []
         var stopped: [CheckedContinuation<Void, Never>] = []
         var isReached = false
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isOver = false
     }
+
+    /// An enrolment as the server has it.
+    private struct Answer: Decodable { let enrolment_id: String }
 
     private let next = AsyncHTTPTransport()
     private let state = Mutex(State())
@@ -44,6 +51,11 @@ final class Line: HTTPTransport {
 
     /// Everything that was tried to be sent.
     var sent: [Sent] { state.withLock { $0.sent } }
+
+    /// The enrolments that the server has made and has not given up.
+    var standingEnrolments: Set<String> { state.withLock { $0.standing } }
+
+    func forgetEnrolments() { state.withLock { $0.standing = [] } }
 
     /// - Parameters:
     ///   - suffix: How the path ends.
@@ -97,19 +109,39 @@ final class Line: HTTPTransport {
         }
         guard !isDown else { throw Self.noNetwork }
         switch fault {
-        case nil: return try await next.send(request, body: body)
+        case nil: return try await forward(request, body)
         case .cut: throw Self.noNetwork
         case .lost:
-            _ = try await next.send(request, body: body)
+            _ = try await forward(request, body)
             throw Self.noNetwork
         case .stopBefore: try await stop()
         case .stopAfter:
-            _ = try await next.send(request, body: body)
+            _ = try await forward(request, body)
             try await stop()
+        case .late:
+            let answer = try await forward(request, body)
+            try await stop()
+            return answer
         case .answer(let status, let text):
             return (HTTPResponse(status: .init(code: status)), Array(text.utf8))
         }
         throw Self.noNetwork
+    }
+
+    /// Notes what becomes of enrolments at the server.
+    private func forward(
+        _ request: HTTPRequest, _ body: [UInt8]
+    ) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+        let (response, answer) = try await next.send(request, body: body)
+        guard (200..<300).contains(response.status.code), let path = request.path else { return (response, answer) }
+        if path.hasSuffix("/enrolments"), let made = try? JSONDecoder().decode(Answer.self, from: Data(answer)) {
+            state.withLock { _ = $0.standing.insert(made.enrolment_id) }
+        } else if path.hasSuffix("/revoke") {
+            state.withLock { state in
+                state.standing = state.standing.filter { !path.hasSuffix("/\($0)/revoke") }
+            }
+        }
+        return (response, answer)
     }
 
     private func stop() async throws(KeystoreError) {
@@ -124,6 +156,6 @@ final class Line: HTTPTransport {
         }
     }
 
-    private static let noNetwork = KeystoreError(
+    static let noNetwork = KeystoreError(
         operation: "reach the server", code: .unavailable, reason: "the cable is out", recovery: "Put it in.")
 }

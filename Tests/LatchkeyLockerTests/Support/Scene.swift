@@ -27,7 +27,7 @@ struct Scene: Sendable {
     static func with(
         on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:], _ body: (Scene) async throws -> Void
     ) async throws {
-        try await IdentityProcess.with(locker: locker) { server in
+        try await IdentityProcess.with(["extensions": ["locker": locker]]) { server in
             let scene = try Scene(on: device, server)
             try await body(scene)
             scene.line.release()
@@ -60,17 +60,18 @@ struct Scene: Sendable {
         let store = try await RecordStore(directory: directory ?? self.directory.path)
         let hardware: any Keystore =
             if let tokenURI { try PKCS11Keystore(uri: tokenURI) } else { TPMKeystore(tcti: tcti, anchors: store) }
-        let keystore = WatchedKeystore(hardware)
+        let steps = Steps()
+        let keystore = WatchedKeystore(hardware, steps: steps)
         let presence = presence ?? ScriptedPresence(Array(repeating: .pin(pin), count: 64))
         let clock = clock
         var configuration = LockerConfiguration(
             issuer: server.endpoint, clientID: server.clientID,
             records: try RecordContainer(store: store, keystore: keystore), presence: presence, channel: channel,
-            transport: line, logger: log, logLevel: .debug, now: { clock.now })
+            transport: SteppedTransport(line: line, steps: steps), logger: log, logLevel: .debug, now: { clock.now })
         change(&configuration)
         let locker = try Locker(configuration)
         try await locker.open()
-        return Program(locker: locker, keystore: keystore, presence: presence)
+        return Program(locker: locker, keystore: keystore, presence: presence, steps: steps)
     }
 
     /// A copy of everything that is stored now, for a program of its own.
@@ -93,6 +94,7 @@ struct Program: Sendable {
     let locker: Locker
     let keystore: WatchedKeystore
     let presence: ScriptedPresence
+    let steps: Steps
 
     var phase: SessionPhase { locker.authSessionStatus.phase }
 

@@ -2,13 +2,18 @@ import Foundation
 import Latchkey
 import Synchronization
 
-/// A keystore whose every use is noted.
+/// A keystore whose every use is noted, and is a step of the program.
 final class WatchedKeystore: Keystore {
     private let keystore: any Keystore
+    private let steps: Steps
     private let noted = Mutex<[String]>([])
+    private let endings = Mutex(0)
     private let isDeaf = Mutex(false)
 
-    init(_ keystore: any Keystore) { self.keystore = keystore }
+    init(_ keystore: any Keystore, steps: Steps = Steps()) {
+        self.keystore = keystore
+        self.steps = steps
+    }
 
     /// The names of all calls so far; uses that a policy gates end with `!`.
     var calls: [String] { noted.withLock { $0 } }
@@ -17,85 +22,108 @@ final class WatchedKeystore: Keystore {
     /// Has every revocation fail from now on.
     func loseRevocations() { isDeaf.withLock { $0 = true } }
 
-    private func note(_ call: String, _ policy: AccessPolicy = .none) {
-        noted.withLock { $0.append(policy == .none ? call : call + "!") }
+    /// How often reuse was ended; none of the ``calls``.
+    var reuseEndings: Int { endings.withLock { $0 } }
+
+    private func step<R>(
+        _ call: String, _ policy: AccessPolicy = .none, _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        let name = policy == .none ? call : call + "!"
+        noted.withLock { $0.append(name) }
+        return try await steps.perform(name, failing: Self.lost, body)
     }
 
+    private static let lost = KeystoreError(
+        operation: "use the hardware", code: .failed, reason: "the plug was pulled", recovery: "Put it in.")
+
     var backend: String { keystore.backend }
+    var mayHaveReader: Bool { keystore.mayHaveReader }
+
+    func endReuse() {
+        endings.withLock { $0 += 1 }
+        keystore.endReuse()
+    }
 
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        note("capabilities")
-        return try await keystore.capabilities()
+        try await step("capabilities") { () throws(KeystoreError) in
+            try await keystore.capabilities()
+        }
     }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus {
-        note("pinStatus")
-        return try await keystore.pinStatus()
+        try await step("pinStatus") { () throws(KeystoreError) in
+            try await keystore.pinStatus()
+        }
     }
 
     func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
-        note("createKey", request.policy)
-        return try await keystore.createKey(request, authorizedBy: presence)
+        try await step("createKey", request.policy) { () throws(KeystoreError) in
+            try await keystore.createKey(request, authorizedBy: presence)
+        }
     }
 
     func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
-        note("sign", key.policy)
-        return try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+        try await step("sign", key.policy) { () throws(KeystoreError) in
+            try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+        }
     }
 
     func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        note("seal", policy)
-        return try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        try await step("seal", policy) { () throws(KeystoreError) in
+            try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        }
     }
 
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        note("seal", policy)
-        return try await keystore.sealRevocably(secret, policy: policy, for: prompt, authorizedBy: presence)
+        try await step("seal", policy) { () throws(KeystoreError) in
+            try await keystore.sealRevocably(secret, policy: policy, for: prompt, authorizedBy: presence)
+        }
     }
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        note("revoke")
-        guard !isDeaf.withLock({ $0 }) else {
-            throw KeystoreError(
-                operation: "take a secret back", code: .transient, reason: "the test pulled the plug",
-                recovery: "None.")
+        try await step("revoke") { () throws(KeystoreError) in
+            guard !isDeaf.withLock({ $0 }) else { throw Self.lost }
+            try await keystore.revoke(secret)
         }
-        try await keystore.revoke(secret)
     }
 
     func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        note("unseal", secret.policy)
-        return try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+        try await step("unseal", secret.policy) { () throws(KeystoreError) in
+            try await keystore.unseal(secret, for: prompt, authorizedBy: presence)
+        }
     }
 
     func delete(_ key: HardwareKey) async throws(KeystoreError) {
-        note("delete", key.policy)
-        try await keystore.delete(key)
+        try await step("delete", key.policy) { () throws(KeystoreError) in
+            try await keystore.delete(key)
+        }
     }
 
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        note("changePIN!")
-        return try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+        try await step("changePIN!") { () throws(KeystoreError) in
+            try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+        }
     }
 
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        note("attest")
-        return try await keystore.attest(key, challenge: challenge)
+        try await step("attest") { () throws(KeystoreError) in
+            try await keystore.attest(key, challenge: challenge)
+        }
     }
 }

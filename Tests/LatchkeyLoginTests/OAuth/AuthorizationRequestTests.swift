@@ -18,13 +18,13 @@ struct AuthorizationRequestTests {
 
     @Test func `errors and a missing code are answers too`() {
         let state = "state=\(request.state)"
-        #expect(request.answer("error=cancel&\(state)") == .refused(error: "cancel", description: nil, uri: nil))
+        #expect(request.answer("error=cancel&\(state)") == .refused(OAuth2Error(error: "cancel")))
         #expect(
             request.answer("error=e&error_description=a+b&error_uri=u&\(state)")
-                == .refused(error: "e", description: "a b", uri: "u"))
+                == .refused(OAuth2Error(error: "e", description: "a b", uri: "u")))
         #expect(
             request.answer(state)
-                == .refused(error: "invalid_request", description: "Missing parameter: code", uri: nil))
+                == .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
     }
 
     @Test func `a user's id is escaped twice in the hint`() throws {

@@ -9,7 +9,7 @@ import Testing
     @Test func `it gives back what it was given`() async throws {
         let rig = try await LockerRig()
         let older = try LockerRig.enrolment(of: "alice", at: 1_600_000_000)
-        try await rig.registry.add(older, shares: nil)
+        try await rig.registry.add(older, shares: nil, limit: 2)
         #expect(try await rig.registry.enrolment(id: rig.enrolment.id) == rig.enrolment)
         #expect(try await rig.registry.enrolments(of: "alice") == [older, rig.enrolment])
         #expect(try await rig.registry.enrolments(of: "bob").isEmpty)
@@ -73,6 +73,27 @@ import Testing
         #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.easyAccessKeys.count == 2)
     }
 
+    @Test func `of many enrolments at once, no more come about than the limit says`() async throws {
+        let rig = try await LockerRig()
+        let added = await withTaskGroup(of: Bool.self) { group in
+            for _ in 1...8 {
+                group.addTask {
+                    (try? await rig.registry.add(LockerRig.enrolment(of: "alice"), shares: nil, limit: 3)) != nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(added == 2)
+        await expect(.enrolmentLimit) {
+            try await rig.registry.add(LockerRig.enrolment(of: "alice"), shares: .random(), limit: 3)
+        }
+        #expect(try await rig.registry.enrolments(of: "alice").count == 3)
+        // Nobody else's count, nor another project's.
+        try await rig.registry.add(LockerRig.enrolment(of: "bob"), shares: nil, limit: 1)
+        let other = try LockerRig.registry(project: "two", in: rig.database).1
+        try await other.add(LockerRig.enrolment(of: "alice"), shares: nil, limit: 1)
+    }
+
     @Test func `a removed enrolment leaves nothing behind`() async throws {
         let rig = try await LockerRig()
         let id = rig.enrolment.id
@@ -100,7 +121,7 @@ import Testing
     @Test func `the database has shares in sealed form only, each for its place`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.enrolment(of: "alice")
-        try await rig.registry.add(other, shares: .random())
+        try await rig.registry.add(other, shares: .random(), limit: 2)
         let columns = try await rig.database.read { database in
             try Row.fetchAll(database, sql: "SELECT background_share, active_share FROM latchkey_locker_enrolment")
                 .flatMap { [$0["background_share"] as Data, $0["active_share"] as Data] }
@@ -137,7 +158,7 @@ import Testing
     /// Puts the enrolment back with its shares.
     private func restore(_ rig: LockerRig) async throws {
         #expect(try await rig.registry.remove(id: rig.enrolment.id))
-        try await rig.registry.add(rig.enrolment, shares: rig.shares)
+        try await rig.registry.add(rig.enrolment, shares: rig.shares, limit: 2)
     }
 
     private static func bytes(_ share: SecretBytes) -> [UInt8] { share.withUnsafeBytes { Array($0) } }

@@ -28,7 +28,7 @@ struct LockerRig: Sendable {
         challenges = DatabaseChallengeStore(database, clock: time.clock)
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: time.clock)
         enrolment = try Self.enrolment(of: "alice", device: device, easyAccess: [easyAccess])
-        try await registry.add(enrolment, shares: shares)
+        try await registry.add(enrolment, shares: shares, limit: 1)
     }
 
     static func registry(
@@ -81,13 +81,19 @@ struct LockerRig: Sendable {
     }
 
     /// Reads and verifies as a server does that was asked for `action`.
-    func verify(_ assertion: String, as action: LockerRequest.Action) async throws {
+    ///
+    /// - Parameter countersignature: In place of the device's, where one is wanted.
+    func verify(
+        _ assertion: String, as action: LockerRequest.Action, countersignature: String? = nil
+    ) async throws {
         let request = try LockerRequest(assertion)
         switch action {
         case .enrol: _ = try await verifier.verifyEnrolment(request, audience: Self.audience)
         case .easyAccessEnable:
+            let countersignature = try LockerCountersignature(
+                countersignature ?? device.countersignature(of: assertion))
             _ = try await verifier.verifyEasyAccessEnabling(
-                request, audience: Self.audience, enrolmentID: enrolment.id)
+                request, countersignature: countersignature, audience: Self.audience, enrolmentID: enrolment.id)
         case .easyAccess: _ = try await verifier.verifyEasyAccess(request, audience: Self.audience)
         case .backgroundAccess: _ = try await verifier.verifyBackgroundAccess(request, audience: Self.audience)
         case .levelShares:
@@ -99,10 +105,11 @@ struct LockerRig: Sendable {
 
     /// The code with which an assertion is refused.
     func refusal(
-        of assertion: String, as action: LockerRequest.Action, sourceLocation: SourceLocation = #_sourceLocation
+        of assertion: String, as action: LockerRequest.Action, countersignature: String? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async -> LockerRequestError.Code? {
         let error = await #expect(throws: LockerRequestError.self, sourceLocation: sourceLocation) {
-            try await verify(assertion, as: action)
+            try await verify(assertion, as: action, countersignature: countersignature)
         }
         return error?.code
     }

@@ -166,6 +166,7 @@ import Testing
         case .enrolmentRevoked: #expect(error.status == 401 && error.error == "enrolment_revoked")
         case .easyAccessRevoked: #expect(error.status == 400 && error.error == "easy_access_revoked")
         case .easyAccessLimit: #expect(error.status == 409 && error.error == "easy_access_limit")
+        case .enrolmentLimit: #expect(error.status == 400 && error.error == "invalid_request")
         default: #expect(error == .invalidGrant("the assertion is not accepted"))
         }
     }

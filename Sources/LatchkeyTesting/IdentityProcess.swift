@@ -1,19 +1,19 @@
-import Foundation
-import LatchkeySimulators
-import Subprocess
-import SystemPackage
-import Testing
+internal import Foundation
+internal import LatchkeySimulators
+internal import Subprocess
+internal import SystemPackage
+internal import Testing
 
-/// The real server, as a process of its own on a free port.
-struct IdentityProcess: Sendable {
-    struct User: Decodable, Sendable {
-        let username: String
-        let password: String
+/// The identity server of this package, as a process of its own on a free port.
+public struct IdentityProcess: Sendable {
+    public struct User: Decodable, Sendable {
+        public let username: String
+        public let password: String
     }
 
-    let endpoint: String
-    let clientID: String
-    let users: [User]
+    public let endpoint: String
+    public let clientID: String
+    public let users: [User]
 
     private struct Ready: Decodable {
         let endpoint: String
@@ -23,32 +23,32 @@ struct IdentityProcess: Sendable {
 
     /// Runs the server for the time of `body`, and stops it.
     ///
-    /// - Parameter locker: Members of the locker's configuration.
-    static func with<R: Sendable>(
-        locker: [String: any Sendable] = [:], _ body: (IdentityProcess) async throws -> R
+    /// - Parameters:
+    ///   - client: Members of the client's configuration.
+    ///   - configuration: Other members of the server's configuration.
+    /// - Throws: An issue of the test when the server does not start; whatever `body` throws.
+    public static func with<R: Sendable>(
+        client: [String: Any] = [:], _ configuration: [String: Any] = [:], _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let directory = try TemporaryDirectory()
-        let configuration: [String: Any] = [
-            "clients": [["client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]]],
-            "extensions": ["locker": locker],
-        ]
+        var configuration = configuration
+        let standard: [String: Any] = ["client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]]
+        configuration["clients"] = [standard.merging(client) { $1 }]
         let file = directory.path(of: "config.json")
         try JSONSerialization.data(withJSONObject: configuration).write(to: URL(filePath: file))
         let outcome = try await run(
             .path(FilePath(executable)), arguments: ["serve", "--demo", "--config", file, "--log-level", "critical"],
             input: .none, output: .sequence, error: .string(limit: 1 << 16)
-        ) { execution in
-            let outcome: Result<R, any Error>
+        ) { execution -> Result<R, any Error>? in
+            var outcome: Result<R, any Error>?
             do {
-                var ready: Ready?
                 for try await line in execution.standardOutput.strings() {
-                    ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+                    let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+                    outcome = .success(
+                        try await body(
+                            IdentityProcess(endpoint: ready.endpoint, clientID: ready.clientID, users: ready.users)))
                     break
                 }
-                let server = try #require(ready, "the server ended without a word")
-                outcome = .success(
-                    try await body(
-                        IdentityProcess(endpoint: server.endpoint, clientID: server.clientID, users: server.users)))
             } catch {
                 outcome = .failure(error)
             }
@@ -56,7 +56,7 @@ struct IdentityProcess: Sendable {
             return outcome
         }
         withExtendedLifetime(directory) {}
-        return try outcome.closureResult.get()
+        return try #require(outcome.closureResult, "the server did not start: \(outcome.standardError)").get()
     }
 
     /// Beside the test bundle.

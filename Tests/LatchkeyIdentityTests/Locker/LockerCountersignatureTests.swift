@@ -1,0 +1,102 @@
+import FoundationEssentials
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+/// Keys for easy access come from the enrolment's device alone.
+@Suite("Locker, countersignatures") struct LockerCountersignatureTests {
+    private static let members = "the body has the members assertion and device_signature, both texts, and no other"
+
+    @Test func `who steals a fresh token adds no key of his own`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            // He has what the program of the user sent, and may have a device of his own enrolled with it.
+            let bearer = device.tokens.access
+            let former = LockerTestKey()
+            let seen = try await server.assertion("easy-access-enable", by: former, of: device.id)
+            let seenSignature = try device.key.countersignature(of: seen)
+            try await server.enableEasyAccess(seen, deviceSignature: seenSignature, of: device.id, bearer: bearer)
+                .expectDone()
+            // There is room for a key.
+            try await server.disableEasyAccess(device.id, query: "?kid=\(former.kid)", bearer: bearer).expectDone()
+            let (thief, hisDevice) = (LockerTestKey(), LockerTestKey())
+            let enrolled = try await server.enrol(server.assertion("enrol", by: hisDevice), bearer: bearer)
+            #expect(enrolled.status == 201)
+            let before = try await keys(of: device, server)
+
+            func attack(_ sign: (String) throws -> String?) async throws -> Answer {
+                let assertion = try await server.assertion("easy-access-enable", by: thief, of: device.id)
+                return try await server.enableEasyAccess(
+                    assertion, deviceSignature: sign(assertion), of: device.id, bearer: bearer)
+            }
+            try await attack { _ in nil }.expectRefusal(400, "invalid_request", Self.members)
+            try await attack { _ in "" }.expectNotAccepted("empty")
+            try await attack { try thief.countersignature(of: $0) }.expectNotAccepted("his own key")
+            try await attack { try hisDevice.countersignature(of: $0) }.expectNotAccepted("another enrolment's device")
+            try await attack { try device.key.impostor.countersignature(of: $0) }.expectNotAccepted("another key")
+            try await attack { _ in seenSignature }.expectNotAccepted("over another assertion")
+            try await attack { try device.easyAccess.countersignature(of: $0) }.expectNotAccepted("an easy-access key")
+
+            #expect(try await keys(of: device, server) == before)
+            let asThief = EnrolledDevice(
+                id: device.id, key: hisDevice, easyAccess: thief, tokens: device.tokens, shares: nil)
+            try await server.easyAccess(asThief).expectRefusal(
+                400, "easy_access_revoked", "the enrolment has no such easy-access key")
+            try await server.levelShares(asThief, bearer: bearer).expectRevoked()
+            try await server.easyAccess(device).success()
+        }
+    }
+
+    @Test func `a body has the device's signature, a text`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let assertion = try await server.assertion("easy-access-enable", by: LockerTestKey(), of: device.id)
+            let signature = try device.key.countersignature(of: assertion)
+            let path = "\(TestServer.lockerPath)/\(device.id)/easy-access"
+            for json in [
+                #"{"assertion":"\#(assertion)"}"#, #"{"device_signature":"\#(signature)"}"#,
+                #"{"assertion":"\#(assertion)","device_signature":7}"#,
+                #"{"assertion":"\#(assertion)","device_signature":null}"#,
+                #"{"assertion":"\#(assertion)","device_signature":["\#(signature)"]}"#,
+                #"{"assertion":"\#(assertion)","deviceSignature":"\#(signature)"}"#,
+                #"{"assertion":"\#(assertion)","device_signature":"\#(signature)","more":1}"#,
+            ] {
+                try await server.post(path, json: json, bearer: device.tokens.access)
+                    .expectRefusal(400, "invalid_request", Self.members)
+            }
+            for flawed in [signature + "==", String(signature.dropLast(2)), signature + "AA"] {
+                try await server.enableEasyAccess(
+                    assertion, deviceSignature: flawed, of: device.id, bearer: device.tokens.access
+                ).expectNotAccepted()
+            }
+            // None of them took the challenge.
+            try await server.enableEasyAccess(
+                assertion, deviceSignature: signature, of: device.id, bearer: device.tokens.access
+            ).expectDone()
+        }
+    }
+
+    @Test(arguments: ["enrol", "level-shares", "revoke"])
+    func `no other body has one`(action: String) async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let assertion = try await server.assertion(
+                action, by: device.signer(of: action), of: action == "enrol" ? nil : device.id)
+            let path = TestServer.lockerPath + (action == "enrol" ? "" : "/\(device.id)/\(action)")
+            let signature = try device.key.countersignature(of: assertion)
+            let json = #"{"assertion":"\#(assertion)","device_signature":"\#(signature)"}"#
+            try await server.post(path, json: json, bearer: device.tokens.access).expectRefusal(
+                400, "invalid_request", "the body has the member assertion, a text, and no other")
+        }
+    }
+
+    private func keys(of device: EnrolledDevice, _ server: TestServer) async throws -> Set<String> {
+        let locker = try #require(server.services.locker)
+        let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
+        return Set(enrolment.easyAccessKeys.map(\.kid.rawValue))
+    }
+}

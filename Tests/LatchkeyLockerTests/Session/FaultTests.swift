@@ -1,0 +1,152 @@
+import Foundation
+import Latchkey
+import LatchkeyLocker
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// Everything that changes what is stored, with a fault at each of its steps in turn: a use of the hardware or a request
+/// that fails, or after which the program is gone, and a disk that takes no more. The next program finds all of it or
+/// nothing.
+@Suite(.softwareTPM, .timeLimit(.minutes(5)))
+struct FaultTests {
+    enum Operation: CaseIterable {
+        case enrol, enable, change, disable, destroy
+    }
+
+    /// One user's device, in a store of its own.
+    private struct Device {
+        let directory: TemporaryDirectory
+        let program: Program
+        /// What was encrypted before the operation.
+        let texts: [ProtectionLevel: String]
+        /// The key of easy access before it.
+        let easyAccessKey: String?
+
+        var disk: Disk { Disk(path: directory.path(of: "default/latchkey.sqlite")) }
+    }
+
+    @Test(arguments: Operation.allCases, Steps.Fault.allCases)
+    func `a fault at any step leaves all or nothing`(_ operation: Operation, _ fault: Steps.Fault) async throws {
+        try await Scene.with { scene in
+            var index = 0
+            while true {
+                let device = try await prepare(scene, for: operation)
+                device.program.steps.arm(fault, at: index)
+                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                guard let step = device.program.steps.hit else {
+                    #expect(throws: Never.self) { try outcome?.get() }
+                    break
+                }
+                #expect((outcome == nil) == fault.isKill)
+                try await look(at: device, after: operation, in: scene, "\(operation) \(fault) at \(index): \(step)") {
+                    // The server has made an enrolment, and nothing was signed yet that could revoke it.
+                    operation == .enrol && (fault.isAfterwards && step.hasSuffix("/enrolments") || step == "sign")
+                }
+                device.program.steps.bury()
+                index += 1
+            }
+            #expect(index > 1)
+        }
+    }
+
+    @Test(arguments: Operation.allCases)
+    func `a disk that fills at any change leaves all or nothing`(_ operation: Operation) async throws {
+        try await Scene.with { scene in
+            var count = 0
+            while true {
+                let device = try await prepare(scene, for: operation)
+                try await device.disk.fill(after: count)
+                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                try await device.disk.clear()
+                try await look(at: device, after: operation, in: scene, "\(operation), \(count) changes") { false }
+                if case .success = outcome { break }
+                count += 1
+            }
+            #expect(count > 2)
+        }
+    }
+
+    // MARK: Helpers
+
+    private func prepare(_ scene: Scene, for operation: Operation) async throws -> Device {
+        let directory = try TemporaryDirectory()
+        let program = try await scene.start(
+            ScriptedPresence(pins: "2468", operation == .enable || operation == .change ? "1357" : "2468"),
+            directory: directory.path)
+        let locker = program.locker
+        if operation != .enrol { _ = try await locker.startAuthSession() }
+        let texts = program.sealAll()
+        if operation == .enable {
+            _ = try await locker.disableEasyAccess()
+            _ = try await locker.startAuthSession()
+        }
+        let disk = Disk(path: directory.path(of: "default/latchkey.sqlite"))
+        return Device(
+            directory: directory, program: program, texts: texts, easyAccessKey: try await disk.easyAccessKey())
+    }
+
+    private func perform(_ operation: Operation, _ locker: Locker) async throws {
+        switch operation {
+        case .enrol: try await locker.startAuthSession()
+        case .enable: try await locker.enableEasyAccess()
+        case .change: try await locker.changeEasyAccess()
+        case .disable: try await locker.disableEasyAccess()
+        case .destroy: try await locker.endAuthSession(mode: .destroy)
+        }
+    }
+
+    /// What a program finds that starts now, with a network.
+    ///
+    /// - Parameter mayForget: Whether the server may have an enrolment of which nothing here can know.
+    private func look(
+        at device: Device, after operation: Operation, in scene: Scene, _ situation: String,
+        _ mayForget: () -> Bool
+    ) async throws {
+        let stood = scene.line.standingEnrolments
+        let pin = try await pin(of: device, after: operation)
+        let next = try await scene.start(
+            ScriptedPresence(pins: pin), directory: device.directory.path)
+        let status = next.locker.authSessionStatus
+        if status.phase == .unregistered {
+            #expect(operation == .enrol || operation == .destroy, "\(situation)")
+            #expect(next.readable(device.texts).isEmpty, "\(situation)")
+            #expect(try await device.disk.rows().isEmpty, "\(situation)")
+            #expect(try await device.disk.classes().allSatisfy { $0 == "device" }, "\(situation)")
+            if !mayForget() { #expect(scene.line.standingEnrolments.isEmpty, "\(situation)") }
+        } else {
+            #expect(status.phase == .enrolled, "\(situation)")
+            #expect(status.isEasyAccessEnabled || operation == .enable || operation == .disable, "\(situation)")
+            #expect(stood.count == 1, "\(situation)")
+            try await start(next, situation)
+            #expect(next.readable(device.texts) == Set(device.texts.keys), "\(situation)")
+            // Nothing is left that an online start could have tidied up.
+            #expect(try await device.disk.rows().filter { $0.hasPrefix("locker.pending") }.isEmpty, "\(situation)")
+            _ = try? await next.locker.endAuthSession(mode: .destroy)
+            #expect(next.phase == .unregistered, "\(situation)")
+        }
+        // Whatever the server alone knows does not count at the next look.
+        scene.line.forgetEnrolments()
+    }
+
+    /// An easy start where the status says so; a strong one where it doesn't, or where the server has given the key up
+    /// already.
+    private func start(_ program: Program, _ situation: String) async throws {
+        do throws(ErsteGroupAuthError) {
+            let hadEasyAccess = program.locker.authSessionStatus.isEasyAccessEnabled
+            let phase = try await program.locker.startAuthSession().phase
+            #expect(phase == (hadEasyAccess ? .activeViaEasyAccess : .activeViaStrongAuth), "\(situation)")
+        } catch {
+            #expect(error == refusal(.easyAccessRevoked), "\(situation)")
+            #expect(situation.hasPrefix("disable"), "\(situation)")
+            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth, "\(situation)")
+        }
+    }
+
+    /// The PIN that must work: the new one exactly where the stored key is not the one from before.
+    private func pin(of device: Device, after operation: Operation) async throws -> String {
+        guard operation == .enable || operation == .change else { return "2468" }
+        let isKept = try await device.disk.easyAccessKey() == device.easyAccessKey
+        return isKept && operation == .change ? "2468" : "1357"
+    }
+}
