@@ -94,7 +94,7 @@ final class ClassKeyring: Sendable {
                 ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed =
-            if try await isRevocable(revocably) {
+            if revocably {
                 try await sealRevocably(secret, protection, prompt, consent)
             } else { try await seal(secret, protection, prompt, consent) }
         consent.confirm()
@@ -188,7 +188,7 @@ final class ClassKeyring: Sendable {
 
     /// Seals under the class's policy. Hardware that can do nothing without its owner is given the least that it asks
     /// for where the class asks for nobody; any other policy that it can't enforce is an error.
-    private func seal(
+    func seal(
         _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
