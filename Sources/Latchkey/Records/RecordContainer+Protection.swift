@@ -36,6 +36,18 @@ extension RecordContainer {
             protection, hasOwnPIN: hasOwnPIN, revocably: revocably, for: prompt, authorizedBy: presence)
     }
 
+    /// Whether the hardware can take back every class of these families that is stored. Needs no hardware, and verifies
+    /// nothing.
+    package func areRevocable(_ families: [ClassFamily]) async throws(KeystoreError) -> Bool {
+        let name = name
+        let prefixes = families.map(\.prefix)
+        return try await store.read("look at the classes") { database in
+            try ClassRow.fetchAll(database, container: name)
+                .filter { row in prefixes.contains { row.name.hasPrefix($0) } }
+                .allSatisfy(\.sealed.isRevocable)
+        }
+    }
+
     /// Has the hardware take back the keys of all classes that were dropped, and of those that were made and never
     /// stored. What it can't do now stays noted for the next call. Call it after a drop, and at the start, while no class
     /// is being made.

@@ -26,6 +26,13 @@ struct LockerRows: Sendable {
         return (record != nil, record?.attributes["easyAccess"] != nil)
     }
 
+    /// Whether the hardware can take back what opens `base` and `offline`, unverified; nil without an enrolment. Needs no
+    /// hardware.
+    func isRevocable() async throws(KeystoreError) -> Bool? {
+        guard let id = try await records.metadata(Self.enrolmentID)?.attributes["enrolment"] else { return nil }
+        return try await records.areRevocable([Enrolment.baseClasses(of: id), Enrolment.offlineClasses(of: id)])
+    }
+
     /// The enrolment, verified, with its secrets open.
     func enrolment(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
