@@ -22,14 +22,11 @@ extension RecordContainer {
     }
 
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
-    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
-    ///
-    /// - Parameter hasOwnPIN: Whether the class gets a PIN of its own, whatever the container has.
+    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none or the class has its own.
     package func prepare(
-        _ protection: ProtectionClass, hasOwnPIN: Bool = false, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await classes.prepare(protection, hasOwnPIN: hasOwnPIN, for: prompt, authorizedBy: presence)
+        try await classes.prepare(protection, for: prompt, authorizedBy: presence)
     }
 
     /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The
@@ -88,7 +85,7 @@ extension RecordContainer {
 
     /// The classes whose keys it takes to write the record.
     private static func classes(for record: Record, _ payload: SecretBytes?) -> [ProtectionClass] {
-        guard record.protection.name != ProtectionClass.selfAuthenticated.name else { return [] }
+        guard !ProtectionClass.isSelfAuthenticated(record.protection.name) else { return [] }
         return payload == nil ? [.device] : [.device, record.protection]
     }
 }

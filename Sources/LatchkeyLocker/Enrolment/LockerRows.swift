@@ -131,8 +131,8 @@ struct LockerRows: Sendable {
 
     static func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
-            ifGeneration: nil)
+            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated.withOwnPIN, key: key),
+            payload: nil, ifGeneration: nil)
     }
 
     /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done.

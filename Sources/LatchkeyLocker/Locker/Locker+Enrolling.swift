@@ -138,7 +138,7 @@ extension Locker {
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), hasOwnPIN: true, for: context.prompt,
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), for: context.prompt,
                 authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(
