@@ -96,8 +96,11 @@ struct LockerRows: Sendable {
 
     // MARK: Changes
 
+    /// Stores a new enrolment, all but its keys; it fails when another program has enrolled this device meanwhile.
+    static func add(_ enrolment: Enrolment) -> RecordChange { put(enrolment, ifGeneration: 0) }
+
     /// Stores the enrolment, all but its keys.
-    static func put(_ enrolment: Enrolment) -> RecordChange {
+    static func put(_ enrolment: Enrolment, ifGeneration generation: Int? = nil) -> RecordChange {
         var attributes = enrolment.wraps.attributes
         attributes["enrolment"] = enrolment.id
         attributes["issuer"] = enrolment.issuer
@@ -114,7 +117,7 @@ struct LockerRows: Sendable {
                 UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(from: $0)
             }
         }
-        return .put(record, payload: payload, ifGeneration: nil)
+        return .put(record, payload: payload, ifGeneration: generation)
     }
 
     static func put(offline key: LevelKey, in protection: ProtectionClass) -> RecordChange {

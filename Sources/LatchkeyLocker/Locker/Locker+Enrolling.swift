@@ -86,7 +86,7 @@ extension Locker {
             var counters = LockerCounters()
             counters.reset(online: now)
             let changes = [
-                LockerRows.put(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
+                LockerRows.add(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
                 LockerRows.put(offline: offlineKey, in: secret.prepared.protection), LockerRows.put(counters),
                 pending.delete, secret.pending.delete, .delete(tombstone.id, ifGeneration: nil),
             ]
