@@ -10,7 +10,7 @@ internal import Latchkey
 /// | `locker.counters` | what bounds starts without a network |
 /// | the keys' ids | the keys, which the hardware authenticates |
 /// | `locker.pending.…` | keys that a crash would leave behind |
-/// | `locker.tombstone.…` | destroyed enrolments that the server must still hear of |
+/// | `locker.tombstone.…` | enrolments that are half made, or destroyed and the server must still hear of it |
 struct LockerRows: Sendable {
     static let enrolmentID: RecordID = "locker.enrolment"
     static let offlineID: RecordID = "locker.offline"
