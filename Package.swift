@@ -263,8 +263,8 @@ let package = Package(
         .testTarget(
             name: "PortingTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
-                "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),

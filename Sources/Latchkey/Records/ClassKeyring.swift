@@ -81,16 +81,16 @@ final class ClassKeyring: Sendable {
     }
 
     /// Makes a new class that is not stored yet. It has been opened once, to see that it opens. Where the container has
-    /// a PIN already, the class gets that one, unless it is to have its own.
+    /// a PIN already, the class gets that one, unless it has its own.
     ///
-    /// - Parameter revocably: See ``RecordContainer/prepare(_:hasOwnPIN:revocably:for:authorizedBy:)``.
+    /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
     func prepare(
-        _ protection: ProtectionClass, hasOwnPIN: Bool = false, revocably: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = classes.begin(protection.name)
         let consent = SingleConsent(
-            hasOwnPIN
+            ProtectionClass.hasOwnPIN(protection.name)
                 ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let sealed =
