@@ -142,8 +142,11 @@ enum IdentityDatabase {
         END;
         """
 
-    /// What came of an easy-access key ends with it. Of earlier sessions nobody knows the key, so they end now.
+    /// What came of an easy-access key ends with it. Of earlier sessions nobody knows the key, so they end now, with their
+    /// tokens: foreign keys do nothing while a migration is at work.
     private static let easyAccessSchema = """
+        DELETE FROM access_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
+        DELETE FROM refresh_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
         DELETE FROM offline_grant WHERE amr = 'hwk pin';
         ALTER TABLE offline_grant ADD COLUMN easy_access_kid TEXT;
         CREATE TRIGGER easy_access_grants AFTER DELETE ON latchkey_locker_easy_access_key BEGIN
