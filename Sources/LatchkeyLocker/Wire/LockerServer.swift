@@ -42,7 +42,7 @@ struct LockerServer: Sendable {
     {
         var fields = [("client_id", clientID), ("grant_type", grant), ("assertion", assertion)]
         if !scopes.isEmpty { fields.append(("scope", scopes.joined(separator: " "))) }
-        return try await success(form(discovery.token), Self.body(fields))
+        return try await locker(form(discovery.token), Self.body(fields))
     }
 
     func keys() async throws(ErsteGroupAuthError) -> JWKSet {
@@ -52,7 +52,7 @@ struct LockerServer: Sendable {
     // MARK: The enrolment
 
     func enrol(_ assertion: String, _ token: SecretBytes) async throws(ErsteGroupAuthError) -> LockerEnrolmentAnswer {
-        let answer = try await success(json(enrolment(), token), encode(["assertion": assertion]))
+        let answer = try await locker(json(enrolment(), token), encode(["assertion": assertion]))
             .json(LockerEnrolmentAnswer.self, operation)
         guard EnrolmentID.isValid(answer.enrolmentID) else {
             throw .invalidResponse(operation, "the server's enrolment has no name that can be used")
@@ -64,7 +64,7 @@ struct LockerServer: Sendable {
     func enableEasyAccess(
         _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) {
-        _ = try await success(
+        _ = try await locker(
             json(enrolment("/\(id)/easy-access"), token),
             encode(["assertion": assertion, "device_signature": deviceSignature]))
     }
@@ -74,19 +74,19 @@ struct LockerServer: Sendable {
         let query = kid.map { "?kid=\($0)" } ?? ""
         var request = try enrolment("/\(id)/easy-access\(query)").request(.delete)
         request.headerFields[.authorization] = "Bearer \(token.text)"
-        _ = try await success(request, [])
+        _ = try await locker(request, [])
     }
 
     func levelShares(
         _ id: String, _ assertion: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) -> LevelShares? {
-        try await success(json(enrolment("/\(id)/level-shares"), token), encode(["assertion": assertion])).shares(
+        try await locker(json(enrolment("/\(id)/level-shares"), token), encode(["assertion": assertion])).shares(
             operation)
     }
 
     /// Revokes an enrolment by the device's statement; needs no session.
     func revoke(_ id: String, statement: String) async throws(ErsteGroupAuthError) {
-        _ = try await success(json(enrolment("/\(id)/revoke")), encode(["assertion": statement]))
+        _ = try await locker(json(enrolment("/\(id)/revoke")), encode(["assertion": statement]))
     }
 
     // MARK: Helpers
@@ -96,6 +96,11 @@ struct LockerServer: Sendable {
             throw .invalidConfiguration("issuer", "is a server that offers no locker")
         }
         return suffix.isEmpty ? enrolment : enrolment.appending(suffix)
+    }
+
+    /// A request of the locker's own protocol.
+    private func locker(_ request: HTTPRequest, _ body: [UInt8]) async throws(ErsteGroupAuthError) -> LockerAnswer {
+        try await LockerAnswer.success(transport, request, body, isOfLocker: true, operation)
     }
 
     private func success(_ request: HTTPRequest, _ body: [UInt8]) async throws(ErsteGroupAuthError) -> LockerAnswer {
