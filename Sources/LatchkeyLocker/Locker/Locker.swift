@@ -55,14 +55,7 @@ public final class Locker: Sendable {
         let context = context("initialize the locker", "open the locker")
         do {
             let enrolment = try await rows.enrolment(for: context.prompt, authorizedBy: context.consent)
-            if let enrolment {
-                guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
-                    throw ErsteGroupAuthError(
-                        operation: context.operation, code: .environmentChanged,
-                        reason: "this device is enrolled with another server or client",
-                        recovery: "Use another container, or destroy that enrolment first.")
-                }
-            }
+            if let enrolment { try check(enrolment, context.operation) }
             let counters =
                 enrolment == nil
                 ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.consent)
