@@ -222,7 +222,7 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -263,8 +263,8 @@ let package = Package(
         .testTarget(
             name: "PortingTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
-                "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),

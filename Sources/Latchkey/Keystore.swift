@@ -53,21 +53,24 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret
 
-    /// Seals 32 bytes so that the hardware can take them back: it keeps a part without which the rest is worthless, and
-    /// forgets it at ``revoke(_:)``.
+    /// Seals 32 bytes so that the hardware can take them back: it keeps what they can't be had without, and forgets it at
+    /// ``revoke(_:)``.
     ///
-    /// Whoever does not keep the returned value has to revoke it, or that part stays in the hardware, where room is
-    /// scarce. By default it is refused.
+    /// Room in the hardware is scarce, so nothing may stay there that nobody knows of. Whoever does not keep the returned
+    /// value has to revoke it, and what was announced also where this throws. By default it is refused.
     ///
-    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported` where the hardware can't, `unavailable` where it
-    ///   has no room. Then nothing is left in it.
+    /// - Parameter announce: Is told what will be made, before it is: note it, so that it can be revoked whatever crashes.
+    ///   It may be told again, and then what it was told before will not be made. Where it throws, nothing is made.
+    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before anybody is asked, where the hardware
+    ///   can't, or can't under that policy; `unavailable` where it has no room. Then nothing is left in it.
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret
 
     /// Takes a secret back that was sealed revocably: no copy of it opens any more, whoever is present. One that was
-    /// taken back already is no error. Needs no presence.
+    /// taken back already, or announced and never made, is no error. Needs no presence.
     ///
     /// - Throws: ``KeystoreError``; `unsupported` for a secret that was not sealed so.
     func revoke(_ secret: SealedSecret) async throws(KeystoreError)
@@ -122,7 +125,8 @@ extension Keystore {
 
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         throw .unsupported(
             "seal a secret", "this hardware can't take back what it seals", recovery: "Seal it without that.")

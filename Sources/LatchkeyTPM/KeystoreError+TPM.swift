@@ -50,7 +50,7 @@ extension KeystoreError {
     static func takenBack(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidated,
-            reason: "it was taken back: the TPM has no longer what belongs to it",
+            reason: "it was taken back: the TPM does not hold it any more",
             recovery: "Delete it; nothing opens it any more. Set it up again where it is still wanted.",
             underlying: underlying.map(Underlying.init))
     }

@@ -13,8 +13,7 @@ internal import TPM2
 ///         birth       [1] EXPLICIT SEQUENCE {            -- what CertifyCreation wants back
 ///             creationHash    OCTET STRING,
 ///             creationTicket  OCTET STRING } OPTIONAL,
-///         presence    [2] EXPLICIT OCTET STRING OPTIONAL,   -- what authorizes it besides a PIN of its own
-///         half        [3] EXPLICIT OCTET STRING OPTIONAL }  -- TPMS_NV_PUBLIC: where the other half of a secret is
+///         presence    [2] EXPLICIT OCTET STRING OPTIONAL }  -- what authorizes it besides a PIN of its own
 ///
 /// The TPM authenticates the key itself. The digest is there for accidents: with a damaged salt the right PIN would
 /// count as a wrong one.
@@ -32,8 +31,6 @@ struct TPMKeyBlob: Hashable, Sendable {
     let pinSalt: [UInt8]?
     let birth: Birth?
     let protection: PresenceProtection?
-    /// The part of a revocable secret that the TPM keeps.
-    var half: RevocableHalf?
 
     /// The stored bytes.
     var serialized: Data {
@@ -55,10 +52,9 @@ struct TPMKeyBlob: Hashable, Sendable {
 
     init(
         key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?,
-        protection: PresenceProtection? = nil, half: RevocableHalf? = nil
+        protection: PresenceProtection? = nil
     ) {
         self.protection = protection
-        self.half = half
         self.key = key
         self.parentName = parentName
         self.pinSalt = pinSalt
@@ -71,7 +67,7 @@ struct TPMKeyBlob: Hashable, Sendable {
             key: TSS2PrivateKey(
                 kind: key.kind, hasEmptyAuth: key.hasEmptyAuth, parent: key.parent, publicArea: key.publicArea,
                 privatePart: privatePart),
-            parentName: parentName, pinSalt: pinSalt, birth: birth, protection: protection, half: half)
+            parentName: parentName, pinSalt: pinSalt, birth: birth, protection: protection)
     }
 }
 
@@ -98,12 +94,9 @@ extension TPMKeyBlob: DERImplicitlyTaggable {
             let protection = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 2, tagClass: .contextSpecific) {
                 try PresenceProtection(bytes: Array(ASN1OctetString(derEncoded: $0).bytes))
             }
-            let half = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 3, tagClass: .contextSpecific) {
-                try RevocableHalf(NVPublicArea(unmarshalling: Array(ASN1OctetString(derEncoded: $0).bytes)))
-            }
             return TPMKeyBlob(
                 key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, birth: birth,
-                protection: protection, half: half)
+                protection: protection)
         }
     }
 
@@ -122,11 +115,6 @@ extension TPMKeyBlob: DERImplicitlyTaggable {
                 try coder.serialize(
                     ASN1OctetString(contentBytes: protection.bytes[...]), explicitlyTaggedWithTagNumber: 2,
                     tagClass: .contextSpecific)
-            }
-            if let half {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: half.index.publicArea.marshalled[...]),
-                    explicitlyTaggedWithTagNumber: 3, tagClass: .contextSpecific)
             }
         }
     }

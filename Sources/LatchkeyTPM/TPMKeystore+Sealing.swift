@@ -3,7 +3,7 @@ internal import TPM2
 
 extension TPMKeystore {
     /// The number of bytes in a sealed secret.
-    static let secretBytes = 32
+    private static let secretBytes = 32
 
     public func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
@@ -22,23 +22,21 @@ extension TPMKeystore {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let operation = "open a sealed secret"
+        guard !secret.isRevocable else { return try await unsealRevocable(secret, operation, prompt, presence) }
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
-        guard secret.isRevocable == (blob.half != nil) else {
-            throw .damaged(operation, "what is said about it is not what its stored bytes say")
-        }
         let root = try await root(of: blob, operation)
         try check(secret.assurance, of: secret.policy, blob, under: root, operation)
         let use = KeyUse(
             blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt, operation: operation)
         let opened = try await perform(use, authorizedBy: presence) { (tpm, object, authorization) throws(TPMError) in
-            try tpm.open(object, and: blob.half, authorization)
+            try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { bytes in
+                SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
+            }
         }
-        guard opened.sealed.count == Self.secretBytes else {
-            throw .damaged(operation, "it has \(opened.sealed.count) bytes and must have \(Self.secretBytes)")
+        guard opened.count == Self.secretBytes else {
+            throw .damaged(operation, "it has \(opened.count) bytes and must have \(Self.secretBytes)")
         }
-        guard let half = blob.half else { return opened.sealed }
-        if let kept = opened.half { return opened.sealed.exclusiveOr(kept) }
-        return opened.sealed.exclusiveOr(try await read(half, opened.sealed, use))
+        return opened
     }
 }

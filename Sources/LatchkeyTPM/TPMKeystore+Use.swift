@@ -17,7 +17,7 @@ extension TPMKeystore {
             throw .damaged(operation, "its stored bytes can't be read: \(error)")
         }
         let protection = blob.protection
-        guard policy.fits(protection), blob.key.kind == kind, blob.half == nil || kind == .sealed,
+        guard policy.fits(protection), blob.key.kind == kind,
             blob.key.publicArea.isMade(from: try template(kind, policy, protection, operation)),
             (blob.pinSalt?.count == PINHardening.saltBytes) == policy.hasOwnPIN(protection)
         else { throw .damaged(operation, "its stored bytes don't fit its policy") }
@@ -54,8 +54,6 @@ extension TPMKeystore {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
             guard let pin = use.protection?.userPIN else { break }
             return await explained(error, pin, use.operation)
-        case (.nvRead, let code?) where use.blob.half != nil && RevocableHalf.isMissed(code):
-            return .takenBack(use.operation, underlying: error)
         case (.policyNV, _?):
             return .fingersChanged(use.operation, underlying: error)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):

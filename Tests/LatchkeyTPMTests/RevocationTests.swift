@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import Subprocess
+import Synchronization
 import TPM2
 import Testing
 
@@ -21,7 +22,8 @@ struct RevocationTests {
         _ keystore: TPMKeystore, _ policy: AccessPolicy = .none, _ presence: ScriptedPresence? = nil
     ) async throws -> SealedSecret {
         try await keystore.sealRevocably(
-            bytes, policy: policy, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: "123456"))
+            bytes, policy: policy, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: "123456")
+        ) { _ in }
     }
 
     private func open(
@@ -30,19 +32,20 @@ struct RevocationTests {
         try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence ?? ScriptedPresence(pins: pin))
     }
 
-    private func half(_ secret: SealedSecret) throws -> RevocableHalf { try #require(try TPMKeyBlob(secret.blob).half) }
+    private func index(_ secret: SealedSecret) throws -> NVIndex { try RevocableSecret(secret.blob).index }
 
     /// The code of the error, and the TPM's own.
     private func refusal(
-        _ keystore: TPMKeystore, _ secret: SealedSecret
+        _ keystore: TPMKeystore, _ secret: SealedSecret, pin: String = "123456"
     ) async -> (code: KeystoreError.Code?, rawCode: UInt32?) {
-        let error = await Scene.error { () async throws(KeystoreError) in _ = try await open(keystore, secret) }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await open(keystore, secret, pin: pin)
+        }
         return (error?.code, error?.underlying?.rawCode)
     }
 
-    /// One command more than for another secret, to open and four more to seal.
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `it is sealed with eight commands and opened with five, or six with a PIN`(_ policy: AccessPolicy) async throws
+    func `it is sealed with six commands and opened with two, or three with a PIN`(_ policy: AccessPolicy) async throws
     {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
@@ -50,14 +53,11 @@ struct RevocationTests {
         wire.forget()
         let secret = try await seal(keystore, policy)
         #expect(
-            wire.codes == [
-                .getCapability, .readPublic, .startAuthSession, .create, .startAuthSession, .getCapability,
-                .nvDefineSpace, .nvWrite,
-            ])
+            wire.codes == [.getCapability, .readPublic, .getCapability, .startAuthSession, .nvDefineSpace, .nvWrite])
         wire.forget()
         #expect(try await open(keystore, secret) == bytes)
         let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
-        #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .nvRead, .flushContext])
+        #expect(wire.codes == lockout + [.startAuthSession, .nvRead])
         wire.forget()
         try await keystore.revoke(secret)
         #expect(wire.codes == [.nvReadPublic, .startAuthSession, .nvUndefineSpace])
@@ -74,53 +74,188 @@ struct RevocationTests {
         try Scene.expectNothingLoaded("after the refusal")
     }
 
-    @Test func `under a policy session it opens and dies too`() async throws {
-        try await Scene.withBroker(.matches, .matches) { _, keystore, broker in
-            let presence = ScriptedPresence([.pin("123456"), .hesitate, .hesitate], broker: broker)
-            let secret = try await seal(keystore, .userPresence, presence)
-            #expect(try await open(keystore, secret, presence) == bytes)
-            try await keystore.revoke(secret)
-            let error = await Scene.error { () async throws(KeystoreError) in
-                _ = try await open(keystore, secret, presence)
+    @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
+    func `what the broker approves can't be had, and nobody is asked`(_ policy: AccessPolicy) async throws {
+        let keystore = try keystore()
+        let presence = ScriptedPresence(pins: "123456")
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.sealRevocably(bytes, policy: policy, for: Scene.prompt, authorizedBy: presence) {
+                _ in
             }
-            #expect(error?.code == .invalidated)
-            #expect(error?.underlying?.rawCode == 0x18b)
-            try Scene.expectNothingLoaded("at the end")
+        }
+        #expect(error?.code == .unsupported)
+        #expect(presence.requests.isEmpty)
+        #expect(try indices().isEmpty)
+    }
+
+    // MARK: The PIN
+
+    @Test func `wrong PINs are counted and told like those of every other secret`() async throws {
+        let keystore = try keystore()
+        let secret = try await seal(keystore, .pin)
+        let plain = try await keystore.seal(
+            bytes, policy: .pin, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        var told: [KeystoreError] = []
+        for secret in [plain, secret] {
+            let error = await Scene.error { () async throws(KeystoreError) in
+                _ = try await open(keystore, secret, pin: "000000")
+            }
+            told.append(try #require(error))
+        }
+        #expect(told.map(\.code) == [.wrongProof, .wrongProof])
+        #expect(told.map { $0.underlying?.rawCode } == [0x98e, 0x98e], "TPM_RC_AUTH_FAIL")
+        let left = try #require(told[0].attemptsLeft)
+        #expect(told[1].attemptsLeft == left - 1)
+        #expect(try await keystore.pinStatus(of: secret).attemptsLeft == left - 1)
+        for _ in 1..<left { _ = await refusal(keystore, secret, pin: "000000") }
+
+        let presence = ScriptedPresence(pins: "123456")
+        let locked = await Scene.error { () async throws(KeystoreError) in
+            _ = try await open(keystore, secret, presence)
+        }
+        #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
+        #expect(presence.requests.isEmpty, "nobody types into a locked door")
+        let revocable = try RevocableSecret(secret.blob)
+        let root = try await keystore.root(named: revocable.parentName, "test")
+        let right = try revocable.authValue(PIN("123456"))
+        let error = #expect(throws: TPMError.self) {
+            _ = try Scene.look { try $0.read(revocable, right, under: root) }
+        }
+        #expect(error?.responseCode?.rawValue == 0x921, "TPM_RC_LOCKOUT: the TPM itself refuses")
+        // It can be taken back all the same.
+        try await keystore.revoke(secret)
+        #expect(try indices().isEmpty)
+    }
+
+    @Test func `a new PIN opens it, and the old one opens no copy`() async throws {
+        let keystore = try keystore()
+        let free = try await seal(keystore)
+        let secret = try await seal(keystore, .pin)
+        let plain = try await keystore.seal(
+            bytes, policy: .pin, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        let changed = try await keystore.changePIN(
+            of: [], secrets: [free, secret, plain], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+        #expect(Array(changed.secrets.prefix(2)) == [free, secret], "it is changed in its place")
+        for new in changed.secrets { #expect(try await open(keystore, new, pin: "654321") == bytes) }
+        #expect(await refusal(keystore, secret) == (.wrongProof, 0x98e))
+    }
+
+    @Test func `a wrong old PIN changes nothing`() async throws {
+        let keystore = try keystore()
+        let first = try await seal(keystore, .pin)
+        let other = try await seal(keystore, .pin, ScriptedPresence(pins: "222222"))
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.changePIN(
+                of: [], secrets: [first, other], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+        }
+        #expect(error?.code == .wrongProof)
+        #expect(error?.underlying?.rawCode == 0x98e)
+        #expect(try await open(keystore, first) == bytes)
+        #expect(try await open(keystore, other, pin: "222222") == bytes)
+    }
+
+    // MARK: The index
+
+    /// An index that somebody makes in the place of one that is gone.
+    enum Forgery: CaseIterable {
+        /// Of the same public area, and so of the same Name.
+        case same
+        /// Of another policy, with wrong proofs not counted, and counted.
+        case uncounted, counted
+    }
+
+    /// Under a PIN, an index of the same Name is one with another PIN, for all that can be told.
+    @Test(arguments: [
+        (AccessPolicy.none, Forgery.same, KeystoreError.Code.invalidated, UInt32(0x9a2)),
+        (.none, .uncounted, .invalidated, 0x9a2), (.none, .counted, .invalidated, 0x98e),
+        (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, 0x9a2),
+        (.pin, .counted, .invalidated, 0x98e),
+    ])
+    func `another index in its place opens nothing`(
+        _ policy: AccessPolicy, _ forgery: Forgery, _ code: KeystoreError.Code, _ rawCode: UInt32
+    ) async throws {
+        let keystore = try keystore()
+        let secret = try await seal(keystore, policy)
+        let index = try index(secret)
+        try await keystore.revoke(secret)
+        try Scene.look { tpm in
+            let area = index.publicArea
+            var attributes = area.attributes.subtracting([.written, .noDA])
+            if forgery == .same ? area.attributes.contains(.noDA) : forgery == .uncounted { attributes.insert(.noDA) }
+            let forged = try tpm.nvDefineSpace(
+                NVPublicArea(
+                    index: area.index, attributes: attributes,
+                    authPolicy: forgery == .same ? area.authPolicy : Array(repeating: 1, count: 32), dataSize: 32))
+            try tpm.nvWrite(Array(repeating: UInt8(7), count: 32), to: forged, authorizedBy: .emptyPassword)
+            #expect((try tpm.nvReadPublic(area.index).name == index.name) == (forgery == .same))
+        }
+        #expect(await refusal(keystore, secret) == (code, rawCode))
+        try Scene.expectNothingLoaded("after the refusal")
+        // What is not its own is left alone.
+        if forgery != .same {
+            try await keystore.revoke(secret)
+            #expect(try indices() == [index.handle])
         }
     }
 
-    /// Somebody makes an index in its place: of the same public area and so of the same Name, or another one.
-    @Test(arguments: [true, false]) func `another index in its place opens nothing`(_ hasSameName: Bool) async throws {
+    @Test func `what was announced is taken back, whatever was made of it`() async throws {
         let keystore = try keystore()
-        let secret = try await seal(keystore)
-        let half = try half(secret)
-        try await keystore.revoke(secret)
-        try Scene.look { tpm in
-            let area = half.index.publicArea
-            let forged = try tpm.nvDefineSpace(
-                NVPublicArea(
-                    index: area.index, attributes: [.authRead, .authWrite, .noDA],
-                    authPolicy: hasSameName ? area.authPolicy : Array(repeating: 1, count: 32), dataSize: 32))
-            try tpm.nvWrite(Array(repeating: UInt8(7), count: 32), to: forged, authorizedBy: .emptyPassword)
-            #expect((try tpm.nvReadPublic(area.index).name == half.index.name) == hasSameName)
+        let announced = Mutex<SealedSecret?>(nil)
+        let seal = { (isStopped: Bool) async throws(KeystoreError) -> SealedSecret in
+            try await keystore.sealRevocably(bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody) {
+                (secret) async throws(KeystoreError) in
+                announced.withLock { $0 = secret }
+                if isStopped { throw .cancelled("test") }
+            }
         }
-        #expect(await refusal(keystore, secret) == (.invalidated, 0x9a2))
-        // What is not its own is left alone.
-        if !hasSameName {
-            try await keystore.revoke(secret)
-            #expect(try Scene.look { try $0.nvReadPublic(half.index.handle) }.handle == half.index.handle)
+        await #expect(throws: KeystoreError.cancelled("test")) { try await seal(true) }
+        let unmade = try #require(announced.withLock { $0 })
+        #expect(try indices().isEmpty)
+        try await keystore.revoke(unmade)
+        // A crash between NV_DefineSpace and NV_Write.
+        let revocable = try RevocableSecret(unmade.blob)
+        _ = try Scene.look { tpm in
+            try tpm.nvDefineSpace(
+                RevocableSecret.unwritten(revocable.branch, hasPIN: false, at: revocable.index.handle))
         }
+        #expect(try indices() == [revocable.index.handle])
+        try await keystore.revoke(unmade)
+        #expect(try indices().isEmpty)
+        #expect(try await seal(false) == announced.withLock { $0 })
+    }
+
+    @Test func `a place that another program takes first is left to it`() async throws {
+        let keystore = try keystore()
+        let announced = Mutex<[SealedSecret]>([])
+        let secret = try await keystore.sealRevocably(
+            bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody
+        ) { secret in
+            let count = announced.withLock { announced in
+                announced.append(secret)
+                return announced.count
+            }
+            guard count == 1, let place = try? index(secret).handle else { return }
+            _ = try? Scene.look { tpm in
+                try tpm.nvDefineSpace(NVPublicArea(index: place, attributes: [.authRead, .authWrite], dataSize: 8))
+            }
+        }
+        let handles = try announced.withLock { $0 }.map { try index($0).handle }
+        #expect(Set(handles).count == 2)
+        #expect(try indices() == handles.sorted { $0.rawValue < $1.rawValue })
+        #expect(try await open(keystore, secret) == bytes)
     }
 
     @Test func `each secret has an index of its own, and a Name that no other has`() async throws {
         let (first, second) = (try keystore(), try keystore())
         let (one, other) = (try await seal(first), try await seal(second))
-        #expect(try half(one).index.handle != half(other).index.handle)
+        #expect(try index(one).handle != index(other).handle)
         try await first.revoke(one)
         #expect(try await open(second, other) == bytes)
         let again = try await seal(first)
-        #expect(try half(again).index.handle == half(one).index.handle, "the place is free again")
-        #expect(try half(again).index.name != half(one).index.name)
+        #expect(try index(again).handle == index(one).handle, "the place is free again")
+        #expect(try index(again).name != index(one).name)
         // A revocation that is done once more after a crash must not meet the new one.
         try await first.revoke(one)
         #expect(try await open(first, again) == bytes)
@@ -148,7 +283,8 @@ struct RevocationTests {
         let before = try indices()
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.sealRevocably(
-                bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody)
+                bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody
+            ) { _ in }
         }
         #expect(error?.code == .unavailable)
         #expect(error?.underlying?.rawCode == 0x14b)
@@ -158,8 +294,8 @@ struct RevocationTests {
     }
 
     private func indices() throws -> [TPMHandle] {
-        try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableHalf.indices.lowerBound)) }
-            .filter { RevocableHalf.indices.contains($0.rawValue) }
+        try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound)) }
+            .filter { RevocableSecret.indices.contains($0.rawValue) }
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
@@ -171,7 +307,8 @@ struct RevocationTests {
         #expect(try await !keystore.capabilities().sealsRevocably)
         let presence = ScriptedPresence(pins: "123456")
         let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.sealRevocably(bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
+            _ = try await keystore.sealRevocably(bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence) { _ in
+            }
         }
         #expect(error?.code == .unsupported)
         #expect(presence.requests.isEmpty)
@@ -180,7 +317,7 @@ struct RevocationTests {
     @Test(.requires(program: "tpm2_nvreadpublic"))
     func `tpm2-tools see the index, and neither they nor the owner read it`() async throws {
         let secret = try await seal(try keystore())
-        let handle = try half(secret).index.handle.description
+        let handle = try index(secret).handle.description
         let text = try await tool("tpm2_nvreadpublic", [handle])
         #expect(text.output.contains("friendly: authwrite|authread|no_da|written"))
         #expect(text.output.contains("size: 32"))
@@ -188,18 +325,6 @@ struct RevocationTests {
         let byItself = try await tool("tpm2_nvread", [handle, "-C", handle])
         #expect(byItself.status != 0)
         #expect(byItself.output.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
-    }
-
-    @Test func `a new PIN opens it, and it dies all the same`() async throws {
-        let keystore = try keystore()
-        let secret = try await seal(keystore, .pin)
-        let changed = try await keystore.changePIN(
-            of: [], secrets: [secret], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
-        let new = try #require(changed.secrets.first)
-        #expect(new.isRevocable)
-        #expect(try await open(keystore, new, pin: "654321") == bytes)
-        try await keystore.revoke(new)
-        #expect(await refusal(keystore, secret) == (.invalidated, 0x18b), "the copy with the old PIN is dead as well")
     }
 
     @Test func `what is said about it must be what its bytes say`() async throws {
@@ -224,32 +349,18 @@ struct RevocationTests {
         #expect(try await open(keystore, secret) == bytes)
     }
 
-    /// No half of it, nor the secret, is on the bus.
     @Test func `nothing of it crosses the bus in the clear`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let secret = try await seal(keystore)
-        let index = try half(secret).index
-        var seen: (sealed: [UInt8], half: [UInt8]) = ([], [])
         #expect(try await open(keystore, secret) == bytes)
-        let blob = try TPMKeyBlob(secret.blob)
-        let root = try await keystore.root(of: blob, "test")
-        seen = try Scene.look { tpm in
-            try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
-                try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
-                    (object) throws(TPMError) in
-                    try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                        let sealed = try tpm.unseal(object, authorizedBy: .continuing(session)) { Array($0) }
-                        let value = try RevocableHalf.authValue(SecretBytes(sealed))
-                        let half = try tpm.nvRead(index, authorizedBy: .lastUse(of: session, authValue: value))
-                        return (sealed, half)
-                    }
-                }
-            }
-        }
-        #expect(SecretBytes(seen.sealed).exclusiveOr(SecretBytes(seen.half)) == bytes, "the control")
+        let revocable = try RevocableSecret(secret.blob)
+        let authValue = try #require(revocable.storedAuthValue)
         let clear = bytes.withUnsafeBytes { Array($0) }
-        for part in [seen.sealed, seen.half, clear] { #expect(!wire.bytes.contains(part)) }
+        for part in [authValue, clear] { #expect(!wire.bytes.contains(part)) }
+        let stored = Array(secret.blob)
+        #expect(stored.contains(authValue), "the control")
+        #expect(!stored.contains(clear), "what is stored has nothing of it")
     }
 
     private func tool(_ name: String, _ arguments: [String]) async throws -> (status: Int32, output: String) {

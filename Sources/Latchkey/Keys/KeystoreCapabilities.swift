@@ -13,7 +13,7 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:)`` works.
+    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` works, under the policies `none` and `pin`.
     public var sealsRevocably: Bool
 
     /// - Parameter sealing: nil when it is the same as `requirements`.

@@ -2,29 +2,25 @@ internal import GRDB
 
 /// Class keys that the hardware can take back.
 extension ClassKeyring {
-    /// Whether a class is to be made so that it can be taken back.
-    func isRevocable(_ isWanted: Bool) async throws(KeystoreError) -> Bool {
-        guard isWanted else { return false }
-        return try await keystore.capabilities().sealsRevocably
-    }
-
-    /// Seals under the class's policy, and notes that it is to be taken back unless the class is stored.
+    /// Seals under the class's policy, and notes before that it is to be taken back unless the class is stored. Hardware that
+    /// can't take such a class back seals it all the same; ``SealedSecret/isRevocable`` says what came of it.
     func sealRevocably(
         _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        let sealed = try await keystore.sealRevocably(
-            secret, policy: protection.policy, for: prompt, authorizedBy: presence)
-        let container = container
-        do {
-            try await store.write("note a new class key") { database in
-                try RevocationRow.announce(sealed, of: protection.name, container: container, database)
+        let (container, store) = (container, store)
+        do throws(KeystoreError) {
+            return try await keystore.sealRevocably(
+                secret, policy: protection.policy, for: prompt, authorizedBy: presence
+            ) { (announced) async throws(KeystoreError) in
+                try await store.write("note a new class key") { database in
+                    try RevocationRow.announce(announced, of: protection.name, container: container, database)
+                }
             }
         } catch {
-            try? await keystore.revoke(sealed)
-            throw error
+            guard error.code == .unsupported else { throw error }
+            return try await seal(secret, protection, prompt, presence)
         }
-        return sealed
     }
 
     /// One after the other, each forgotten when it is done, so that a crash leaves no more than is left to do.

@@ -56,16 +56,17 @@ struct ClassRow {
     /// What the names with a prefix lie between, so that the table's index finds them; for container, prefix, prefix.
     private static let hasPrefix = "container = ? AND name >= ? AND name < ? || char(0x10FFFF)"
 
-    /// A class, of those that can be read, which is sealed under just this policy by this kind of keystore.
+    /// A class, of those that can be read, which is sealed under just this policy by this kind of keystore, and has the
+    /// container's PIN if it has one.
     static func first(
         _ database: Database, container: String, sealedUnder policy: AccessPolicy, backend: String
     ) throws -> ClassRow? {
         let rows = try Row.fetchCursor(
             database, sql: "SELECT * FROM classKey WHERE container = ? ORDER BY name", arguments: [container])
         while let row = try rows.next() {
-            guard let row = try? ClassRow(row), row.sealed.policy == policy, row.sealed.backend == backend else {
-                continue
-            }
+            guard let row = try? ClassRow(row), row.sealed.policy == policy, row.sealed.backend == backend,
+                !ProtectionClass.hasOwnPIN(row.name)
+            else { continue }
             return row
         }
         return nil

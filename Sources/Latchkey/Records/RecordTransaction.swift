@@ -60,7 +60,7 @@ struct RecordTransaction: Sendable {
 
     /// Encrypts the payload and authenticates the row, as its class wants.
     func protect(_ row: inout RecordRow, _ payload: SecretBytes?) throws {
-        guard row.className != ProtectionClass.selfAuthenticated.name else { return }
+        guard !row.isSelfAuthenticated else { return }
         if let payload {
             row.payload = try key(row.className).seal(payload, header: row.header)
         }

@@ -7,10 +7,11 @@ struct RevocationRow {
     let name: String
     let sealed: SealedSecret
 
-    /// Notes a class key that was just made: unless its class is stored, it is to be taken back.
+    /// Notes a class key that is about to be made: unless its class is stored, it is to be taken back. What was noted for
+    /// the class before was not made.
     static func announce(_ sealed: SealedSecret, of name: String, container: String, _ database: Database) throws {
         try database.execute(
-            sql: "INSERT INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, FALSE)",
+            sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, FALSE)",
             arguments: [container, name, JSONEncoder().encode(sealed)])
     }
 

@@ -10,7 +10,7 @@ internal import Latchkey
 /// | `locker.counters` | what bounds starts without a network |
 /// | the keys' ids | the keys, which the hardware authenticates |
 /// | `locker.pending.…` | keys that a crash would leave behind |
-/// | `locker.tombstone.…` | destroyed enrolments that the server must still hear of |
+/// | `locker.tombstone.…` | enrolments that are half made, or destroyed and the server must still hear of it |
 struct LockerRows: Sendable {
     static let enrolmentID: RecordID = "locker.enrolment"
     static let offlineID: RecordID = "locker.offline"
@@ -24,6 +24,13 @@ struct LockerRows: Sendable {
     func glance() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
         let record = try await records.metadata(Self.enrolmentID)
         return (record != nil, record?.attributes["easyAccess"] != nil)
+    }
+
+    /// Whether the hardware can take back what opens `base` and `offline`, unverified; nil without an enrolment. Needs no
+    /// hardware.
+    func isRevocable() async throws(KeystoreError) -> Bool? {
+        guard let id = try await records.metadata(Self.enrolmentID)?.attributes["enrolment"] else { return nil }
+        return try await records.areRevocable([Enrolment.baseClasses(of: id), Enrolment.offlineClasses(of: id)])
     }
 
     /// The enrolment, verified, with its secrets open.
@@ -144,8 +151,8 @@ struct LockerRows: Sendable {
 
     static func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
-            ifGeneration: nil)
+            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated.withOwnPIN, key: key),
+            payload: nil, ifGeneration: nil)
     }
 
     /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done. Rows that

@@ -101,7 +101,7 @@ extension Locker {
 
     // MARK: Tombstones
 
-    /// Stores the device's word that an enrolment is revoked, for the case that it never comes about.
+    /// Stores the device's word that an enrolment is revoked, before there is one: for the case that it stays half made.
     func bury(
         _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
     ) async throws -> Tombstone {
@@ -109,13 +109,7 @@ extension Locker {
             .revoke, challenge: nil, with: key, enrolmentID: enrolmentID, server, context,
             authorizedBy: NobodyPresent())
         let tombstone = Tombstone(enrolmentID: enrolmentID, issuer: configuration.issuer, statement: statement)
-        do {
-            _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
-        } catch {
-            // What can't be kept for later is said at once.
-            try? await server.revoke(enrolmentID, statement: statement)
-            throw error
-        }
+        _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
         return tombstone
     }
 

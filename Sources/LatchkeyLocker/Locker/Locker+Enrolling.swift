@@ -3,7 +3,8 @@ internal import Latchkey
 
 /// Enrolment, in an order such that a crash leaves an enrolment or none, here and at the server:
 /// 1. the device's key is made, and a row says that it would be left over;
-/// 2. the server enrols it; at once the device signs that this is revoked, and a row keeps that statement;
+/// 2. the device signs that its enrolment, whose name follows from the key, is revoked, a row keeps that statement, and
+///    the server enrols the key;
 /// 3. the person sets the secret, the server gets its key, the hardware seals the keys of levels;
 /// 4. one transaction stores the enrolment and deletes the statement.
 ///
@@ -33,15 +34,14 @@ extension Locker {
         let server = try await server(context.operation)
         let pending = try await makeKey(.device, policy: .none, context)
         do {
+            let enrolmentID = EnrolmentID.name(for: pending.key.publicKey)
             let challenge = try await server.challenge()
             let assertion = try await sign(
                 .enrol, challenge: challenge, with: pending.key, enrolmentID: nil, server, context,
                 authorizedBy: NobodyPresent())
-            let answer = try await server.enrol(assertion, token)
-            let tombstone = try await finish {
-                try await self.bury(answer.enrolmentID, pending.key, server, context)
-            }
+            let tombstone = try await bury(enrolmentID, pending.key, server, context)
             do {
+                let answer = try await server.enrol(assertion, as: enrolmentID, token)
                 let enrolment = try await complete(answer, pending, tombstone, userID, token, server, context)
                 draft.enrolment = .some(enrolment.enrolment)
                 draft.levels = enrolment.levels
@@ -141,8 +141,7 @@ extension Locker {
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), hasOwnPIN: true, revocably: true,
-                for: context.prompt,
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: true, for: context.prompt,
                 authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(

@@ -97,6 +97,16 @@ public final class Locker: Sendable {
         }
     }
 
+    /// Whether ``endAuthSession(mode:)`` with `destroy` has the hardware take `base` and `offline` back, so that no copy of
+    /// the store opens them; nil without an enrolment. Needs no hardware, and verifies nothing.
+    public func isStoredRevocably() async throws(ErsteGroupAuthError) -> Bool? {
+        do throws(KeystoreError) {
+            return try await rows.isRevocable()
+        } catch {
+            throw ErsteGroupAuthError("read the status", error)
+        }
+    }
+
     /// Every change of the status from now on, once each, in order.
     public var statusChanges: AsyncStream<AuthSessionChange> { changes.stream() }
 

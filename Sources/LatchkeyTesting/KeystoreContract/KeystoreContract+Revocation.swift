@@ -1,4 +1,5 @@
 internal import Latchkey
+internal import Synchronization
 internal import Testing
 
 extension KeystoreContract {
@@ -33,7 +34,8 @@ extension KeystoreContract {
         let presence = person(.right)
         await Self.expect(.unsupported, of: "seal revocably") {
             _ = try await keystore.sealRevocably(
-                .random(count: 32), policy: freeSecret, for: Self.prompt, authorizedBy: presence)
+                .random(count: 32), policy: freeSecret, for: Self.prompt, authorizedBy: presence
+            ) { _ in }
         }
         #expect(presence.asked.isEmpty)
         guard let plain = try await sealed(keystore, freeSecret) else { return }
@@ -43,6 +45,11 @@ extension KeystoreContract {
     private func sealRevocably(
         _ keystore: any Keystore, _ bytes: SecretBytes, _ policy: AccessPolicy
     ) async throws -> SealedSecret {
-        try await keystore.sealRevocably(bytes, policy: policy, for: Self.prompt, authorizedBy: person(.right))
+        let announced = Mutex<SealedSecret?>(nil)
+        let sealed = try await keystore.sealRevocably(
+            bytes, policy: policy, for: Self.prompt, authorizedBy: person(.right)
+        ) { announcement in announced.withLock { $0 = announcement } }
+        #expect(announced.withLock { $0 } == sealed, "what is made was announced")
+        return sealed
     }
 }

@@ -84,10 +84,12 @@ final class WatchedKeystore: Keystore {
 
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         try await step("seal", policy) { () throws(KeystoreError) in
-            try await keystore.sealRevocably(secret, policy: policy, for: prompt, authorizedBy: presence)
+            try await keystore.sealRevocably(
+                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
         }
     }
 

@@ -97,14 +97,17 @@ final class PaperKeystore: Keystore {
 
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         guard fault == .takesNothingBack else {
             throw .unsupported("seal", "paper takes nothing back", recovery: "Use hardware.")
         }
         let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
-        return SealedSecret(
+        let sealed = SealedSecret(
             backend: backend, policy: policy, assurance: plain.assurance, isRevocable: true, blob: plain.blob)
+        try await announce(sealed)
+        return sealed
     }
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {

@@ -4,10 +4,11 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import Subprocess
 import Testing
 
 /// Classes that the hardware takes back, with a crash at each step.
-@Suite(.softwareTPM)
+@Suite(.softwareTPM, .requires(program: "tpm2_getcap"))
 struct ClassRevocationTests {
     private let prompt = PromptContext(reason: "test the classes")
     private let open = ProtectionClass(name: "open.a", policy: .none)
@@ -79,17 +80,44 @@ struct ClassRevocationTests {
         #expect(try await program.metadata("a") == nil)
     }
 
-    @Test func `a lost reservation takes the sealed part back at once`() async throws {
+    @Test func `what can't be noted is not made`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         try await queue(directory).write {
             try $0.execute(
                 sql: "CREATE TRIGGER full BEFORE INSERT ON revocation BEGIN SELECT RAISE(ABORT, 'full'); END")
         }
+        let before = try await tools("tpm2_getcap", ["handles-nv-index"])
         await #expect(throws: KeystoreError.self) {
             _ = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
         }
-        #expect(keystore.calls.suffix(2) == ["sealRevocably", "revoke"])
+        #expect(keystore.calls.last == "sealRevocably")
+        #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
+    }
+
+    /// The hardware has made it, and the program dies before it hears of that.
+    @Test func `a class that the hardware has just made leaves nothing in it`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let before = try await tools("tpm2_getcap", ["handles-nv-index"])
+        keystore.fail(at: 0, .after)
+        await #expect(throws: KeystoreError.self) {
+            _ = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        }
+        #expect(keystore.calls == ["sealRevocably"])
+        #expect(try await noted(directory) == [false])
+        #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) != before, "the control: it is there")
+        try await self.program(directory).0.finishRevocations()
+        #expect(try await noted(directory).isEmpty)
+        #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
+    }
+
+    private func tools(_ name: String, _ arguments: [String]) async throws -> String {
+        let result = try await run(
+            .name(name), arguments: Arguments(arguments + ["-T", try SoftwareTPM.current.tcti]),
+            output: .string(limit: 1 << 16))
+        #expect(result.terminationStatus.isSuccess)
+        return result.standardOutput
     }
 
     @Test func `containers of one store are revoked one by one`() async throws {
