@@ -17,9 +17,7 @@ extension Locker {
         }
         let server = try await server(context.operation)
         let old = enrolment.easyAccess
-        // The server takes two keys at most; one may be left of a change that a crash ended. Where there should be none,
-        // any that it has is another's, or of a copy of the store.
-        if old == nil { try await server.removeEasyAccess(enrolment.id, kid: nil, token) }
+        // The server takes two keys at most; one may be left of a change that a crash ended.
         try await removeLeftovers(enrolment, token, server, context)
         let new: NewSecret
         do {
@@ -27,6 +25,12 @@ extension Locker {
                 enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
             await takeBack()
+            // Where there should be none, keys that fill the server are of a copy of the store: the next try has room.
+            if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
+                _ = try? await finish { [enrolment] in
+                    try await server.removeEasyAccess(enrolment.id, kid: nil, token)
+                }
+            }
             throw error
         }
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
