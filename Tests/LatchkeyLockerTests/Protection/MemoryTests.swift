@@ -38,27 +38,6 @@ struct MemoryTests {
             }
         }
     }
-
-    @Test(.timeLimit(.minutes(2))) func `a kept secret is gone when its time is over, although nobody looks`()
-        async throws
-    {
-        let cache = SecretCache(life: .milliseconds(100))
-        let needle = try keep(in: cache)
-        var isThere = true
-        while isThere {
-            try ProcessImage.frozen { isThere = $0.count(of: needle) > 0 }
-        }
-        cache.clear()
-    }
-
-    /// Leaves a secret nowhere else.
-    private func keep(in cache: SecretCache) throws -> Needle {
-        let secret = SecretBytes(count: 64) { buffer in
-            for index in buffer.indices { buffer[index] = .random(in: 33...126) }
-        }
-        cache.keep(try secret.withUnsafeBytes { bytes throws(KeystoreError) in try PIN(utf8: bytes) })
-        return Needle(secret)
-    }
 }
 
 /// A secret to look for, kept as its complement so that it is not found in itself.

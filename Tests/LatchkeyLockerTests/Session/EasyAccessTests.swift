@@ -255,15 +255,18 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `keys that the server has and nobody knows of go before another is enabled`() async throws {
+    @Test func `keys that fill the server and that nobody knows of go when another is enabled`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
             // Twice the server does not hear that its key is given up, and here nothing of it is left.
-            for _ in 0..<2 {
+            for isLast in [false, true] {
                 scene.line.fail(at: "/easy-access", .answer(status: 204, body: ""))
                 _ = try await program.locker.disableEasyAccess()
                 _ = try await program.locker.startAuthSession()
+                if isLast {
+                    await #expect(throws: refusal(.server)) { try await program.locker.enableEasyAccess() }
+                }
                 _ = try await program.locker.enableEasyAccess()
             }
             _ = try await program.locker.endAuthSession(mode: .lock)

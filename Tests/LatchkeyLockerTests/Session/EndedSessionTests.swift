@@ -98,12 +98,15 @@ struct EndedSessionTests {
 
     @Test func `a lock is refused by no start`() async throws {
         try await Scene.with { scene in
-            let program = try await scene.start()
+            let program = try await scene.start(ScriptedPresence(Array(repeating: .pin(scene.pin), count: 100_000)))
             _ = try await program.locker.startAuthSession()
             await withTaskGroup { group in
                 for _ in 0..<4 {
                     group.addTask {
-                        while !Task.isCancelled { _ = try? await program.locker.startAuthSession() }
+                        while !Task.isCancelled {
+                            _ = try? await program.locker.startAuthSession()
+                            await Task.yield()
+                        }
                     }
                 }
                 for _ in 0..<8 {

@@ -80,7 +80,8 @@ struct HostileServerTests {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()
-            scene.line.fail(at: "/token", .altered("\"scope\":\"", to: "\"scope\":\"openid "))
+            scene.line.fail(
+                at: "/token", .altered("\"scope\":\"", to: "\"scope\":\"https://authgear.com/scopes/full-access "))
             let error = await #expect(throws: BackgroundAccessError.self) {
                 try await program.locker.backgroundAccess()
             }
