@@ -16,15 +16,21 @@ extension Locker {
             throw ErsteGroupAuthError.refusal(context.operation, .notActive)
         }
         let server = try await server(context.operation)
+        let old = enrolment.easyAccess
         // The server takes two keys at most; one may be left of a change that a crash ended.
         try await removeLeftovers(enrolment, token, server, context)
-        let old = enrolment.easyAccess
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
                 enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
             await takeBack()
+            // Where there should be none, keys that fill the server are of a copy of the store: the next try has room.
+            if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
+                _ = try? await finish { [enrolment] in
+                    try await server.removeEasyAccess(enrolment.id, kid: nil, token)
+                }
+            }
             throw error
         }
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
@@ -39,7 +45,7 @@ extension Locker {
         }
         do {
             try Task.checkCancellation()
-            _ = try await store(changes, classes: classes, context)
+            enrolment.generation = try await store(changes, classes: classes, context).first?.generation ?? 0
         } catch {
             await takeBack()
             // By its name: another program may have deleted the row, and the server got the key after that.
@@ -86,12 +92,29 @@ extension Locker {
         }
     }
 
+    /// Gives up the secret here and has the server give up its key: now where the session has a token for that, else at
+    /// the next start that has. Until the server has, a copy of the store could begin sessions with it, once the hardware
+    /// takes secrets again.
+    func giveUpEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let key = try enrolment(context.operation).easyAccess?.key
+        try await dropEasyAccess(context, &draft, adding: key.map { [PendingKey(.easyAccess, $0).put] } ?? [])
+        guard let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret,
+            let enrolment = draft.enrolment ?? nil
+        else { return }
+        _ = try? await finish {
+            try await self.removeLeftovers(enrolment, secret, self.server(context.operation), context)
+        }
+    }
+
     /// Gives up the secret here: its key, and what it opens. What other ways open stays.
-    func dropEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+    func dropEasyAccess(
+        _ context: FlowContext, _ draft: inout SessionDraft, adding changes: [RecordChange] = []
+    ) async throws {
         var enrolment = try enrolment(context.operation)
         guard let easyAccess = enrolment.easyAccess else { return }
         let erasing = LockerRows.erasing(easyAccess, of: enrolment)
-        _ = try await store(erasing.records, classes: erasing.classes, context)
+        let stored = try await store(erasing.records + changes, classes: erasing.classes, context)
+        enrolment.generation = stored.first?.generation ?? 0
         forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)

@@ -11,6 +11,8 @@ public struct AuthSessionChange: Hashable, Sendable {
         case easyAccessEnabled
         case easyAccessDisabled
         case easyAccessChanged
+        /// Another program that uses the same store has changed the enrolment.
+        case elsewhere
         /// The server or the hardware gave up something that was taken for granted here.
         case revoked
     }

@@ -236,7 +236,12 @@ struct EasyAccessTests {
             switch exhaustion {
             case .disableEasyAccess:
                 #expect(status.phase == .enrolled && !status.isEasyAccessEnabled)
+                #expect(!scene.line.sent.contains { $0.path.contains("?kid=") })
                 #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
+                // The server hears of it as soon as somebody may tell it.
+                #expect(scene.line.sent.filter { $0.path.contains("?kid=") }.count == 1)
+                let rows = try await Disk(path: scene.databasePath).rows()
+                #expect(rows.allSatisfy { !$0.hasPrefix("locker.pending") })
                 #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
             case .wait:
                 #expect(status.phase == .enrolled && status.isEasyAccessEnabled)
@@ -247,6 +252,25 @@ struct EasyAccessTests {
                 #expect(scene.line.standingEnrolments.isEmpty)
             }
             #expect(program.presence.requests.count == prompts)
+        }
+    }
+
+    @Test func `keys that fill the server and that nobody knows of go when another is enabled`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start()
+            _ = try await program.locker.startAuthSession()
+            // Twice the server does not hear that its key is given up, and here nothing of it is left.
+            for isLast in [false, true] {
+                scene.line.fail(at: "/easy-access", .answer(status: 204, body: ""))
+                _ = try await program.locker.disableEasyAccess()
+                _ = try await program.locker.startAuthSession()
+                if isLast {
+                    await #expect(throws: refusal(.server)) { try await program.locker.enableEasyAccess() }
+                }
+                _ = try await program.locker.enableEasyAccess()
+            }
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
         }
     }
 
