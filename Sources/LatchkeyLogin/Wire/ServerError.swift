@@ -7,6 +7,7 @@ public struct ServerError: Hashable, Sendable, Codable {
     /// The server's own words.
     public let message: String
 
+    /// An error as the server named it.
     public init(name: String, reason: String, message: String) {
         self.name = name
         self.reason = reason

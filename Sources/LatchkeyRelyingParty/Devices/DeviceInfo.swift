@@ -5,6 +5,7 @@ public import Latchkey
 /// The shapes are those of the deployed server: an object `android`, else an object `ios`. There is no shape for Linux;
 /// a Linux client fills one of these.
 public struct DeviceInfo: Hashable, Sendable {
+    /// What the device says of itself, in bounds and otherwise unread.
     public let json: JSONValue
     /// What kind of machine it is. Never empty.
     public let model: String

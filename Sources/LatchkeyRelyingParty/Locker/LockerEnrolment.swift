@@ -5,7 +5,7 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// How many easy-access keys an enrolment has at most: a change adds the new one before it removes the old one.
     public static let maximumEasyAccessKeys = 2
 
-    /// A random UUID in lower case: 36 characters of the alphabet of a ``KeyID``.
+    /// A random UUID in lower case: 36 characters of the alphabet of a `KeyID`.
     public let id: String
     /// The user whose device it is.
     public let userID: String
@@ -17,8 +17,10 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     public let easyAccessKeys: [LockerKey]
     /// What the device said about itself when it was enrolled.
     public let info: DeviceInfo
+    /// When it was made.
     public let createdAt: Date
 
+    /// An enrolment as a registry keeps it.
     public init(
         id: String = UUID().uuidString.lowercased(), userID: String, clientID: String, deviceKey: LockerKey,
         easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date
