@@ -225,7 +225,7 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),

@@ -51,11 +51,14 @@ struct LockerServer: Sendable {
 
     // MARK: The enrolment
 
-    func enrol(_ assertion: String, _ token: SecretBytes) async throws(ErsteGroupAuthError) -> LockerEnrolmentAnswer {
+    /// - Parameter id: The name that the enrolment must get.
+    func enrol(
+        _ assertion: String, as id: String, _ token: SecretBytes
+    ) async throws(ErsteGroupAuthError) -> LockerEnrolmentAnswer {
         let answer = try await success(json(enrolment(), token), encode(["assertion": assertion]))
             .json(LockerEnrolmentAnswer.self, operation)
-        guard EnrolmentID.isValid(answer.enrolmentID) else {
-            throw .invalidResponse(operation, "the server's enrolment has no name that can be used")
+        guard answer.enrolmentID == id else {
+            throw .invalidResponse(operation, "the server's enrolment has another name than its key gives it")
         }
         return answer
     }

@@ -60,6 +60,10 @@ public struct DatabaseLockerRegistry: LockerRegistry {
             guard try count(of: enrolment.userID, in: database) < limit else {
                 throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
             }
+            let isTaken = try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
+                arguments: [enrolment.id])
+            guard isTaken != true else { throw LockerRequestError(.keyTaken, "the device key is enrolled already") }
             try database.execute(
                 sql: """
                     INSERT INTO latchkey_locker_enrolment (

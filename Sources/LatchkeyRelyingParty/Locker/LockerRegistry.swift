@@ -8,7 +8,8 @@ public protocol LockerRegistry: Sendable {
     /// - Parameters:
     ///   - shares: What the server keeps for it, never changed afterwards; nil where the server keeps none.
     ///   - limit: How many enrolments the user may have, this one among them.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` when the user has so many already.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` when the user has so many already, `keyTaken` when the
+    ///   device key is enrolled already.
     func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws
 
     /// The enrolment of this id.

@@ -43,6 +43,8 @@ extension KeystoreContract {
         case sealsWithPIN = "gives back 32 bytes that it sealed under a PIN, for that PIN only"
         /// It seals nothing but 32 bytes.
         case seals32BytesOnly = "seals nothing but 32 bytes"
+        /// It takes back what it sealed revocably, or says that it can't.
+        case takesBack = "takes back what it sealed revocably, or says that it can't"
         /// It lets one proof serve for its policy's time, or says that it can't.
         case reusesProof = "lets one proof serve for its policy's time, or says that it can't"
         /// It asks again after all reuse was ended.

@@ -1,18 +1,18 @@
 import Latchkey
 import LatchkeyLocker
 
-/// Starts a session and encrypts a text so that it opens in such a session only.
-func protect(_ text: String, with locker: Locker) async throws -> String {
+/// Encrypts a note so that it opens in active sessions alone: each takes the PIN, the first one a login in the browser.
+func seal(
+    _ note: String, in records: RecordContainer, issuer: String, clientID: String, presence: any PresenceAuthority,
+    browser: any Browser
+) async throws -> String {
+    let locker = try await ErsteGroupAuth.shared.initializeLocker(
+        LockerConfiguration(
+            issuer: issuer, clientID: clientID, records: records, presence: presence,
+            channel: BrowserChannel(browser), offlineVerification: OfflineVerification()))
     let status = try await locker.startAuthSession()
-    guard status.isActive else { throw ErsteGroupAuthError.init(of: status) }
-    return try locker.encrypt(secret: text, protectionLevel: .active)
-}
-
-extension ErsteGroupAuthError {
-    /// That no session came of it.
-    init(of status: AuthSessionStatus) {
-        self.init(
-            operation: "protect a text", code: .notActive, reason: "the session is \(status.phase.rawValue)",
-            recovery: "Log in and try again.")
-    }
+    // Without a network the PIN leads to `verifiedOffline`, where other data opens.
+    let sealed = try locker.encrypt(secret: note, protectionLevel: status.isActive ? .active : .offline)
+    try await locker.endAuthSession(mode: .lock)
+    return sealed
 }
