@@ -52,6 +52,8 @@ let package = Package(
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
         // Loaded by tests as a module is, from a file.
         .library(name: "HostileModule", type: .dynamic, targets: ["HostileModule"]),
+        // Loaded into programs that tests kill.
+        .library(name: "KillSwitch", type: .dynamic, targets: ["KillSwitch"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -237,6 +239,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "HostileModule", dependencies: ["CPKCS11"], path: "Tests/HostileModule"),
+        .target(name: "KillSwitch", path: "Tests/KillSwitch"),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
@@ -377,7 +380,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

@@ -22,13 +22,15 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     public let info: DeviceInfo
     /// When it was made.
     public let createdAt: Date
+    /// When the device last got tokens or shares; nil for never.
+    public let lastUsedAt: Date?
 
     /// An enrolment as a registry keeps it.
     ///
     /// - Parameter id: nil for the name that the device key gives it.
     public init(
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
-        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date
+        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
         self.id = id ?? Self.name(for: deviceKey.publicKey)
         self.userID = userID
@@ -37,6 +39,7 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         self.easyAccessKeys = easyAccessKeys
         self.info = info
         self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
     }
 
     private static func name(for deviceKey: PublicKey) -> String {

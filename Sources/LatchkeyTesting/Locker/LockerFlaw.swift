@@ -28,6 +28,8 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
     case metadataAsArray, metadataTooLong
     /// In `device_info`.
     case noDeviceInfo, deviceInfoWithoutModel, unwantedDeviceInfo
+    /// In the name of the easy-access key that a revocation ends.
+    case oddEasyAccessKeyID, unwantedEasyAccessKeyID
     /// In the whole.
     case tooLong, fourParts, paddedPart, shortSignature, derSignature, payloadNotAnObject
 
@@ -41,7 +43,9 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
         case .unwantedKey: !bringsKey
         case .unwantedIssuer, .noDeviceInfo, .deviceInfoWithoutModel: action == "enrol"
         // At the token endpoint the issuer is the only word about the enrolment, and so never another one's.
-        case .anotherIssuer: ["easy-access-enable", "level-shares", "revoke"].contains(action)
+        case .anotherIssuer: ["easy-access-enable", "easy-access-disable", "level-shares", "revoke"].contains(action)
+        case .oddEasyAccessKeyID: action == "easy-access-disable"
+        case .unwantedEasyAccessKeyID: action != "easy-access-disable"
         case .missingIssuer, .oddIssuer, .unwantedDeviceInfo: action != "enrol"
         case .issuedInFuture, .noExpiry, .expired, .livesTooLong, .expiresBeforeIssue, .noChallenge, .challengeAsNumber:
             action != "revoke"
@@ -131,6 +135,8 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
         case .noDeviceInfo: payload["device_info"] = nil
         case .deviceInfoWithoutModel: payload["device_info"] = ["linux": ["machine": "x"]]
         case .unwantedDeviceInfo: payload["device_info"] = LockerTestKey.deviceInfo
+        case .oddEasyAccessKeyID: payload["easy_access_kid"] = "short"
+        case .unwantedEasyAccessKeyID: payload["easy_access_kid"] = "11111111-2222"
         case .tooLong: payload["more"] = .string(String(repeating: "x", count: 16_384))
         default: break
         }
