@@ -10,6 +10,7 @@ internal import Synchronization
 /// from any task. One that may ask somebody runs at a time; another is refused with `userInteractionInProgress`. Each
 /// call ends once, with the status or an error.
 public final class Locker: Sendable {
+    /// What it was initialized with.
     public let configuration: LockerConfiguration
     let rows: LockerRows
     let keyring = LevelKeyring()

@@ -1,4 +1,3 @@
-// README.md shows this file from the next line on, word for word, so that it compiles there too.
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyVault
