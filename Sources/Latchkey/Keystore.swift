@@ -53,7 +53,31 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret
 
+    /// Seals 32 bytes so that the hardware can take them back: it keeps what they can't be had without, and forgets it at
+    /// ``revoke(_:)``.
+    ///
+    /// Room in the hardware is scarce, so nothing may stay there that nobody knows of. Whoever does not keep the returned
+    /// value has to revoke it, and what was announced also where this throws. By default it is refused.
+    ///
+    /// - Parameter announce: Is told what will be made, before it is: note it, so that it can be revoked whatever crashes.
+    ///   It may be told again, and then what it was told before will not be made. Where it throws, nothing is made.
+    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before anybody is asked, where the hardware
+    ///   can't, or can't under that policy; `unavailable` where it has no room. Then nothing is left in it.
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret
+
+    /// Takes a secret back that was sealed revocably: no copy of it opens any more, whoever is present. One that was
+    /// taken back already, or announced and never made, is no error. Needs no presence.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` for a secret that was not sealed so.
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError)
+
     /// Gives the 32 bytes back.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidated` where the hardware has taken them back.
     func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes
@@ -98,6 +122,21 @@ extension Keystore {
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func endReuse() {}
+
+    public func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        throw .unsupported(
+            "seal a secret", "this hardware can't take back what it seals", recovery: "Seal it without that.")
+    }
+
+    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        throw .unsupported(
+            "take a secret back", "this hardware can't take back what it seals",
+            recovery: "Delete every copy of the sealed secret.")
+    }
 
     public func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority

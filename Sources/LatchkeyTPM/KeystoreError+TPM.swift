@@ -47,6 +47,14 @@ extension KeystoreError {
             underlying: underlying.map(Underlying.init))
     }
 
+    static func takenBack(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .invalidated,
+            reason: "it was taken back: the TPM does not hold it any more",
+            recovery: "Delete it; nothing opens it any more. Set it up again where it is still wanted.",
+            underlying: underlying.map(Underlying.init))
+    }
+
     private static func waiting(_ status: PINStatus) -> String {
         guard let seconds = status.recoverySeconds else { return "Wait and try again." }
         let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601))" } ?? ""

@@ -26,8 +26,11 @@ public struct TPMDiagnosis: Hashable, Sendable {
     public let identity: TPMIdentity
     public let storageRootKey: StorageRootKey
     public let pin: Pin
-    /// Whether the owner's password is set. Then Latchkey can't make a storage root key.
+    /// Whether the owner's password is set. Then Latchkey can't make a storage root key, nor a secret that can be taken
+    /// back.
     public let isOwnerPasswordSet: Bool
+    /// Whether there is a place left for one more secret that can be taken back.
+    public let hasPlaceForRevocable: Bool
     /// Whether the password that ends a lockout is set. Without one, any user of the device can end a lockout and go on
     /// guessing.
     public let isLockoutPasswordSet: Bool

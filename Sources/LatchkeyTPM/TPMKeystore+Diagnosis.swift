@@ -14,13 +14,15 @@ extension TPM {
         let state = try storageRootState()
         let hasCurve = try curves().contains(.nistP256)
         let signs = try signsWithP256()
+        let isPlaceLeft = try freeIndex(in: RevocableSecret.indices) != nil
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
         let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
         let isOwnerPasswordSet = permanent & 1 != 0
         return TPMDiagnosis(
             identity: try TPMIdentity(self), storageRootKey: state.kind,
             pin: try comparison(of: state, with: pinned, mayMake: !isOwnerPasswordSet),
-            isOwnerPasswordSet: isOwnerPasswordSet, isLockoutPasswordSet: permanent & 4 != 0,
+            isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isPlaceLeft,
+            isLockoutPasswordSet: permanent & 4 != 0,
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
     }
 

@@ -5,7 +5,8 @@ internal import TPM2
 extension TPMKeystore {
     /// Keys and secrets without a PIN come back as they are.
     ///
-    /// A user's own PIN is changed in its place, and the old one is dead for every copy. A copy of an old value with a
+    /// A user's own PIN is changed in its place, and so is that of what was sealed revocably: the old one is dead for every
+    /// copy. A copy of an old value with a
     /// PIN of its own goes on working with the old PIN: the TPM keeps no list. Delete the old values.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
@@ -14,25 +15,34 @@ extension TPMKeystore {
         let operation = "change the PIN"
         var blobs: [TPMKeyBlob] = []
         for key in keys { blobs.append(try keyBlob(of: key, operation)) }
-        for secret in secrets {
+        for secret in secrets where !secret.isRevocable {
             blobs.append(
                 try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation))
         }
-        let indices = Set(blobs.compactMap { $0.protection?.userPIN })
-        guard let first = blobs.first(where: { $0.pinSalt != nil || $0.protection?.userPIN != nil }) else {
-            return (keys, secrets)
+        var revocable: [RevocableSecret] = []
+        for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
+            revocable.append(try self.revocable(secret, operation))
         }
-        let root = try await root(of: first, operation)
-        for blob in blobs where blob.parentName != root.name { throw otherTPM(operation) }
+        let indices = Set(blobs.compactMap { $0.protection?.userPIN })
+        let first = blobs.first { $0.pinSalt != nil || $0.protection?.userPIN != nil }
+        guard let parentName = first?.parentName ?? revocable.first?.parentName else { return (keys, secrets) }
+        let root = try await root(named: parentName, operation)
+        for name in blobs.map(\.parentName) + revocable.map(\.parentName) where name != root.name {
+            throw otherTPM(operation)
+        }
         let old = try await standingPIN(indices.first, prompt, operation, presence)
         let new = try await newPIN(prompt, operation, presence)
         let changed = try await rewrap(blobs, under: root, from: old, to: new, operation)
-        for index in indices { try await change(index, under: root, from: old, to: new, operation) }
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
+        // What is changed in its place comes last, when the old PIN has been right for everything.
+        for secret in revocable { try await confirm(old, of: secret, under: root, operation) }
+        for index in indices { try await change(index, under: root, from: old, to: new, operation) }
+        for secret in revocable { try await changePIN(of: secret, under: root, from: old, to: new, operation) }
+        var replacements = serializedBlobs[...]
         return (
-            zip(keys, serializedBlobs).map { $0.replacing(blob: $1) },
-            zip(secrets, serializedBlobs.dropFirst(keys.count)).map { $0.replacing(blob: $1) }
+            keys.map { $0.replacing(blob: replacements.removeFirst()) },
+            secrets.map { $0.isRevocable ? $0 : $0.replacing(blob: replacements.removeFirst()) }
         )
     }
 
@@ -53,7 +63,7 @@ extension TPMKeystore {
         do {
             let (old, new) = (try index.authValue(old), try index.authValue(new))
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changeUserPIN(index, from: old, to: new, under: root)
+                try tpm.changePIN(of: index.index, index.branches, from: old, to: new, under: root)
             }
         } catch {
             guard error.command == .nvChangeAuth else { throw KeystoreError(error, during: operation) }

@@ -91,7 +91,7 @@ extension TPMKeystore {
             let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
             let value = try index.authValue(pin)
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changeUserPIN(index, from: initial, to: value, under: root)
+                try tpm.changePIN(of: index.index, index.branches, from: initial, to: value, under: root)
             }
         } catch {
             throw KeystoreError(error, during: operation)
@@ -120,17 +120,19 @@ extension TPM {
         }
     }
 
-    /// Changes a user's PIN in its place: the old one is dead for every copy of every object.
-    func changeUserPIN(
-        _ pin: PresenceProtection.UserPIN, from old: AuthValue, to new: AuthValue, under root: StorageRoot
+    /// Changes the PIN of an index in its place: the old one is dead for every copy of what it opens.
+    ///
+    /// - Parameter branches: Those of the index's policy; the second lets who knows the PIN change it.
+    func changePIN(
+        of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
         try withStorageRoot(root) { (parent) throws(TPMError) in
             try withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
                 try policyAuthValue(session)
                 try policyCommandCode(.nvChangeAuth, in: session)
-                try policyOR(pin.branches, in: session)
+                try policyOR(branches, in: session)
                 try nvChangeAuth(
-                    of: pin.index, to: new,
+                    of: index, to: new,
                     authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
             }
         }

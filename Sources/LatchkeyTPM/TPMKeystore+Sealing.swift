@@ -22,6 +22,7 @@ extension TPMKeystore {
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let operation = "open a sealed secret"
+        guard !secret.isRevocable else { return try await unsealRevocable(secret, operation, prompt, presence) }
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
         let root = try await root(of: blob, operation)

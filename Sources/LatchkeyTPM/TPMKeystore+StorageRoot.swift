@@ -12,12 +12,16 @@ extension TPMKeystore {
 
     /// The storage root key for using something. No command once it is pinned.
     func root(of blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> StorageRoot {
+        try await root(named: blob.parentName, operation)
+    }
+
+    func root(named name: TPMName, _ operation: String) async throws(KeystoreError) -> StorageRoot {
         if let pinned = try await pinnedRoot(operation) {
-            guard pinned.name == blob.parentName else { throw otherTPM(operation) }
+            guard pinned.name == name else { throw otherTPM(operation) }
             return pinned
         }
         let found = try await foundRoot(operation)
-        guard let found, found.name == blob.parentName else { throw otherTPM(operation) }
+        guard let found, found.name == name else { throw otherTPM(operation) }
         return try await accept(found, nil, operation)
     }
 

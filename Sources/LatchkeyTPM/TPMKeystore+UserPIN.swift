@@ -9,6 +9,10 @@ extension TPMKeystore {
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
         let operation = "read the count of wrong PINs"
+        guard !secret.isRevocable else {
+            _ = try revocable(secret, operation)
+            return try await pinStatus()
+        }
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
         return try await status(of: blob, operation)

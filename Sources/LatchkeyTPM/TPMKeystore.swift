@@ -47,10 +47,12 @@ public struct TPMKeystore: Keystore {
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        let identity = try await visit("look at the TPM") { (tpm) throws(TPMError) in try TPMIdentity(tpm) }
+        let (identity, isOwnerOpen) = try await visit("look at the TPM") { (tpm) throws(TPMError) in
+            (try TPMIdentity(tpm), try !tpm.isOwnerPasswordSet())
+        }
         return KeystoreCapabilities(
             device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
-            requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true)
+            requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true, sealsRevocably: isOwnerOpen)
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {

@@ -64,6 +64,21 @@ public final class CountingKeystore: Keystore {
         }
     }
 
+    public func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await call("sealRevocably") { () throws(KeystoreError) in
+            try await keystore.sealRevocably(
+                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+        }
+    }
+
+    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        try await call("revoke") { () throws(KeystoreError) in try await keystore.revoke(secret) }
+    }
+
     public func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {

@@ -102,6 +102,37 @@ struct FingerCommandTests {
         }
     }
 
+    @Test func `a finger starts a locker's session, or the PIN does`() async throws {
+        try await with { machine, reader, _ in
+            try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+                var machine = machine
+                let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
+                machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+                machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+                machine.environment["BROWSER"] = browser.path
+                let enrolled = try await machine.run(
+                    "locker", "start", "--policy", "user-presence", "--presence", "pin", "--json", pins: ["2580"])
+                #expect(enrolled.status == 0, "\(enrolled.errors)")
+                #expect(try enrolled.json()["phase"] == "activeViaStrongAuth")
+                let text = try await machine.run(
+                    "locker", "encrypt", "--level", "active", "--presence", "pin", pins: ["2580"], input: "s3cret")
+                #expect(text.status == 0, "\(text.errors)")
+
+                let start = ["locker", "start", "--level", "easy", "--json"]
+                let finger = try await run(
+                    machine, "locker", "start", "--level", "easy", "--json", "--presence", "finger", at: reader,
+                    showing: .finger("mine"))
+                #expect(finger.status == 0, "\(finger.errors)")
+                #expect(try finger.json()["phase"] == "activeViaEasyAccess")
+                let other = try await run(
+                    machine, "locker", "start", "--presence", "finger", at: reader, showing: .finger("another's"))
+                #expect(other.status == 4)
+                let pin = try await machine.run(start + ["--presence", "pin"], pins: ["2580"])
+                #expect(try pin.json()["phase"] == "activeViaEasyAccess", "\(pin.errors)")
+            }
+        }
+    }
+
     @Test func `each end of a prompt has its exit code`() async throws {
         try await with { machine, reader, broker in
             let key = try await makeKey(machine, "biometry-any")

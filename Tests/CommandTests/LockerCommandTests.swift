@@ -1,6 +1,7 @@
 import Foundation
 import LatchkeySimulators
 import LatchkeyTesting
+import Subprocess
 import Testing
 
 /// `latchkey locker` against a real server and a real software TPM, each call a process of its own.
@@ -19,6 +20,26 @@ struct LockerCommandTests {
         }
     }
 
+    @Test(.requires(program: "tpm2_changeauth"))
+    func `where the TPM's owner has a password, status and doctor say what can't be taken back`() async throws {
+        try await withServer { machine in
+            func finding() async throws -> JSON? {
+                try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == "revocation" }
+            }
+            #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+            #expect(try await finding()?["state"] == "ok")
+            _ = try await run(
+                .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
+                output: .discarded)
+            #expect(try await finding()?["state"] == "warning")
+            #expect(try await finding()?["finding"]?.string?.contains("owner has a password") == true)
+            #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
+            let status = try await machine.run("locker", "status", "--json").json()
+            #expect(status == ["phase": "enrolled", "easyAccessEnabled": true, "isRevocable": false])
+            #expect(try await machine.run("locker", "status").output.contains("can't take base and offline back"))
+        }
+    }
+
     @Test func `a life from enrolment to destruction`() async throws {
         try await withServer { machine in
             #expect(
@@ -34,7 +55,7 @@ struct LockerCommandTests {
             // Nothing runs between commands, and status needs nothing.
             let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
             let status = try await machine.run("locker", "status", "--json", extra: off).json()
-            #expect(status == ["phase": "enrolled", "easyAccessEnabled": true])
+            #expect(status == ["phase": "enrolled", "easyAccessEnabled": true, "isRevocable": true])
 
             let easy = try await machine.run("locker", "start", "--level", "easy", "--json", pins: ["2580"])
             #expect(try easy.json()["phase"] == "activeViaEasyAccess", "\(easy.errors)")

@@ -141,13 +141,16 @@ struct UsageTests {
     }
 
     @Test(arguments: [
-        "latchkey", "latchkey-enable", "latchkey-key", "latchkey-key-csr", "latchkey-key-sign", "latchkey-pin",
-        "latchkey-token", "latchkey-token-pin",
+        "latchkey", "latchkey enable", "latchkey key", "latchkey key csr", "latchkey key sign", "latchkey locker",
+        "latchkey locker background", "latchkey locker decrypt", "latchkey locker easy-access",
+        "latchkey locker encrypt", "latchkey locker end", "latchkey locker start", "latchkey locker status",
+        "latchkey pin", "latchkey token", "latchkey token pin",
     ])
-    func `help is as written down`(page: String) async throws {
+    func `help is as written down`(command: String) async throws {
+        let page = command.replacing(" ", with: "-")
         let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(page).txt")
         let golden = try String(contentsOfFile: path.string, encoding: .utf8)
-        let words = page.split(separator: "-").dropFirst().map(String.init)
+        let words = command.split(separator: " ").dropFirst().map(String.init)
         let help = try await machine().run(words + ["--help"])
         #expect(help.output == golden)
     }

@@ -13,11 +13,14 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
+    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` works, under the policies `none` and `pin`.
+    public var sealsRevocably: Bool
 
     /// - Parameter sealing: nil when it is the same as `requirements`.
     public init(
         device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
-        sealing: Set<AccessPolicy.Requirement>? = nil, readsFingers: Bool = false, canAttest: Bool
+        sealing: Set<AccessPolicy.Requirement>? = nil, readsFingers: Bool = false, canAttest: Bool,
+        sealsRevocably: Bool = false
     ) {
         self.device = device
         self.root = root
@@ -25,6 +28,7 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         self.sealing = sealing ?? requirements
         self.readsFingers = readsFingers
         self.canAttest = canAttest
+        self.sealsRevocably = sealsRevocably
     }
 
     /// Whether a finger can be asked for now, at the hardware's own reader or through the broker.

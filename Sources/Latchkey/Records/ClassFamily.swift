@@ -14,6 +14,13 @@ package struct ClassFamily: Hashable, Sendable {
         prefix = "\(facade).\(Base64URL.encode(Data(SHA256.hash(data: Data(name.utf8)).prefix(12))))."
     }
 
+    private init(prefix: String) { self.prefix = prefix }
+
+    /// The same for a secret that has a PIN of its own: see ``ProtectionClass/withOwnPIN``.
+    package var withOwnPIN: ClassFamily {
+        ClassFamily(prefix: ProtectionClass(name: prefix, policy: .pin).withOwnPIN.name)
+    }
+
     /// A class that was never there before.
     package func newClass(_ policy: AccessPolicy) -> ProtectionClass {
         let suffix = SecretBytes.random(count: 12).withUnsafeBytes { Base64URL.encode(Data($0)) }

@@ -3,9 +3,9 @@ internal import GRDB
 
 /// The class keys of one container: opened by the hardware, kept in memory until they are locked.
 final class ClassKeyring: Sendable {
-    private let store: RecordStore
-    private let container: String
-    private let keystore: any Keystore
+    let store: RecordStore
+    let container: String
+    let keystore: any Keystore
     private let classes = OpenClasses()
 
     init(store: RecordStore, container: String, keystore: any Keystore) {
@@ -81,17 +81,22 @@ final class ClassKeyring: Sendable {
     }
 
     /// Makes a new class that is not stored yet. It has been opened once, to see that it opens. Where the container has
-    /// a PIN already, the class gets that one, unless it is to have its own.
+    /// a PIN already, the class gets that one, unless it has its own.
+    ///
+    /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
     func prepare(
-        _ protection: ProtectionClass, hasOwnPIN: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = classes.begin(protection.name)
         let consent = SingleConsent(
-            hasOwnPIN
+            ProtectionClass.hasOwnPIN(protection.name)
                 ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
-        let sealed = try await seal(secret, protection, prompt, consent)
+        let sealed =
+            if revocably {
+                try await sealRevocably(secret, protection, prompt, consent)
+            } else { try await seal(secret, protection, prompt, consent) }
         consent.confirm()
         guard
             protection.policy.isMet(by: sealed.policy),
@@ -183,7 +188,7 @@ final class ClassKeyring: Sendable {
 
     /// Seals under the class's policy. Hardware that can do nothing without its owner is given the least that it asks
     /// for where the class asks for nobody; any other policy that it can't enforce is an error.
-    private func seal(
+    func seal(
         _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {

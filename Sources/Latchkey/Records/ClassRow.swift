@@ -37,7 +37,12 @@ struct ClassRow {
             arguments: [container, name, JSONEncoder().encode(sealed), generation])
     }
 
+    /// Deletes the classes whose names begin so. What the hardware can take back of them is noted.
     static func deleteAll(_ database: Database, container: String, prefix: String) throws {
+        // A row that can't be read names nothing that could be taken back, and is deleted all the same.
+        let rows = try Row.fetchAll(
+            database, sql: "SELECT * FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
+        try RevocationRow.drop(rows.compactMap { try? ClassRow($0) }, database)
         try database.execute(
             sql: "DELETE FROM classKey WHERE \(hasPrefix)", arguments: [container, prefix, prefix])
     }
@@ -51,16 +56,17 @@ struct ClassRow {
     /// What the names with a prefix lie between, so that the table's index finds them; for container, prefix, prefix.
     private static let hasPrefix = "container = ? AND name >= ? AND name < ? || char(0x10FFFF)"
 
-    /// A class, of those that can be read, which is sealed under just this policy by this kind of keystore.
+    /// A class, of those that can be read, which is sealed under just this policy by this kind of keystore, and has the
+    /// container's PIN if it has one.
     static func first(
         _ database: Database, container: String, sealedUnder policy: AccessPolicy, backend: String
     ) throws -> ClassRow? {
         let rows = try Row.fetchCursor(
             database, sql: "SELECT * FROM classKey WHERE container = ? ORDER BY name", arguments: [container])
         while let row = try rows.next() {
-            guard let row = try? ClassRow(row), row.sealed.policy == policy, row.sealed.backend == backend else {
-                continue
-            }
+            guard let row = try? ClassRow(row), row.sealed.policy == policy, row.sealed.backend == backend,
+                !ProtectionClass.hasOwnPIN(row.name)
+            else { continue }
             return row
         }
         return nil

@@ -25,3 +25,21 @@ public struct ProtectionClass: Hashable, Sendable {
     /// and its attributes decide nothing.
     public static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
 }
+
+/// Classes with a PIN of their own. Their names say so: whoever may write the file can change that, and gets no more than
+/// a change of the PIN that leaves a row out, as he gets by putting an old row back.
+extension ProtectionClass {
+    private static let ownPINMark = "own-pin."
+
+    /// The class for what has a PIN that is not the container's: neither is it asked for where something else of the
+    /// container wants the container's PIN, nor does ``RecordContainer/changePIN(for:authorizedBy:)`` change it.
+    package var withOwnPIN: ProtectionClass { ProtectionClass(name: Self.ownPINMark + name, policy: policy) }
+
+    /// Whether the class of that name has a PIN of its own.
+    static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
+
+    /// Whether the class of that name is one of those whose records need no class key.
+    static func isSelfAuthenticated(_ name: String) -> Bool {
+        name == selfAuthenticated.name || name == selfAuthenticated.withOwnPIN.name
+    }
+}

@@ -3,7 +3,7 @@ internal import GRDB
 
 extension RecordContainer {
     /// Changes the PIN of everything in the container that has one: keys and classes together, so that a container
-    /// has one PIN.
+    /// has one PIN. What has a PIN of its own, as a locker's easy access, keeps it.
     ///
     /// The old PIN is asked for once and the new one once. The new blobs are stored in one transaction: a crash leaves
     /// the old PIN or the new one, never neither. A copy of the store from before still opens with the old PIN, on
@@ -19,8 +19,10 @@ extension RecordContainer {
         let name = name
         let (rows, classRows) = try await store.read("change the PIN") { database in
             (
-                try RecordRow.fetchAllWithKeys(database, container: name),
-                try ClassRow.fetchAll(database, container: name).filter { $0.sealed.policy.hasPIN }
+                try RecordRow.fetchAllWithKeys(database, container: name)
+                    .filter { !ProtectionClass.hasOwnPIN($0.className) },
+                try ClassRow.fetchAll(database, container: name)
+                    .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
             )
         }
         var held: [(row: RecordRow, key: HardwareKey)] = []
@@ -32,7 +34,7 @@ extension RecordContainer {
         }
         guard !(held.isEmpty && classRows.isEmpty) else {
             throw .notFound(
-                "change the PIN", "nothing in the container ‘\(name)’ has a PIN",
+                "change the PIN", "nothing in the container ‘\(name)’ has the container's PIN",
                 recovery: "Make a key with the policy ‘pin’ first.")
         }
         let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }

@@ -22,14 +22,34 @@ extension RecordContainer {
     }
 
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
-    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none.
+    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none or the class has its own.
     ///
-    /// - Parameter hasOwnPIN: Whether the class gets a PIN of its own, whatever the container has.
+    /// - Parameter revocably: Whether the hardware shall be able to take the class back, where it can do that at all. Such
+    ///   a class that is not stored in the end is given up by ``finishRevocations()``.
     package func prepare(
-        _ protection: ProtectionClass, hasOwnPIN: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await classes.prepare(protection, hasOwnPIN: hasOwnPIN, for: prompt, authorizedBy: presence)
+        try await classes.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+    }
+
+    /// Whether the hardware can take back every class of these families that is stored. Needs no hardware, and verifies
+    /// nothing.
+    package func areRevocable(_ families: [ClassFamily]) async throws(KeystoreError) -> Bool {
+        let name = name
+        let prefixes = families.map(\.prefix)
+        return try await store.read("look at the classes") { database in
+            try ClassRow.fetchAll(database, container: name)
+                .filter { row in prefixes.contains { row.name.hasPrefix($0) } }
+                .allSatisfy(\.sealed.isRevocable)
+        }
+    }
+
+    /// Has the hardware take back the keys of all classes that were dropped, and of those that were made and never
+    /// stored. What it can't do now stays noted for the next call. Call it after a drop, and at the start, while no class
+    /// is being made.
+    package func finishRevocations() async throws(KeystoreError) {
+        try await classes.finishRevocations()
     }
 
     /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The
@@ -88,7 +108,7 @@ extension RecordContainer {
 
     /// The classes whose keys it takes to write the record.
     private static func classes(for record: Record, _ payload: SecretBytes?) -> [ProtectionClass] {
-        guard record.protection.name != ProtectionClass.selfAuthenticated.name else { return [] }
+        guard !ProtectionClass.isSelfAuthenticated(record.protection.name) else { return [] }
         return payload == nil ? [.device] : [.device, record.protection]
     }
 }

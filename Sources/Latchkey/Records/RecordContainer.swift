@@ -174,7 +174,7 @@ public final class RecordContainer: Sendable {
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
             throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
         }
-        if record.protection.name == ProtectionClass.selfAuthenticated.name {
+        if ProtectionClass.isSelfAuthenticated(record.protection.name) {
             guard record.isBareKey, payload == nil else {
                 throw .invalidInput(operation, "only a bare key, named by its id, can do without a class")
             }

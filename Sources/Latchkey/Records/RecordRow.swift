@@ -18,7 +18,7 @@ struct RecordRow {
     var mac: Data
 
     /// Whether the row says of itself that it needs no MAC.
-    var isSelfAuthenticated: Bool { className == ProtectionClass.selfAuthenticated.name }
+    var isSelfAuthenticated: Bool { ProtectionClass.isSelfAuthenticated(className) }
 
     /// Everything but the payload, each field with its length in front, so that no two rows give the same bytes.
     /// It is the payload's associated data and, with the payload's digest behind it, what the MAC covers.

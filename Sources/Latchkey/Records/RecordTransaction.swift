@@ -41,6 +41,9 @@ struct RecordTransaction: Sendable {
     func apply(_ change: ClassChange, to database: Database) throws {
         switch change {
         case .add(let prepared):
+            if prepared.sealed.isRevocable {
+                try RevocationRow.withdraw(prepared.protection.name, container: container, database)
+            }
             try ClassRow(
                 container: container, name: prepared.protection.name, sealed: prepared.sealed,
                 generation: ClassRow.firstGeneration
@@ -57,7 +60,7 @@ struct RecordTransaction: Sendable {
 
     /// Encrypts the payload and authenticates the row, as its class wants.
     func protect(_ row: inout RecordRow, _ payload: SecretBytes?) throws {
-        guard row.className != ProtectionClass.selfAuthenticated.name else { return }
+        guard !row.isSelfAuthenticated else { return }
         if let payload {
             row.payload = try key(row.className).seal(payload, header: row.header)
         }

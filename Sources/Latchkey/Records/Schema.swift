@@ -120,6 +120,18 @@ enum Schema {
                         WHERE attribute.type = 'text';
                     """)
         }
+        migrator.registerMigration("3") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE revocation (
+                        container TEXT NOT NULL,
+                        name TEXT NOT NULL,
+                        sealed BLOB NOT NULL,
+                        isDue INTEGER NOT NULL,
+                        PRIMARY KEY (container, name)
+                    ) STRICT;
+                    """)
+        }
         return migrator
     }
 }

@@ -34,6 +34,7 @@ struct Enrolment: Sendable {
     /// Where the key of the level `base` is; needs nobody.
     static func baseClasses(of id: String) -> ClassFamily { ClassFamily("locker.base", of: id) }
 
-    /// Where the key of the level `offline` is: another class for each secret.
-    static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id) }
+    /// Where the key of the level `offline` is: another class for each secret. The secret is the locker's own, whatever
+    /// else the container has.
+    static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
 }

@@ -10,7 +10,7 @@ internal import Latchkey
 /// | `locker.counters` | what bounds starts without a network |
 /// | the keys' ids | the keys, which the hardware authenticates |
 /// | `locker.pending.…` | keys that a crash would leave behind |
-/// | `locker.tombstone.…` | destroyed enrolments that the server must still hear of |
+/// | `locker.tombstone.…` | enrolments that are half made, or destroyed and the server must still hear of it |
 struct LockerRows: Sendable {
     static let enrolmentID: RecordID = "locker.enrolment"
     static let offlineID: RecordID = "locker.offline"
@@ -24,6 +24,13 @@ struct LockerRows: Sendable {
     func glance() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
         let record = try await records.metadata(Self.enrolmentID)
         return (record != nil, record?.attributes["easyAccess"] != nil)
+    }
+
+    /// Whether the hardware can take back what opens `base` and `offline`, unverified; nil without an enrolment. Needs no
+    /// hardware.
+    func isRevocable() async throws(KeystoreError) -> Bool? {
+        guard let id = try await records.metadata(Self.enrolmentID)?.attributes["enrolment"] else { return nil }
+        return try await records.areRevocable([Enrolment.baseClasses(of: id), Enrolment.offlineClasses(of: id)])
     }
 
     /// The enrolment, verified, with its secrets open.
@@ -96,8 +103,11 @@ struct LockerRows: Sendable {
 
     // MARK: Changes
 
+    /// Stores a new enrolment, all but its keys; it fails when another program has enrolled this device meanwhile.
+    static func add(_ enrolment: Enrolment) -> RecordChange { put(enrolment, ifGeneration: 0) }
+
     /// Stores the enrolment, all but its keys.
-    static func put(_ enrolment: Enrolment) -> RecordChange {
+    static func put(_ enrolment: Enrolment, ifGeneration generation: Int? = nil) -> RecordChange {
         var attributes = enrolment.wraps.attributes
         attributes["enrolment"] = enrolment.id
         attributes["issuer"] = enrolment.issuer
@@ -114,7 +124,7 @@ struct LockerRows: Sendable {
                 UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(from: $0)
             }
         }
-        return .put(record, payload: payload, ifGeneration: nil)
+        return .put(record, payload: payload, ifGeneration: generation)
     }
 
     static func put(offline key: LevelKey, in protection: ProtectionClass) -> RecordChange {
@@ -131,8 +141,8 @@ struct LockerRows: Sendable {
 
     static func put(_ key: HardwareKey) -> RecordChange {
         .put(
-            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
-            ifGeneration: nil)
+            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated.withOwnPIN, key: key),
+            payload: nil, ifGeneration: nil)
     }
 
     /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done.

@@ -20,8 +20,9 @@ struct PendingKey: Sendable {
     /// The change that stores it, where it is not stored yet.
     var put: RecordChange {
         .put(
-            Record(id: id, kind: Self.kind, attributes: ["role": role.rawValue], key: key), payload: nil,
-            ifGeneration: 0)
+            Record(
+                id: id, kind: Self.kind, protection: .device.withOwnPIN, attributes: ["role": role.rawValue], key: key),
+            payload: nil, ifGeneration: 0)
     }
 
     /// The change that ends it; it fails when another program has done so.

@@ -1,7 +1,7 @@
 internal import Latchkey
 
-/// An enrolment that was destroyed here and of which the server may not know that. It holds no secret: the statement can
-/// do nothing but revoke.
+/// An enrolment that was destroyed here, or perhaps never finished, and of which the server may not know that. It holds no
+/// secret: the statement can do nothing but revoke.
 struct Tombstone: Hashable, Sendable {
     let enrolmentID: String
     let issuer: String

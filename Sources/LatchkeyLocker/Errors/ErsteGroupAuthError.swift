@@ -100,7 +100,7 @@ public struct ErsteGroupAuthError: Error, Sendable {
         public static let enrolmentRevoked = Code(.enrolmentRevoked, .notFound)
         /// The server no longer knows the secret's key; easy access was disabled here too.
         public static let easyAccessRevoked = Code(.easyAccessRevoked, .notFound)
-        /// All is deleted here, and the server will be told when it can be.
+        /// All is deleted here; the server will be told, and the hardware will take its part back, when that can be done.
         public static let revocationPending = Code(.revocationPending, .unavailable)
         /// The store belongs to another server or client.
         public static let environmentChanged = Code(.environmentChanged, .wrongState)

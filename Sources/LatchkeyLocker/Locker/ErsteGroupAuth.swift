@@ -4,33 +4,58 @@ internal import Synchronization
 public final class ErsteGroupAuth: Sendable {
     public static let shared = ErsteGroupAuth()
 
-    private let made = Mutex<Locker?>(nil)
+    /// A locker that is being opened, or was.
+    private struct Opening {
+        let issuer: String
+        let clientID: String
+        let task: Task<Result<Locker, ErsteGroupAuthError>, Never>
+    }
+
+    private struct State {
+        var opening: Opening?
+        var locker: Locker?
+    }
+
+    private let state = Mutex(State())
 
     private init() {}
 
-    /// Makes the app's locker and opens it: reads the enrolment, and unseals what needs nobody.
+    /// Makes the app's locker and opens it: reads the enrolment, and unseals what needs nobody. Callers at the same time
+    /// share one opening; after one that failed, the next call tries again.
     ///
     /// - Returns: The locker. A second call with the same issuer and client returns the same one.
     /// - Throws: ``ErsteGroupAuthError``; `invalidConfiguration`, `alreadyInitialized` for another issuer or client,
     ///   `environmentChanged` when the store has another server's enrolment, `storageCorrupted`, `wrongDevice`.
     @discardableResult
     public func initializeLocker(_ configuration: LockerConfiguration) async throws(ErsteGroupAuthError) -> Locker {
-        if let locker {
-            guard locker.configuration.issuer == configuration.issuer,
-                locker.configuration.clientID == configuration.clientID
-            else {
-                throw ErsteGroupAuthError(
-                    operation: "initialize the locker", code: .alreadyInitialized,
-                    reason: "there is one for another server or client", recovery: "Use that one.")
-            }
-            return locker
+        let opening = state.withLock { state in
+            if let opening = state.opening { return opening }
+            let opening = Opening(
+                issuer: configuration.issuer, clientID: configuration.clientID,
+                task: Task { await open(configuration) })
+            state.opening = opening
+            return opening
         }
-        let locker = try Locker(configuration)
-        try await locker.open()
-        made.withLock { $0 = $0 ?? locker }
-        return self.locker ?? locker
+        guard opening.issuer == configuration.issuer, opening.clientID == configuration.clientID else {
+            throw ErsteGroupAuthError(
+                operation: "initialize the locker", code: .alreadyInitialized,
+                reason: "there is one for another server or client", recovery: "Use that one.")
+        }
+        return try await opening.task.value.get()
     }
 
     /// The locker, once there is one.
-    public var locker: Locker? { made.withLock { $0 } }
+    public var locker: Locker? { state.withLock { $0.locker } }
+
+    private func open(_ configuration: LockerConfiguration) async -> Result<Locker, ErsteGroupAuthError> {
+        do throws(ErsteGroupAuthError) {
+            let locker = try Locker(configuration)
+            try await locker.open()
+            state.withLock { $0.locker = locker }
+            return .success(locker)
+        } catch {
+            state.withLock { $0.opening = nil }
+            return .failure(error)
+        }
+    }
 }

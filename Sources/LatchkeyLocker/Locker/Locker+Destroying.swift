@@ -11,7 +11,7 @@ extension Locker {
     func destroy(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment(context.operation)
         let statement = try await revocation(of: enrolment, context)
-        try await erase(enrolment, adding: statement.map { [$0] } ?? [], context)
+        let isTakenBack = try await erase(enrolment, adding: statement.map { [$0] } ?? [], context)
         draft.enrolment = .some(nil)
         draft.counters = LockerCounters()
         do {
@@ -28,6 +28,12 @@ extension Locker {
                 reason: "everything is deleted here, and the server does not know yet: \(cause.reason)",
                 recovery: "It is told at the next call that reaches it.", serverError: cause.serverError,
                 httpStatus: cause.httpStatus, underlying: cause.underlying)
+        }
+        guard isTakenBack else {
+            throw ErsteGroupAuthError(
+                operation: context.operation, code: .revocationPending,
+                reason: "everything is deleted here, and the hardware has not yet taken the keys back",
+                recovery: "It does at the next start; until then a copy of the store may still open.")
         }
     }
 
@@ -60,20 +66,42 @@ extension Locker {
         }
     }
 
-    /// One transaction, then the hardware.
-    private func erase(_ enrolment: Enrolment, adding tombstones: [Tombstone], _ context: FlowContext) async throws {
+    /// One transaction, then the hardware: what it has to take back is noted in that transaction.
+    ///
+    /// - Returns: Whether it has taken everything back.
+    @discardableResult
+    private func erase(
+        _ enrolment: Enrolment, adding tombstones: [Tombstone], _ context: FlowContext
+    ) async throws -> Bool {
         let erasing = LockerRows.erasing(enrolment)
         let changes = erasing.records + tombstones.map { .put($0.record, payload: nil, ifGeneration: nil) }
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
+        let isTakenBack = await takeBack()
         for key in [enrolment.deviceKey, enrolment.easyAccess?.key].compactMap({ $0 }) {
             try? await configuration.records.keystore.delete(key)
+        }
+        return isTakenBack
+    }
+
+    /// Has the hardware take back the keys of classes that are dropped, or were made in vain. What it can't do now is
+    /// done at the next start.
+    ///
+    /// - Returns: Whether nothing is left to do.
+    @discardableResult
+    func takeBack() async -> Bool {
+        do {
+            try await finish { try await self.configuration.records.finishRevocations() }
+            return true
+        } catch {
+            log(.warning, "the hardware has not taken the keys back: \(ErsteGroupAuthError("", any: error).code)")
+            return false
         }
     }
 
     // MARK: Tombstones
 
-    /// Stores the device's word that an enrolment is revoked, for the case that it never comes about.
+    /// Stores the device's word that an enrolment is revoked, before there is one: for the case that it stays half made.
     func bury(
         _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
     ) async throws -> Tombstone {
@@ -81,13 +109,7 @@ extension Locker {
             .revoke, challenge: nil, with: key, enrolmentID: enrolmentID, server, context,
             authorizedBy: NobodyPresent())
         let tombstone = Tombstone(enrolmentID: enrolmentID, issuer: configuration.issuer, statement: statement)
-        do {
-            _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
-        } catch {
-            // What can't be kept for later is said at once.
-            try? await server.revoke(enrolmentID, statement: statement)
-            throw error
-        }
+        _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
         return tombstone
     }
 
@@ -104,6 +126,7 @@ extension Locker {
 
     /// Finishes what a crash or a missing network left undone. What can't be done now is left for the next time.
     func tidyUp(_ context: FlowContext) async {
+        await takeBack()
         guard let tombstones = try? await rows.tombstones(for: context.prompt),
             let pending = try? await rows.pendingKeys(for: context.prompt)
         else { return }

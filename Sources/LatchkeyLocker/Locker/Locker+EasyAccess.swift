@@ -19,8 +19,14 @@ extension Locker {
         // The server takes two keys at most; one may be left of a change that a crash ended.
         try await removeLeftovers(enrolment, token, server, context)
         let old = enrolment.easyAccess
-        let new = try await makeEasyAccess(
-            enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
+        let new: NewSecret
+        do {
+            new = try await makeEasyAccess(
+                enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
+        } catch {
+            await takeBack()
+            throw error
+        }
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
         var changes = [
             LockerRows.put(enrolment), LockerRows.put(new.pending.key),
@@ -35,6 +41,7 @@ extension Locker {
             try Task.checkCancellation()
             _ = try await store(changes, classes: classes, context)
         } catch {
+            await takeBack()
             // By its name: another program may have deleted the row, and the server got the key after that.
             _ = try? await finish { [enrolment] in
                 try await server.removeEasyAccess(enrolment.id, kid: new.pending.key.id, token)
@@ -45,6 +52,7 @@ extension Locker {
         configuration.records.lock(prefix: new.prepared.protection.name)
         forgetProofs()
         draft.enrolment = .some(enrolment)
+        await takeBack()
         _ = try? await finish { [enrolment] in
             try await self.removeLeftovers(enrolment, token, server, context)
         }
@@ -87,6 +95,7 @@ extension Locker {
         forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
+        await takeBack()
         try? await configuration.records.keystore.delete(easyAccess.key)
     }
 }

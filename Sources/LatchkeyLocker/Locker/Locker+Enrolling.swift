@@ -3,7 +3,8 @@ internal import Latchkey
 
 /// Enrolment, in an order such that a crash leaves an enrolment or none, here and at the server:
 /// 1. the device's key is made, and a row says that it would be left over;
-/// 2. the server enrols it; at once the device signs that this is revoked, and a row keeps that statement;
+/// 2. the device signs that its enrolment, whose name follows from the key, is revoked, a row keeps that statement, and
+///    the server enrols the key;
 /// 3. the person sets the secret, the server gets its key, the hardware seals the keys of levels;
 /// 4. one transaction stores the enrolment and deletes the statement.
 ///
@@ -33,20 +34,20 @@ extension Locker {
         let server = try await server(context.operation)
         let pending = try await makeKey(.device, policy: .none, context)
         do {
+            let enrolmentID = EnrolmentID.name(for: pending.key.publicKey)
             let challenge = try await server.challenge()
             let assertion = try await sign(
                 .enrol, challenge: challenge, with: pending.key, enrolmentID: nil, server, context,
                 authorizedBy: NobodyPresent())
-            let answer = try await server.enrol(assertion, token)
-            let tombstone = try await finish {
-                try await self.bury(answer.enrolmentID, pending.key, server, context)
-            }
+            let tombstone = try await bury(enrolmentID, pending.key, server, context)
             do {
+                let answer = try await server.enrol(assertion, as: enrolmentID, token)
                 let enrolment = try await complete(answer, pending, tombstone, userID, token, server, context)
                 draft.enrolment = .some(enrolment.enrolment)
                 draft.levels = enrolment.levels
                 draft.counters = enrolment.counters
             } catch {
+                await takeBack()
                 _ = try? await finish { try await self.send(tombstone, server, context) }
                 throw error
             }
@@ -74,7 +75,7 @@ extension Locker {
             answer.enrolmentID, deviceKey: pending.key, token, server, context)
         do {
             let base = try await configuration.records.prepare(
-                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), for: context.prompt,
+                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: true, for: context.prompt,
                 authorizedBy: NobodyPresent())
             let enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
@@ -86,7 +87,7 @@ extension Locker {
             var counters = LockerCounters()
             counters.reset(online: now)
             let changes = [
-                LockerRows.put(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
+                LockerRows.add(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
                 LockerRows.put(offline: offlineKey, in: secret.prepared.protection), LockerRows.put(counters),
                 pending.delete, secret.pending.delete, .delete(tombstone.id, ifGeneration: nil),
             ]
@@ -138,7 +139,7 @@ extension Locker {
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), hasOwnPIN: true, for: context.prompt,
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: true, for: context.prompt,
                 authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(

@@ -103,11 +103,13 @@ extension Locker {
         }
     }
 
-    /// Tells the server of what was destroyed before, unless somebody is being asked already.
+    /// Finds out whether another program has enrolled this device meanwhile, and else tells the server of what was
+    /// destroyed before, unless somebody is being asked already.
     private func tidyUpOnce(_ context: FlowContext) async throws(ErsteGroupAuthError) {
         guard !isUserInteractionInProgress else {
             throw .refusal(context.operation, .userInteractionInProgress)
         }
-        if state.withLock({ $0.machine?.phase == .unregistered }) { await tidyUp(context) }
+        guard state.withLock({ $0.machine?.phase == .unregistered }) else { return }
+        if try await storedStatus().phase == .enrolled { try await open() } else { await tidyUp(context) }
     }
 }

@@ -48,7 +48,8 @@ public final class Locker: Sendable {
     }
 
     /// Reads what is stored and unseals what needs nobody, so that the level `base` is open and background access asks
-    /// nobody. Tells the server of destroyed enrolments that it has not heard of.
+    /// nobody. Tells the server of destroyed enrolments that it has not heard of. Once this device is enrolled, a second
+    /// call changes nothing.
     ///
     /// - Throws: ``ErsteGroupAuthError``; see ``ErsteGroupAuth/initializeLocker(_:)``.
     public func open() async throws(ErsteGroupAuthError) {
@@ -66,8 +67,10 @@ public final class Locker: Sendable {
             let counters =
                 enrolment == nil
                 ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.consent)
-            state.withLock { state in
-                guard state.machine == nil else { return }
+            let change = state.withLock { state -> (old: AuthSessionStatus, new: AuthSessionStatus)? in
+                // Another program may have enrolled this device since this one was opened.
+                guard state.machine.map({ $0.phase == .unregistered && !$0.isInteracting }) ?? true else { return nil }
+                let old = state.machine.map { _ in state.status(configuration.offlineVerification) }
                 state.machine = SessionMachine(
                     phase: enrolment == nil ? .unregistered : .enrolled, hasEasyAccess: enrolment?.easyAccess != nil,
                     allowsOffline: configuration.offlineVerification != nil,
@@ -75,7 +78,10 @@ public final class Locker: Sendable {
                 state.enrolment = enrolment
                 state.counters = counters
                 if let enrolment { keyring.adopt([.base: enrolment.baseKey], in: .enrolled) }
+                let new = state.status(configuration.offlineVerification)
+                return old.flatMap { $0 == new ? nil : ($0, new) }
             }
+            if let change { tell(change.old, change.new, .started) }
             log(.info, "opened, \(authSessionStatus.phase)")
         } catch {
             throw ErsteGroupAuthError(context.operation, any: error)
@@ -99,6 +105,16 @@ public final class Locker: Sendable {
             return AuthSessionStatus(
                 phase: isEnrolled ? .enrolled : .unregistered, isEasyAccessEnabled: hasEasyAccess, accessToken: nil,
                 offlineAttemptsLeft: nil)
+        } catch {
+            throw ErsteGroupAuthError("read the status", error)
+        }
+    }
+
+    /// Whether ``endAuthSession(mode:)`` with `destroy` has the hardware take `base` and `offline` back, so that no copy of
+    /// the store opens them; nil without an enrolment. Needs no hardware, and verifies nothing.
+    public func isStoredRevocably() async throws(ErsteGroupAuthError) -> Bool? {
+        do throws(KeystoreError) {
+            return try await rows.isRevocable()
         } catch {
             throw ErsteGroupAuthError("read the status", error)
         }

@@ -1,11 +1,14 @@
+internal import Crypto
 public import FoundationEssentials
+internal import Latchkey
 
 /// A device that is enrolled for a user, with the keys that it may sign with.
 public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// How many easy-access keys an enrolment has at most: a change adds the new one before it removes the old one.
     public static let maximumEasyAccessKeys = 2
 
-    /// A random UUID in lower case: 36 characters of the alphabet of a ``KeyID``.
+    /// The thumbprint of the device key with SHA-256 (RFC 7638 section 3): 43 characters of base64url, which the device
+    /// knows before the server has ever heard of it. Those of before it was so have a UUID.
     public let id: String
     /// The user whose device it is.
     public let userID: String
@@ -18,17 +21,27 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// What the device said about itself when it was enrolled.
     public let info: DeviceInfo
     public let createdAt: Date
+    /// When the device last got tokens or shares; nil for never.
+    public let lastUsedAt: Date?
 
+    /// - Parameter id: nil for the name that the device key gives it.
     public init(
-        id: String = UUID().uuidString.lowercased(), userID: String, clientID: String, deviceKey: LockerKey,
-        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date
+        id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
+        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
-        self.id = id
+        self.id = id ?? Self.name(for: deviceKey.publicKey)
         self.userID = userID
         self.clientID = clientID
         self.deviceKey = deviceKey
         self.easyAccessKeys = easyAccessKeys
         self.info = info
         self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
+    }
+
+    private static func name(for deviceKey: PublicKey) -> String {
+        let (x, y) = (Base64URL.encode(deviceKey.x), Base64URL.encode(deviceKey.y))
+        let members = #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
+        return Base64URL.encode(Data(SHA256.hash(data: Data(members.utf8))))
     }
 }

@@ -81,10 +81,15 @@ extension TPM {
 
     /// A free handle for an index; nil when there are as many as may be.
     func freeIndex() throws(TPMError) -> TPMHandle? {
-        let first = TPMHandle(rawValue: Self.indices.lowerBound)
-        let used = Set(try handles(from: first, count: UInt32(Self.indices.count)))
+        try freeIndex(in: Self.indices)
+    }
+
+    /// A free handle of a range for an index; nil when ``maximumIndices`` of it are in use.
+    func freeIndex(in range: Range<UInt32>) throws(TPMError) -> TPMHandle? {
+        let first = TPMHandle(rawValue: range.lowerBound)
+        let used = Set(try handles(from: first, count: UInt32(range.count)).filter { range.contains($0.rawValue) })
         guard used.count < Self.maximumIndices else { return nil }
-        return Self.indices.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
+        return range.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
     }
 
     private func settleAuthority(_ store: AuthorityStore) throws(TPMError) {

@@ -23,6 +23,7 @@ extension KeystoreContract {
         case sealsWithoutPresence = "gives back 32 bytes that it sealed for nobody in particular"
         case sealsWithPIN = "gives back 32 bytes that it sealed under a PIN, for that PIN only"
         case seals32BytesOnly = "seals nothing but 32 bytes"
+        case takesBack = "takes back what it sealed revocably, or says that it can't"
         case reusesProof = "lets one proof serve for its policy's time, or says that it can't"
         case endsReuse = "asks again after all reuse was ended"
         case endsReuseMidway = "keeps no proof that was being given when all reuse was ended"

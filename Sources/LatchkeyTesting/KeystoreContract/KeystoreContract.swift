@@ -67,6 +67,7 @@ public struct KeystoreContract: Sendable {
         case .sealsWithoutPresence: try await sealsWithoutPresence(keystore)
         case .sealsWithPIN: try await sealsWithPIN(keystore)
         case .seals32BytesOnly: try await seals32BytesOnly(keystore)
+        case .takesBack: try await takesBack(keystore)
         case .reusesProof: try await reusesProof(keystore)
         case .endsReuse: try await endsReuse(keystore)
         case .endsReuseMidway: try await endsReuseMidway(keystore)

@@ -26,6 +26,19 @@ extension TPM {
         return data
     }
 
+    /// `TPM2_NV_Read` of a whole index that holds a secret of at most 512 bytes. Authorize it by a session with the
+    /// attribute `encrypt`.
+    ///
+    /// - Parameter body: Gets the data. The memory is cleared when it returns.
+    public func nvRead<R>(
+        _ index: NVIndex, authorizedBy authorization: Authorization, _ body: (UnsafeRawBufferPointer) -> R
+    ) throws(TPMError) -> R {
+        var data = try nvRead(
+            index, by: index, offset: 0, count: Int(index.publicArea.dataSize), authorization)
+        defer { data.withUnsafeMutableBytes { wipeMemory($0) } }
+        return data.withUnsafeBytes(body)
+    }
+
     private func nvRead(
         _ index: NVIndex, by entity: any TPMEntity, offset: Int, count: Int, _ authorization: Authorization
     ) throws(TPMError) -> [UInt8] {

@@ -5,9 +5,11 @@ extension TPM {
     ///   - data: As many bytes as the index has, at most 512.
     ///   - entity: Who authorizes; nil for the index itself.
     public func nvWrite(
-        _ data: [UInt8], to index: NVIndex, by entity: (any TPMEntity)? = nil, authorizedBy authorization: Authorization
+        _ data: some Collection<UInt8>, to index: NVIndex, by entity: (any TPMEntity)? = nil,
+        authorizedBy authorization: Authorization
     ) throws(TPMError) {
-        var parameters = TPMWriter()
+        var parameters = TPMWriter(capacity: 1024)
+        defer { parameters.wipe() }
         parameters.writeSized(data)
         parameters.write(UInt16(0))
         try execute(.nvWrite, on: [entity ?? index, index], authorizedBy: [authorization], parameters: parameters)

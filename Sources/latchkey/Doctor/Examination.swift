@@ -61,7 +61,7 @@ struct Examination {
         do throws(KeystoreError) {
             let anchors: any TrustAnchors = store ?? MemoryTrustAnchors()
             let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors).diagnose()
-            return [tpm(diagnosis), storageRootKey(diagnosis), lockout(diagnosis)]
+            return [tpm(diagnosis), storageRootKey(diagnosis), lockout(diagnosis), revocation(diagnosis)]
         } catch {
             return [.problem("tpm", error)]
         }
@@ -139,6 +139,21 @@ struct Examination {
                 "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
         }
         return .ok("lockout", "It will take \(left) more wrong \(left == 1 ? "PIN" : "PINs") before it locks.")
+    }
+
+    private func revocation(_ diagnosis: TPMDiagnosis) -> Check {
+        let name = "revocation"
+        guard !diagnosis.isOwnerPasswordSet else {
+            return .warning(
+                name, "The TPM's owner has a password, so what the locker seals can't be taken back from copies.",
+                "Keep no copies of the store, or have the owner remove the password before you enrol.")
+        }
+        guard diagnosis.hasPlaceForRevocable else {
+            return .warning(
+                name, "The TPM has no place left for a locker's keys.",
+                "End lockers that nobody uses: latchkey locker end --mode destroy.")
+        }
+        return .ok(name, "The TPM can take back what the locker seals.")
     }
 
     /// The count of the user's own, where something in the container has one.

@@ -14,7 +14,8 @@ struct TokenExamination {
         guard let entry = fitting.first else { return [absent(directory)] }
         guard fitting.count == 1 else { return [ambiguous(fitting)] }
         let checks = [module(entry), token(entry)]
-        return entry.information.flags.contains(.initialized) ? checks + [pin(entry)] + limits(entry) : checks
+        return entry.information.flags.contains(.initialized)
+            ? checks + [pin(entry), revocation] + limits(entry) : checks
     }
 
     private func absent(_ directory: TokenDirectory) -> Check {
@@ -77,6 +78,10 @@ struct TokenExamination {
         }
         let reader = flags.contains(.protectedAuthenticationPath) ? " It is asked for at the token's own reader." : ""
         return .ok(name, "It takes PINs.\(reader)")
+    }
+
+    private var revocation: Check {
+        .ok("revocation", "Tokens can't take back what the locker seals: keep no copies of the store.")
     }
 
     /// What this combination of token and module is known not to do.

@@ -10,6 +10,7 @@ struct LockerStatusCommand: ContextCommand {
     @OptionGroup var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> LockerReport {
-        LockerReport(try await LockerSession(in: context).locker.storedStatus())
+        let locker = try await LockerSession(in: context).locker
+        return LockerReport(try await locker.storedStatus(), isRevocable: try await locker.isStoredRevocably())
     }
 }

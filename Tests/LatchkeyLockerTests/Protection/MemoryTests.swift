@@ -10,6 +10,7 @@ import Testing
 /// What of a session is in the memory of its process.
 @Suite(.softwareTPM, .serialized)
 struct MemoryTests {
+    /// It fails with a preloaded `explicit_bzero` that does nothing, so it is the clearing that it sees.
     @Test func `after a lock no key of a level is in memory`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.offlineVerification = OfflineVerification() }

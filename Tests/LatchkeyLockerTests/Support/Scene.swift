@@ -11,6 +11,7 @@ import Testing
 /// trait `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene: Sendable {
     let directory: TemporaryDirectory
+    let hardware: SimulatedDevice
     let server: IdentityProcess
     let channel: FormChannel
     let line = Line()
@@ -36,6 +37,7 @@ struct Scene: Sendable {
 
     private init(on device: SimulatedDevice, _ server: IdentityProcess) throws {
         directory = try TemporaryDirectory()
+        hardware = device
         self.server = server
         channel = FormChannel(try #require(server.users.first))
         switch device {

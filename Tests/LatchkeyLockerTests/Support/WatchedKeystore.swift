@@ -8,6 +8,7 @@ final class WatchedKeystore: Keystore {
     private let steps: Steps
     private let noted = Mutex<[String]>([])
     private let endings = Mutex(0)
+    private let isDeaf = Mutex(false)
 
     init(_ keystore: any Keystore, steps: Steps = Steps()) {
         self.keystore = keystore
@@ -17,6 +18,9 @@ final class WatchedKeystore: Keystore {
     /// The names of all calls so far; uses that a policy gates end with `!`.
     var calls: [String] { noted.withLock { $0 } }
     func forget() { noted.withLock { $0 = [] } }
+
+    /// Has every revocation fail from now on.
+    func loseRevocations() { isDeaf.withLock { $0 = true } }
 
     /// How often reuse was ended; none of the ``calls``.
     var reuseEndings: Int { endings.withLock { $0 } }
@@ -75,6 +79,24 @@ final class WatchedKeystore: Keystore {
     ) async throws(KeystoreError) -> SealedSecret {
         try await step("seal", policy) { () throws(KeystoreError) in
             try await keystore.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        }
+    }
+
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await step("seal", policy) { () throws(KeystoreError) in
+            try await keystore.sealRevocably(
+                secret, policy: policy, for: prompt, authorizedBy: presence, announcing: announce)
+        }
+    }
+
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        try await step("revoke") { () throws(KeystoreError) in
+            guard !isDeaf.withLock({ $0 }) else { throw Self.lost }
+            try await keystore.revoke(secret)
         }
     }
 

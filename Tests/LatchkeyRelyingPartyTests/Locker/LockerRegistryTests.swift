@@ -18,6 +18,37 @@ import Testing
         #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
     }
 
+    @Test func `it remembers when an enrolment was last used`() async throws {
+        let rig = try await LockerRig()
+        #expect(rig.enrolment.lastUsedAt == nil)
+        let time = Date(timeIntervalSince1970: 1_800_000_123)
+        for id in [rig.enrolment.id, "no-such-enrolment"] { try await rig.registry.recordUse(of: id, at: time) }
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.lastUsedAt == time)
+    }
+
+    /// The key and its thumbprint are the example of RFC 9449 sections 4.2 and 6.1.
+    @Test func `an enrolment is named by the thumbprint of its device key`() throws {
+        let jwk = Data(
+            #"""
+            {"kty": "EC", "crv": "P-256", "x": "l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs",
+             "y": "9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA"}
+            """#.utf8)
+        let key = LockerKey(
+            kid: try #require(KeyID(rawValue: "a-device-key")),
+            publicKey: try JSONDecoder().decode(JWK.self, from: jwk).publicKey())
+        let enrolment = LockerEnrolment(
+            userID: "alice", clientID: "app", deviceKey: key,
+            info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: Date())
+        #expect(enrolment.id == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
+    }
+
+    @Test func `a device key is enrolled once`() async throws {
+        let rig = try await LockerRig()
+        let again = try LockerRig.enrolment(of: "bob", device: rig.device)
+        await expect(.keyTaken) { try await rig.registry.add(again, shares: nil, limit: 1) }
+        #expect(try await rig.registry.enrolment(id: again.id) == rig.enrolment)
+    }
+
     @Test func `another project sees nothing of it`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.registry(project: "two", in: rig.database).1

@@ -34,6 +34,7 @@ import Testing
         case .asksEachTime: .reusesProof
         case .neverForgets: .endsReuse
         case .keepsLateProofs: .endsReuseMidway
+        case .takesNothingBack: .takesBack
         case .servesAnybody: .asksAnewWhereTold
         }
     }

@@ -12,6 +12,7 @@ final class PaperKeystore: Keystore {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, servesAnybody
+        case takesNothingBack
     }
 
     /// What a blob holds, encrypted with the device's key.
@@ -35,7 +36,9 @@ final class PaperKeystore: Keystore {
     }
 
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        KeystoreCapabilities(device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false)
+        KeystoreCapabilities(
+            device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false,
+            sealsRevocably: fault == .takesNothingBack)
     }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus {
@@ -90,6 +93,27 @@ final class PaperKeystore: Keystore {
         return SealedSecret(
             backend: backend, policy: policy, assurance: assurance(of: policy),
             blob: try await newBlob(bytes, policy, prompt, presence))
+    }
+
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        guard fault == .takesNothingBack else {
+            throw .unsupported("seal", "paper takes nothing back", recovery: "Use hardware.")
+        }
+        let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+        let sealed = SealedSecret(
+            backend: backend, policy: policy, assurance: plain.assurance, isRevocable: true, blob: plain.blob)
+        try await announce(sealed)
+        return sealed
+    }
+
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        guard secret.isRevocable else {
+            throw .unsupported("revoke", "paper takes nothing back", recovery: "Use hardware.")
+        }
     }
 
     func unseal(

@@ -22,6 +22,7 @@ struct MigrationTests {
             try $0.execute(
                 sql: """
                     DROP TABLE recordAttribute;
+                    DROP TABLE revocation;
                     DELETE FROM grdb_migrations WHERE identifier <> '1';
                     UPDATE record SET attributes = '{' WHERE id = 'b';
                     """)

@@ -1,10 +1,8 @@
-import FoundationEssentials
+// README.md shows this file from the next line on, word for word, so that it compiles there too.
 import Latchkey
 import LatchkeyLogin
 import LatchkeyTPM
-import Testing
 
-// What follows up to the mark stands in README.md word for word, so that it compiles there too.
 /// Logs in with the key, or in the browser where there is none yet.
 func logIn(
     at endpoint: String, clientID: String, tcti: String, storeDirectory: String,
@@ -23,17 +21,4 @@ func logIn(
     let result = try await container.authorize()
     try await container.enableBiometric()
     return result.userInfo
-}
-// The mark.
-
-@Suite struct `The README` {
-    @Test func `shows Swift that compiles`() throws {
-        let here = URL(filePath: #filePath)
-        let source = try String(contentsOf: here, encoding: .utf8)
-        let readme = try String(
-            contentsOf: here.deletingLastPathComponent().appending(path: "../../README.md"), encoding: .utf8)
-        let start = try #require(source.firstRange(of: "there too.\n")).upperBound
-        let end = try #require(source.firstRange(of: "// The mark.")).lowerBound
-        #expect(readme.contains(source[start..<end]))
-    }
 }

@@ -1,0 +1,84 @@
+internal import Latchkey
+internal import TPM2
+
+extension TPM {
+    /// Whether NV indices are the owner's alone to make (`TPMA_PERMANENT`, Part 2 section 8.6: bit 0 ownerAuthSet).
+    func isOwnerPasswordSet() throws(TPMError) -> Bool {
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & 1 != 0
+    }
+
+    /// A free handle for a new index. One command.
+    ///
+    /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when there are as many as may be.
+    func freePlace() throws(TPMError) -> TPMHandle {
+        guard let place = try freeIndex(in: RevocableSecret.indices) else {
+            throw TPMError(
+                .response(.nvSpace), command: .nvDefineSpace, reason: "all places for revocable secrets are in use")
+        }
+        return place
+    }
+
+    /// Puts a secret into an index of its own: StartAuthSession, NV_DefineSpace, NV_Write. Leaves none behind when it
+    /// throws.
+    ///
+    /// - Parameter area: Of an index that is not there yet.
+    func keep(
+        _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue, under root: StorageRoot
+    ) throws(TPMError) {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                let index = try nvDefineSpace(
+                    area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt))
+                do throws(TPMError) {
+                    try secret.withUnsafeBytes { (bytes) throws(TPMError) in
+                        try nvWrite(
+                            bytes, to: index,
+                            authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .decrypt))
+                    }
+                } catch {
+                    try? nvUndefineSpace(index)
+                    throw error
+                }
+            }
+        }
+    }
+
+    /// StartAuthSession, NV_Read.
+    ///
+    /// Whoever does not hold the pinned key can't know the salt: what is derived from a PIN is of no use to them.
+    func read(
+        _ secret: RevocableSecret, _ authValue: AuthValue, under root: StorageRoot
+    ) throws(TPMError) -> SecretBytes {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                try nvRead(
+                    secret.index, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
+                ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
+            }
+        }
+    }
+
+    /// The index as it is, also where nothing was written to it; nil where it is not there. One command.
+    func standing(_ secret: RevocableSecret) throws(TPMError) -> NVIndex? {
+        do {
+            let found = try nvReadPublic(secret.index.handle)
+            return found.publicArea.written == secret.index.publicArea ? found : nil
+        } catch {
+            guard case .response(.handle) = error.kind else { throw error }
+            return nil
+        }
+    }
+
+    /// Removes the index, if it is there: NV_ReadPublic, StartAuthSession, NV_UndefineSpace.
+    ///
+    /// - Returns: Whether it was there.
+    func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) -> Bool {
+        guard let index = try standing(secret) else { return false }
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                try nvUndefineSpace(index, authorizedBy: .lastUse(of: session))
+            }
+        }
+        return true
+    }
+}

@@ -1,0 +1,194 @@
+internal import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// How often a place is chosen for a secret: another program may be faster to take it.
+    private static let maximumPlaces = 4
+
+    /// Puts the secret into the TPM's non-volatile memory; see ``RevocableSecret``.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` where the TPM's owner has a password, and for a policy that is neither
+    ///   `none` nor a PIN: the presence broker approves the use of keys and of sealed secrets only.
+    public func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        let operation = "seal a secret"
+        guard secret.count == RevocableSecret.byteCount else {
+            throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(RevocableSecret.byteCount)")
+        }
+        try checkSupport(policy, operation)
+        guard policy.fits(nil) else {
+            throw .unsupported(
+                operation, "a TPM can take back only what the device alone opens, or a PIN each time",
+                recovery: "Use the policy ‘none’ or ‘pin’, or seal it without that.")
+        }
+        guard try await visit(operation, { (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
+            throw .unsupported(
+                operation, "the TPM's owner has a password, and only the owner can make what can be taken back",
+                recovery: "Seal it without that, or have the owner remove the password.")
+        }
+        let root = try await presentRoot(operation)
+        var place = try await freePlace(operation)
+        let pin = policy.hasPIN ? try await newPIN(prompt, operation, presence) : nil
+        let branch = PolicyDigest.random()
+        let storedAuthValue = pin == nil ? PolicyDigest.random().bytes : nil
+        for _ in 0..<Self.maximumPlaces {
+            let planned = try plan(at: place, branch, storedAuthValue, under: root, operation)
+            let sealed = SealedSecret(
+                backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
+                isRevocable: true, blob: try serialized(planned, operation))
+            try await announce(sealed)
+            if try await keep(secret, as: planned, pin, under: root, operation) { return sealed }
+            place = try await freePlace(operation)
+        }
+        throw .conflict(operation, "other programs took each place in the TPM that was free")
+    }
+
+    /// Removes the index. A TPM that is another one, or was cleared, is refused with `wrongDevice`.
+    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        let operation = "take a secret back"
+        guard secret.isRevocable else {
+            throw .unsupported(
+                operation, "it was not sealed so that it can be", recovery: "Delete every copy of the sealed secret.")
+        }
+        let revocable = try revocable(secret, operation)
+        let root = try await root(named: revocable.parentName, operation)
+        let wasThere: Bool
+        do {
+            wasThere = try await device.visit { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
+        } catch {
+            throw await explained(error, root, hasPIN: false, operation)
+        }
+        if !wasThere, try await !isPinned(root, operation) { throw otherTPM(operation) }
+    }
+
+    /// Opens a secret that was sealed revocably: StartAuthSession and NV_Read, and before a PIN is asked for, how many
+    /// are left.
+    func unsealRevocable(
+        _ secret: SealedSecret, _ operation: String, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        let revocable = try revocable(secret, operation)
+        let root = try await root(named: revocable.parentName, operation)
+        guard secret.assurance == Self.assurance(of: secret.policy, nil, under: root) else {
+            throw .damaged(operation, "its stored assurance ‘\(secret.assurance)’ is not that of this TPM")
+        }
+        let pin = revocable.hasPIN ? try await currentPIN(prompt, operation, presence) : nil
+        do {
+            let authValue = try revocable.authValue(pin)
+            return try await device.visit { (tpm) throws(TPMError) in
+                try tpm.read(revocable, authValue, under: root)
+            }
+        } catch {
+            throw await explained(error, revocable, root, operation)
+        }
+    }
+
+    /// Has the TPM check the PIN, and changes nothing.
+    func confirm(
+        _ pin: PIN, of secret: RevocableSecret, under root: StorageRoot, _ operation: String
+    ) async throws(KeystoreError) {
+        do {
+            let authValue = try secret.authValue(pin)
+            _ = try await device.visit { (tpm) throws(TPMError) in try tpm.read(secret, authValue, under: root) }
+        } catch {
+            throw await explained(error, secret, root, operation)
+        }
+    }
+
+    /// Changes the PIN in its place: the old one is dead for every copy of the stored bytes, which stay what they are.
+    func changePIN(
+        of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
+    ) async throws(KeystoreError) {
+        do {
+            let (old, new) = (try secret.authValue(old), try secret.authValue(new))
+            try await device.visit { (tpm) throws(TPMError) in
+                try tpm.changePIN(of: secret.index, secret.branches, from: old, to: new, under: root)
+            }
+        } catch {
+            throw await explained(error, secret, root, operation)
+        }
+    }
+
+    /// Reads what is stored of a secret and holds it against what is said about it.
+    func revocable(_ secret: SealedSecret, _ operation: String) throws(KeystoreError) -> RevocableSecret {
+        guard secret.backend == backend else {
+            throw .wrongDevice(operation, "it belongs to a keystore of the kind \(secret.backend)")
+        }
+        let revocable: RevocableSecret
+        do {
+            revocable = try RevocableSecret(secret.blob)
+        } catch {
+            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+        }
+        guard secret.policy.fits(nil), secret.policy.hasPIN == revocable.hasPIN else {
+            throw .damaged(operation, "its stored bytes don't fit its policy")
+        }
+        return revocable
+    }
+
+    private func freePlace(_ operation: String) async throws(KeystoreError) -> TPMHandle {
+        try await visit(operation) { (tpm) throws(TPMError) in try tpm.freePlace() }
+    }
+
+    private func plan(
+        at place: TPMHandle, _ branch: PolicyDigest, _ storedAuthValue: [UInt8]?, under root: StorageRoot,
+        _ operation: String
+    ) throws(KeystoreError) -> RevocableSecret {
+        do {
+            let area = RevocableSecret.unwritten(branch, hasPIN: storedAuthValue == nil, at: place)
+            return try RevocableSecret(
+                parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+    }
+
+    /// - Returns: Whether its place was still free.
+    private func keep(
+        _ secret: SecretBytes, as planned: RevocableSecret, _ pin: PIN?, under root: StorageRoot, _ operation: String
+    ) async throws(KeystoreError) -> Bool {
+        do {
+            let area = RevocableSecret.unwritten(planned.branch, hasPIN: planned.hasPIN, at: planned.index.handle)
+            let authValue = try planned.authValue(pin)
+            try await device.visit { (tpm) throws(TPMError) in
+                try tpm.keep(secret, in: area, authValue, under: root)
+            }
+            return true
+        } catch {
+            guard error.responseCode == .nvDefined else { throw KeystoreError(error, during: operation) }
+            return false
+        }
+    }
+
+    private func serialized(_ secret: RevocableSecret, _ operation: String) throws(KeystoreError) -> Data {
+        do {
+            return try secret.serialized
+        } catch {
+            throw KeystoreError(
+                operation: operation, code: .failed, reason: "it can't be written down: \(error)",
+                recovery: "Report this as a fault of Latchkey.")
+        }
+    }
+
+    /// What a failed reading or change of PIN means. Where the TPM refuses the proof, looks whether the index is there.
+    private func explained(
+        _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot, _ operation: String
+    ) async -> KeystoreError {
+        switch (error.command, error.responseCode?.base) {
+        case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail), (.nvChangeAuth, .handle),
+            (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail):
+            do throws(KeystoreError) {
+                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
+                let isThere = try await visit(operation) { (tpm) throws(TPMError) in try tpm.standing(secret) != nil }
+                guard isThere, secret.hasPIN else { return .takenBack(operation, underlying: error) }
+            } catch {
+                return error
+            }
+        default: break
+        }
+        return await explained(error, root, hasPIN: secret.hasPIN, operation)
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import Latchkey
+import LatchkeyLocker
+import LatchkeyTesting
+import Testing
+
+/// Several at once who make a locker of one store: callers in one program, and programs, each with a connection of its own.
+@Suite(.softwareTPM, .softwareToken)
+struct ConcurrencyTests {
+    @Test func `of callers at once one makes the locker, and all with its configuration get that one`() async throws {
+        try await Scene.with { scene in
+            let configuration = try await scene.start().locker.configuration
+            var impossible = configuration
+            impossible.issuer = "ftp://example.com"
+            for _ in 0..<2 {
+                #expect(await initialize(impossible) == .failure(refusal(.invalidConfiguration)))
+                #expect(ErsteGroupAuth.shared.locker === nil)
+            }
+            let clients = [configuration.clientID, "another"]
+            let made = await withTaskGroup(of: (client: String, result: Initialization).self) { group in
+                for number in 0..<16 {
+                    var mine = configuration
+                    mine.clientID = clients[number % 2]
+                    group.addTask { [mine] in (mine.clientID, await initialize(mine)) }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let locker = try #require(ErsteGroupAuth.shared.locker)
+            let expected = Dictionary(
+                uniqueKeysWithValues: clients.map { client in
+                    (
+                        client,
+                        client == locker.configuration.clientID
+                            ? Initialization.success(ObjectIdentifier(locker)) : .failure(refusal(.alreadyInitialized))
+                    )
+                })
+            for (client, result) in made { #expect(result == expected[client]) }
+        }
+    }
+
+    private typealias Initialization = Result<ObjectIdentifier, ErsteGroupAuthError>
+
+    private func initialize(_ configuration: LockerConfiguration) async -> Initialization {
+        do throws(ErsteGroupAuthError) {
+            return .success(ObjectIdentifier(try await ErsteGroupAuth.shared.initializeLocker(configuration)))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    @Test(arguments: SimulatedDevice.allCases)
+    func `of two programs that enrol one wins, and the other goes on with its enrolment`(
+        hardware: SimulatedDevice
+    ) async throws {
+        try await Scene.with(on: hardware) { scene in
+            let (slow, quick) = (try await scene.start(), try await scene.start())
+            // The slow one has found that nobody is enrolled.
+            scene.line.fail(at: "/token", .late)
+            let late = Task { try await slow.locker.startAuthSession() }
+            await scene.line.reached()
+            #expect(try await quick.locker.startAuthSession().phase == .activeViaStrongAuth)
+            let texts = quick.sealAll()
+            scene.line.release()
+            await #expect(throws: refusal(.conflict)) { try await late.value }
+            #expect(slow.phase == .unregistered)
+            try await checkOneEnrolment(scene)
+
+            #expect(try await slow.locker.startAuthSession().phase == .activeViaEasyAccess)
+            #expect(slow.readable(texts) == Set(texts.keys))
+            _ = try await quick.locker.endAuthSession(mode: .lock)
+            #expect(try await quick.locker.startAuthSession().phase == .activeViaEasyAccess)
+        }
+    }
+
+    @Test func `programs that enrol at once make one enrolment`() async throws {
+        try await Scene.with { scene in
+            let programs = [try await scene.start(), try await scene.start(), try await scene.start()]
+            let successes = await withTaskGroup(of: Bool.self) { group in
+                for program in programs {
+                    group.addTask { (try? await program.locker.startAuthSession()) != nil }
+                }
+                return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+            }
+            #expect(successes > 0)
+            try await checkOneEnrolment(scene)
+            let texts = try #require(programs.first { $0.phase.isActive }).sealAll()
+            for program in programs {
+                #expect(try await program.locker.startAuthSession().isActive)
+                #expect(program.readable(texts) == Set(texts.keys))
+            }
+            try await checkOneEnrolment(scene)
+        }
+    }
+
+    /// Exactly one, here and at the server, and nothing beside it.
+    private func checkOneEnrolment(_ scene: Scene) async throws {
+        #expect(scene.line.standingEnrolments.count == 1)
+        let rows = try await Disk(path: scene.databasePath).rows()
+        #expect(rows.filter { $0.hasPrefix("locker.") } == ["locker.counters", "locker.enrolment", "locker.offline"])
+    }
+}
