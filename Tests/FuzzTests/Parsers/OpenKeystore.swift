@@ -7,7 +7,9 @@ struct OpenKeystore: Keystore {
 
     private var secret: SecretBytes { SecretBytes([UInt8](repeating: 1, count: 32)) }
 
-    private var refusal: KeystoreError { .unsupported("fuzz", "it only opens", recovery: "Use real hardware.") }
+    private var refusal: KeystoreError {
+        KeystoreError(operation: "fuzz", code: .unsupported, reason: "it only opens", recovery: "Use real hardware.")
+    }
 
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         KeystoreCapabilities(device: "fuzz", root: .swtpm, requirements: [.none], canAttest: false)
