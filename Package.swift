@@ -376,6 +376,17 @@ let package = Package(
             packageAccess: false,
             swiftSettings: example
         ),
+        // The same parsers under libFuzzer are a package of their own, in the same directory: see scripts/fuzz.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeyTPM", "TPM2",
+                "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
+            ],
+            exclude: ["Package.swift", "Driver", "Corpus"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "CommandTests",
             dependencies: [

@@ -69,7 +69,7 @@ extension Locker {
         }
         draft.levels = try open(enrolment, shares, context)
         try await countOnline(context, &draft)
-        await removeLeftovers(of: enrolment, server, context, draft)
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
     /// Has the easy-access key sign: the one prompt, and the one use of hardware that a person opens.
@@ -100,7 +100,7 @@ extension Locker {
         draft.levels = try open(enrolment, answer.shares(context.operation), context)
         try await countOnline(context, &draft)
         draft.secret = context.consent.pin
-        await removeLeftovers(of: enrolment, server, context, draft)
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
     /// Signs with the secret that was right a while ago, where the app wants that, else with one that is asked for. A
@@ -123,15 +123,6 @@ extension Locker {
     }
 
     // MARK: For both
-
-    /// Has the server give up the keys of a change of easy access that was not finished. What can't be done now is left
-    /// for the next time.
-    private func removeLeftovers(
-        of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext, _ draft: SessionDraft
-    ) async {
-        guard let token = draft.token?.handle.secret else { return }
-        _ = try? await finish { try await self.removeLeftovers(enrolment, token, server, context) }
-    }
 
     func token(
         _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], loggedInAt: Date? = nil,

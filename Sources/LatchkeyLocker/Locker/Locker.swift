@@ -167,12 +167,13 @@ public final class Locker: Sendable {
     /// An assertion, signed by the hardware.
     func sign(
         _ action: LockerAssertion.Action, challenge: String?, with key: HardwareKey, enrolmentID: String?,
-        _ server: LockerServer, _ context: FlowContext, authorizedBy presence: (any PresenceAuthority)? = nil
+        removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
+        authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> String {
         let assertion = LockerAssertion(
             action: action, issuer: server.discovery.issuer, enrolmentID: enrolmentID, challenge: challenge, key: key,
             issuedAt: now, metadata: action == .revoke ? nil : context.metadata,
-            device: action == .enrol ? configuration.device : nil)
+            device: action == .enrol ? configuration.device : nil, easyAccessKey: easyAccessKey)
         let input = try assertion.signingInput()
         let signature = try await configuration.records.keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: context.prompt,

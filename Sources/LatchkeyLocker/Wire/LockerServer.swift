@@ -73,12 +73,17 @@ struct LockerServer: Sendable {
         ).checkDone(operation)
     }
 
-    /// - Parameter kid: The key to remove; nil for all.
-    func removeEasyAccess(_ id: String, kid: KeyID?, _ token: SecretBytes) async throws(ErsteGroupAuthError) {
-        let query = kid.map { "?kid=\($0)" } ?? ""
-        var request = try enrolment("/\(id)/easy-access\(query)").request(.delete)
+    /// Removes all easy-access keys, for a session of full access.
+    func removeEasyAccess(_ id: String, _ token: SecretBytes) async throws(ErsteGroupAuthError) {
+        var request = try enrolment("/\(id)/easy-access").request(.delete)
         request.headerFields[.authorization] = "Bearer \(token.text)"
         try await locker(request, []).checkDone(operation)
+    }
+
+    /// Removes what the device's assertion names; needs no session.
+    func giveUpEasyAccess(_ id: String, _ assertion: String) async throws(ErsteGroupAuthError) {
+        try await locker(json(enrolment("/\(id)/easy-access/disable")), encode(["assertion": assertion])).checkDone(
+            operation)
     }
 
     func levelShares(
