@@ -53,7 +53,7 @@ extension FuzzTarget {
     }
 
     static let lockerAnswers = FuzzTarget("locker-answers") { (input) throws(Contradiction) in
-        let answer = LockerAnswer(fields: [:], body: Data(input))
+        let answer = LockerAnswer(status: 200, fields: [:], body: Data(input))
         if let discovery = try? answer.json(LockerDiscovery.self, "fuzz") {
             _ = (discovery.challenge.text, discovery.enrolment?.appending("/x").text)
         }
@@ -62,7 +62,7 @@ extension FuzzTarget {
         _ = try? answer.shares("fuzz")
         _ = try? answer.scopes(asked: [], "fuzz")
         if let attributes = try? JSONDecoder().decode([String: String].self, from: answer.body) {
-            var counters = LockerCounters(attributes)
+            var counters = LockerCounters(attributes, generation: 0)
             _ = counters.isTooOld(at: Date(), maximumAge: .seconds(60))
             counters.see(Date())
             _ = LevelWraps(attributes)

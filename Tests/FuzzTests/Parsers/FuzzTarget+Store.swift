@@ -28,7 +28,7 @@ extension FuzzTarget {
             if let read = try? record.record() {
                 _ = read.isBareKey
                 _ = try? CredentialRows.metadata(read)
-                _ = LockerCounters(read.attributes)
+                _ = LockerCounters(read.attributes, generation: read.generation)
                 _ = (Tombstone(read), PendingKey(read), LevelWraps(read.attributes))
             }
         }
