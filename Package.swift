@@ -49,6 +49,8 @@ let package = Package(
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
         // Loaded by tests as a module is, from a file.
         .library(name: "HostileModule", type: .dynamic, targets: ["HostileModule"]),
+        // Loaded into programs that tests kill.
+        .library(name: "KillSwitch", type: .dynamic, targets: ["KillSwitch"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -234,6 +236,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "HostileModule", dependencies: ["CPKCS11"], path: "Tests/HostileModule"),
+        .target(name: "KillSwitch", path: "Tests/KillSwitch"),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
@@ -348,7 +351,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "latchkey", "latchkey-identity", "latchkey-presenced", "Latchkey", "LatchkeyTesting",
-                "LatchkeySimulators", "VirtualSmartCard",
+                "LatchkeySimulators", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

@@ -6,17 +6,40 @@ import PackageDescription
 /// tests Latchkey builds it. Run it with `scripts/bench`.
 let package = Package(
     name: "latchkey-benchmarks",
-    dependencies: [.package(name: "latchkey", path: "..")],
+    dependencies: [
+        .package(name: "latchkey", path: ".."),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+    ],
     targets: [
         .systemLibrary(name: "CPKCS11Headers", pkgConfig: "p11-kit-1"),
-        .target(name: "CFloor", dependencies: ["CPKCS11Headers"], linkerSettings: [.linkedLibrary("crypto")]),
+        .systemLibrary(name: "CTPMHeaders", pkgConfig: "tss2-esys"),
+        .target(
+            name: "CFloor",
+            dependencies: ["CPKCS11Headers", "CTPMHeaders"],
+            linkerSettings: [
+                .linkedLibrary("crypto"), .linkedLibrary("tss2-esys"), .linkedLibrary("tss2-mu"),
+                .linkedLibrary("tss2-tctildr"),
+            ]
+        ),
+        .executableTarget(name: "meter"),
         .executableTarget(
             name: "bench",
             dependencies: [
                 "CFloor",
+                "meter",
+                .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Latchkey", package: "latchkey"),
+                .product(name: "LatchkeyCredentials", package: "latchkey"),
+                .product(name: "LatchkeyHTTP", package: "latchkey"),
+                .product(name: "LatchkeyLogin", package: "latchkey"),
                 .product(name: "LatchkeyPKCS11", package: "latchkey"),
                 .product(name: "LatchkeySimulators", package: "latchkey"),
+                .product(name: "LatchkeyTPM", package: "latchkey"),
+                .product(name: "TPM2", package: "latchkey"),
+                // Programs that are measured as processes: built with it, from the same sources.
+                .product(name: "latchkey", package: "latchkey"),
+                .product(name: "latchkey-identity", package: "latchkey"),
+                .product(name: "latchkey-presenced", package: "latchkey"),
             ],
             swiftSettings: [.swiftLanguageMode(.v6), .enableUpcomingFeature("NonisolatedNonsendingByDefault")]
         ),

@@ -41,11 +41,29 @@ public final class AsyncHTTPTransport: HTTPTransport {
         outgoing.headers = HTTPHeaders(request.headerFields.map { ($0.name.rawName, $0.value) })
         if !body.isEmpty { outgoing.body = .bytes(body) }
         do {
-            let response = try await runningClient().execute(outgoing, timeout: .seconds(Int64(timeout)))
-            let bytes = try await response.body.collect(upTo: Self.maximumResponseBytes)
-            return (Self.translate(response), Array(buffer: bytes))
+            return try await exchange(outgoing)
         } catch {
-            throw Self.failure(error, host: endpoint.authority, isCancelled: Task.isCancelled)
+            throw failure(error, host: endpoint.authority, isCancelled: Task.isCancelled)
+        }
+    }
+
+    /// The client's own deadline ends with the head of the response, and its read timeout begins anew with each byte:
+    /// neither keeps a server from sending its body forever.
+    private func exchange(_ request: HTTPClientRequest) async throws -> (HTTPResponse, [UInt8]) {
+        let (client, timeout) = (runningClient(), timeout)
+        return try await withThrowingTaskGroup(of: (HTTPResponse, [UInt8]).self) { group in
+            group.addTask {
+                let response = try await client.execute(request, timeout: .seconds(Int64(timeout)))
+                let bytes = try await response.body.collect(upTo: Self.maximumResponseBytes)
+                return (Self.translate(response), Array(buffer: bytes))
+            }
+            group.addTask {
+                try await Task.sleep(for: .seconds(timeout))
+                throw HTTPClientError.deadlineExceeded
+            }
+            defer { group.cancelAll() }
+            guard let first = try await group.next() else { throw HTTPClientError.cancelled }
+            return first
         }
     }
 
@@ -71,10 +89,16 @@ public final class AsyncHTTPTransport: HTTPTransport {
         return HTTPResponse(status: .init(code: Int(response.status.code)), headerFields: fields)
     }
 
-    private static func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
+    private func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
         if isCancelled || error is CancellationError { return .cancelled("reach the server") }
         let reason =
-            error is NIOTooManyBytesError ? "\(host) answered with too much" : "\(host) did not answer as it should"
+            switch error as? HTTPClientError {
+            case _ where error is NIOTooManyBytesError: "\(host) answered with too much"
+            case .connectTimeout?: "the connection to \(host) timed out"
+            case .deadlineExceeded?, .readTimeout?:
+                "the request to \(host) timed out: there was no whole answer within \(timeout) s"
+            default: "\(host) did not answer as it should"
+            }
         return KeystoreError(
             operation: "reach the server", code: .unavailable, reason: reason,
             recovery: "Check the network and the server's address, then try again.",

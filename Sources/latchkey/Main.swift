@@ -7,6 +7,7 @@ import Latchkey
 @main
 enum Main {
     static func main() async {
+        StandardStreams.secure()
         CoreDumps.forbid()
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Also what can't be parsed is answered in the form that was asked for.
@@ -32,7 +33,11 @@ enum Main {
         } catch let error as ReportedFailure {
             return error.status
         } catch let error where LatchkeyTool.exitCode(for: error) == .success {
-            console.result(LatchkeyTool.fullMessage(for: error))
+            do {
+                try console.result(LatchkeyTool.fullMessage(for: error))
+            } catch {
+                finish(console.fail(error))
+            }
         } catch {
             return console.fail(error)
         }

@@ -68,11 +68,44 @@ struct AsyncHTTPTransportTests {
 
     @Test func `a silent server is waited for no longer than the timeout`() async throws {
         try await RawServer.with(nil) { server in
-            let start = ContinuousClock.now
-            await #expect(throws: keystore(.unavailable)) {
-                try await AsyncHTTPTransport(timeout: 1).send(request(server), body: [])
+            try await expectTimeout(server)
+        }
+    }
+
+    @Test(arguments: [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", "x"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+        ("HTTP/1.1 200 OK\r\n", "X-More: and more\r\n"), ("HTTP/1.1 200 OK", " "),
+    ])
+    func `a server that drips is waited for no longer than the timeout`(answer: String, drop: String) async throws {
+        try await RawServer.with(answer, dripping: drop) { server in
+            try await expectTimeout(server)
+        }
+    }
+
+    private func expectTimeout(_ server: RawServer) async throws {
+        let start = ContinuousClock.now
+        let error = await #expect(throws: KeystoreError.self) {
+            try await AsyncHTTPTransport(timeout: 1).send(request(server), body: [])
+        }
+        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(error?.code == .unavailable)
+        #expect(error?.reason.contains("timed out") == true, "\(error as Any)")
+        #expect(error?.reason.contains("did not answer as it should") == false)
+    }
+
+    @Test func `an answer that ends early is none`() async throws {
+        for answer in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a\":1",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"a\"",
+        ] {
+            try await RawServer.with(answer, isClosedAfter: true) { server in
+                let error = await #expect(throws: KeystoreError.self) {
+                    try await AsyncHTTPTransport(timeout: 5).send(request(server), body: [])
+                }
+                #expect(error?.code == .unavailable)
+                #expect(error?.reason.contains("did not answer as it should") == true, "\(error as Any)")
             }
-            #expect(ContinuousClock.now - start < .seconds(10))
         }
     }
 

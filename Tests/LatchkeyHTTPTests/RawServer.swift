@@ -21,14 +21,20 @@ final class RawServer: Sendable {
 
     /// Runs a server for the time of `body`.
     ///
-    /// - Parameter answer: The bytes to answer with; nil for a connection that stays silent, empty for one that is
-    ///   closed.
-    static func with(_ answer: String?, _ body: (RawServer) async throws -> Void) async throws {
+    /// - Parameters:
+    ///   - answer: The bytes to answer with; nil for a connection that stays silent, empty for one that is
+    ///     closed.
+    ///   - drop: What follows the answer, again and again until the connection is closed.
+    ///   - isClosedAfter: Whether the server hangs up after the answer.
+    static func with(
+        _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false,
+        _ body: (RawServer) async throws -> Void
+    ) async throws {
         let log = RequestLog()
         let channel = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(RawHandler(answer, log))
+                    try channel.pipeline.syncOperations.addHandler(RawHandler(answer, drop, isClosedAfter, log))
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
@@ -49,11 +55,15 @@ private final class RawHandler: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private let answer: String?
+    private let drop: String?
+    private let isClosedAfter: Bool
     private let log: RequestLog
     private var text = ""
 
-    init(_ answer: String?, _ log: RequestLog) {
+    init(_ answer: String?, _ drop: String?, _ isClosedAfter: Bool, _ log: RequestLog) {
         self.answer = answer
+        self.drop = drop
+        self.isClosedAfter = isClosedAfter
         self.log = log
     }
 
@@ -69,5 +79,12 @@ private final class RawHandler: ChannelInboundHandler {
         guard let answer else { return }
         guard !answer.isEmpty else { return context.close(promise: nil) }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
+        if isClosedAfter { context.close(promise: nil) }
+        guard let drop else { return }
+        let channel = context.channel
+        context.eventLoop.scheduleRepeatedTask(initialDelay: .milliseconds(100), delay: .milliseconds(100)) { task in
+            guard channel.isActive else { return task.cancel() }
+            channel.writeAndFlush(ByteBuffer(string: drop), promise: nil)
+        }
     }
 }

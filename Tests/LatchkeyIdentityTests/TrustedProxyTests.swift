@@ -32,6 +32,9 @@ import Testing
             try await Self.expect(200, server, for: "2001:DB8:0:0::1")
             try await Self.expect(429, server, for: "2001:db8::1")
             try await Self.expect(429, server, for: "::ffff:198.51.100.2")
+            // All of a /64 are one client's.
+            try await Self.expect(429, server, for: "2001:db8::ffff:1:2:3")
+            try await Self.expect(200, server, for: "2001:db8:0:1::1")
         }
     }
 

@@ -1,25 +1,24 @@
-import FoundationEssentials
 import Testing
 
 @testable import latchkey_presenced
 
 /// How often somebody may try.
 struct AttemptLimitTests {
-    private let start = Date(timeIntervalSince1970: 1_000_000)
+    private let start = ContinuousClock.now
 
     @Test func `five other fingers in a row lock for a minute, the next five for two`() {
         var limit = AttemptLimit()
         for _ in 0..<4 { limit.recordFailure(1000, at: start) }
-        #expect(limit.lockedUntil(1000, at: start) == nil)
+        #expect(limit.lock(of: 1000, at: start) == nil)
         limit.recordFailure(1000, at: start)
-        #expect(limit.lockedUntil(1000, at: start) == start.addingTimeInterval(60))
-        #expect(limit.lockedUntil(1001, at: start) == nil, "nobody else is locked")
-        let later = start.addingTimeInterval(61)
-        #expect(limit.lockedUntil(1000, at: later) == nil)
+        #expect(limit.lock(of: 1000, at: start) == .seconds(60))
+        #expect(limit.lock(of: 1001, at: start) == nil, "nobody else is locked")
+        let later = start + .seconds(61)
+        #expect(limit.lock(of: 1000, at: later) == nil)
         for _ in 0..<5 { limit.recordFailure(1000, at: later) }
-        #expect(limit.lockedUntil(1000, at: later) == later.addingTimeInterval(120))
+        #expect(limit.lock(of: 1000, at: later) == .seconds(120))
         for _ in 0..<500 { limit.recordFailure(1000, at: later) }
-        #expect(limit.lockedUntil(1000, at: later) == later.addingTimeInterval(3600))
+        #expect(limit.lock(of: 1000, at: later) == .seconds(3600))
     }
 
     @Test func `a match ends the row`() {
@@ -27,6 +26,6 @@ struct AttemptLimitTests {
         for _ in 0..<4 { limit.recordFailure(1000, at: start) }
         limit.recordMatch(1000)
         limit.recordFailure(1000, at: start)
-        #expect(limit.lockedUntil(1000, at: start) == nil)
+        #expect(limit.lock(of: 1000, at: start) == nil)
     }
 }

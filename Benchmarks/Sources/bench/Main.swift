@@ -1,8 +1,38 @@
+import Foundation
+
+/// Measures everything that `quality.md` has a number for, and prints it beside its floor.
 @main struct Main {
     static func main() async throws {
-        let rounds = CommandLine.arguments.contains("--short") ? 300 : 3000
-        for keys in [2, 250] {
-            for table in try await TokenSigning(keys: keys, rounds: rounds).run() { table.show() }
+        let isShort = CommandLine.arguments.contains("--short")
+        var findings = Findings()
+        func add(_ what: String, _ measure: () async throws -> Findings) async throws {
+            let start = ContinuousClock.now
+            findings += try await measure()
+            let seconds = Decimals.format((ContinuousClock.now - start).milliseconds / 1000, 1)
+            FileHandle.standardError.write(Data("measured \(what) in \(seconds) s\n".utf8))
+        }
+        try await add("TPM commands") { try await CommandCounts().run() }
+        try await add("signatures by a TPM") { try await TPMSigning(rounds: isShort ? 60 : 300).run() }
+        try await add("processes") { try await SigningProcesses(rounds: isShort ? 15 : 60).run() }
+        try await add("idle services") { try await IdleMemory().run() }
+        try await add("signatures by a token") {
+            try await TokenCrowding(counts: isShort ? [2, 250] : [2, 10, 50, 100, 250], rounds: isShort ? 300 : 3000)
+                .run()
+        }
+        try await add("logins") {
+            try await Authentications(
+                rounds: isShort ? 30 : 100, crowds: isShort ? [1, 8] : [1, 2, 4, 8, 16, 32, 64]
+            ).run()
+        }
+        try await add("many records") {
+            try await ManyRecords(
+                counts: isShort ? [1, 10_000, 100_000] : [1, 10, 100, 1000, 10_000, 100_000],
+                rounds: isShort ? 10 : 50
+            ).run()
+        }
+        findings.show()
+        if let index = CommandLine.arguments.firstIndex(of: "--plots"), index + 1 < CommandLine.arguments.count {
+            try ResultsPage(findings).write(to: CommandLine.arguments[index + 1])
         }
     }
 }

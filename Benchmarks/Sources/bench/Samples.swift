@@ -1,5 +1,5 @@
 /// How long something took, many times.
-struct Samples {
+struct Samples: Sendable {
     private(set) var durations: [Duration] = []
 
     mutating func add(_ duration: Duration) {
@@ -32,5 +32,12 @@ struct Samples {
 extension Duration {
     var microseconds: Double {
         Double(components.seconds) * 1e6 + Double(components.attoseconds) / 1e12
+    }
+
+    var milliseconds: Double { microseconds / 1000 }
+
+    /// With three digits or more, in the unit that suits.
+    var text: String {
+        microseconds < 1000 ? "\(Decimals.format(microseconds, 1)) µs" : "\(Decimals.format(milliseconds, 2)) ms"
     }
 }

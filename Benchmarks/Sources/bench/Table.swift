@@ -1,7 +1,5 @@
-import Foundation
-
 /// Rows of medians beside the floor of the same run.
-struct Table {
+struct Table: Sendable {
     let title: String
     private var rows: [(name: String, samples: Samples)] = []
 
@@ -14,16 +12,13 @@ struct Table {
         rows.append((name, samples))
     }
 
-    func show() {
-        guard let floor = rows.first?.samples.median else { return }
-        print("\n\(title)")
-        for (name, samples) in rows {
-            let ratio = samples.median / floor
-            print(
-                "  " + name.padding(toLength: 64, withPad: " ", startingAt: 0)
-                    + String(
-                        format: "%8.1f us  p95 %8.1f us  x%.2f", samples.median.microseconds,
-                        samples.p95.microseconds, ratio))
+    /// Name, median, 95th percentile, and the median as a multiple of the floor's.
+    var cells: [[String]] {
+        guard let floor = rows.first?.samples.median else { return [] }
+        return rows.map { name, samples in
+            [name, samples.median.text, samples.p95.text, "×\(Decimals.format(samples.median / floor, 2))"]
         }
     }
+
+    static let columns = ["", "median", "95 %", "× the first"]
 }

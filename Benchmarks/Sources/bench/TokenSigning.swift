@@ -10,11 +10,13 @@ struct TokenSigning {
     let keys: Int
     let rounds: Int
 
-    struct Failure: Error {
-        let reason: String
+    /// The medians in a kept session are what the curve over the number of keys shows.
+    struct Result: Sendable {
+        let kept: (raw: Samples, ours: Samples)
+        let tables: [Table]
     }
 
-    @concurrent func run() async throws -> [Table] {
+    @concurrent func run() async throws -> Result {
         let token = try await SoftwareToken(label: "Bench", userPIN: "123456")
         let keystore = try PKCS11Keystore(uri: token.uri)
         let prompt = PromptContext(reason: "measure")
@@ -59,7 +61,7 @@ struct TokenSigning {
         table.add("PKCS11Keystore.sign, which verifies", ours)
         table.add("the same for \(Self.crowd) tasks at once, time per signature", crowd)
         table.add("(the verification in it, with swift-crypto)", verification)
-        return [keptTable, table]
+        return Result(kept: kept, tables: [keptTable, table])
     }
 
     /// Both on the token's own thread, in turn: what a signature costs where no task has to wait for another thread.

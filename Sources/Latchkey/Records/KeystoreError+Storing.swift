@@ -15,7 +15,7 @@ extension KeystoreError {
                 reason: cancelled ? "it was cancelled" : "\(error)", recovery: "Try again.")
             return
         }
-        let (code, reason, recovery) = Self.meaning(of: error.resultCode)
+        let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)
         self.init(
             operation: operation, code: code, reason: reason, recovery: recovery,
             underlying: Underlying(
@@ -24,7 +24,10 @@ extension KeystoreError {
     }
 
     private static func meaning(of code: ResultCode) -> (Code, String, String) {
-        switch code {
+        // The memory that SQLite's processes share is a file beside the store, which could not be made as long as it must
+        // be: in practice, for want of room.
+        if code == .SQLITE_IOERR_SHMSIZE { return meaning(of: .SQLITE_FULL) }
+        return switch code.primaryResultCode {
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             (.transient, "another process is writing to the store", "Try again.")
         case .SQLITE_FULL:

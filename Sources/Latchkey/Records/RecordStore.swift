@@ -19,8 +19,8 @@ public final class RecordStore: Sendable {
     ///   - directory: An absolute or relative path; see ``defaultDirectory(environment:)``.
     ///   - profile: 1 to 64 characters of `A–Z a–z 0–9 . _ -`, not starting with a dot.
     ///   - now: The clock for the rows' timestamps.
-    /// - Throws: ``KeystoreError``: `unavailable` for a path that can't be used, `refused` for wrong owners and modes,
-    ///   `damaged` for a file that is no store, `unsupported` for a store of a newer version.
+    /// - Throws: ``KeystoreError``: `unavailable` for a path that can't be used and for wrong owners and modes, `damaged` for a
+    ///   file that is no store, `unsupported` for a store of a newer version.
     public init(
         directory: String, profile: String = "default", now: @escaping @Sendable () -> Date = { Date() }
     ) async throws(KeystoreError) {

@@ -54,19 +54,19 @@ struct StoreFiles {
         guard lstat(path, &status) == 0 else { throw unusable(path, errno) }
         let kind = status.st_mode & S_IFMT
         guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
-            throw refused("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Name another place.")
+            throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Name another place.")
         }
         guard status.st_uid == geteuid() else {
-            throw refused("\(path) belongs to another user", "Use a store of your own.")
+            throw unfit("\(path) belongs to another user", "Use a store of your own.")
         }
         guard status.st_mode & 0o077 == 0 else {
             let mode = isDirectory ? "700" : "600"
-            throw refused("\(path) is open to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
+            throw unfit("\(path) is open to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
         }
     }
 
-    private static func refused(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: "open the store", code: .refused, reason: reason, recovery: recovery)
+    private static func unfit(_ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: "open the store", code: .unavailable, reason: reason, recovery: recovery)
     }
 
     private static func unusable(_ path: String, _ cause: Int32) -> KeystoreError {

@@ -25,7 +25,9 @@ extension String {
 }
 
 extension Unicode.Scalar {
-    fileprivate var isVisible: Bool {
+    /// Whether it does no more to a line than stand in it: neither a control nor a format character, nor the end of a line,
+    /// nor anything else that is not to be seen.
+    package var isVisible: Bool {
         switch properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: false
         default: !properties.isDefaultIgnorableCodePoint

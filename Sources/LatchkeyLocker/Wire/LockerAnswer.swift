@@ -5,6 +5,8 @@ internal import LatchkeyOAuth
 
 /// What the server answered, when it was no error.
 struct LockerAnswer: Sendable {
+    /// The HTTP status, 200 to 299.
+    let status: Int
     let fields: HTTPFields
     let body: Data
 
@@ -29,7 +31,13 @@ struct LockerAnswer: Sendable {
             }
             throw .refused(operation, error, status: response.status.code)
         }
-        return LockerAnswer(fields: response.headerFields, body: body)
+        return LockerAnswer(status: response.status.code, fields: response.headerFields, body: body)
+    }
+
+    /// That it is what the protocol says to a request that was carried out and has nothing to tell: 204, and no page of
+    /// somebody in between.
+    func checkDone(_ operation: String) throws(ErsteGroupAuthError) {
+        guard status == 204 else { throw .unexpectedStatus(operation, status) }
     }
 
     func json<T: Decodable>(_ type: T.Type, _ operation: String) throws(ErsteGroupAuthError) -> T {

@@ -67,9 +67,10 @@ struct LockerServer: Sendable {
     func enableEasyAccess(
         _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) {
-        _ = try await success(
+        try await success(
             json(enrolment("/\(id)/easy-access"), token),
-            encode(["assertion": assertion, "device_signature": deviceSignature]))
+            encode(["assertion": assertion, "device_signature": deviceSignature])
+        ).checkDone(operation)
     }
 
     /// - Parameter kid: The key to remove; nil for all.
@@ -77,7 +78,7 @@ struct LockerServer: Sendable {
         let query = kid.map { "?kid=\($0)" } ?? ""
         var request = try enrolment("/\(id)/easy-access\(query)").request(.delete)
         request.headerFields[.authorization] = "Bearer \(token.text)"
-        _ = try await success(request, [])
+        try await success(request, []).checkDone(operation)
     }
 
     func levelShares(
@@ -89,7 +90,7 @@ struct LockerServer: Sendable {
 
     /// Revokes an enrolment by the device's statement; needs no session.
     func revoke(_ id: String, statement: String) async throws(ErsteGroupAuthError) {
-        _ = try await success(json(enrolment("/\(id)/revoke")), encode(["assertion": statement]))
+        try await success(json(enrolment("/\(id)/revoke")), encode(["assertion": statement])).checkDone(operation)
     }
 
     // MARK: Helpers

@@ -6,17 +6,21 @@ public import Latchkey
 /// a Linux client fills one of these.
 public struct DeviceInfo: Hashable, Sendable {
     public let json: JSONValue
-    /// What kind of machine it is. Never empty.
+    /// The most Unicode scalars that ``model`` and ``name`` have.
+    public static let maximumTextLength = 100
+
+    /// What kind of machine it is. Never empty, and fit to stand in a line of text: what is not to be seen, or would turn
+    /// the text around it, is U+FFFD.
     public let model: String
-    /// The name that its owner gave it, where there is one.
+    /// The name that its owner gave it, where there is one; fit for a line as ``model`` is.
     public let name: String?
 
     /// - Returns: nil when the JSON names no model.
     public init?(_ json: JSONValue) {
         guard let model = Self.model(json), !model.isEmpty else { return nil }
         self.json = json
-        self.model = model
-        name = Self.name(json).flatMap { $0.isEmpty ? nil : $0 }
+        self.model = String(oneLine: model, limit: Self.maximumTextLength)
+        name = Self.name(json).flatMap { $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength) }
     }
 
     /// The model and the name: `Linux ThinkPad X1 (workbench)`.

@@ -1,4 +1,4 @@
-internal import FoundationEssentials
+public import FoundationEssentials
 public import GRDB
 public import Latchkey
 
@@ -49,6 +49,9 @@ public struct DatabaseLockerRegistry: LockerRegistry {
                         PRIMARY KEY (enrolment_id, kid)
                     ) STRICT, WITHOUT ROWID;
                     """)
+        }
+        migrator.registerMigration("latchkey locker 2") { database in
+            try database.execute(sql: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL")
         }
     }
 
@@ -136,6 +139,14 @@ public struct DatabaseLockerRegistry: LockerRegistry {
         }
     }
 
+    public func recordUse(of id: String, at time: Date) async throws {
+        try await database.write { database in
+            try database.execute(
+                sql: "UPDATE latchkey_locker_enrolment SET last_used_at = ? WHERE project = ? AND id = ?",
+                arguments: [time.timeIntervalSince1970, project, id])
+        }
+    }
+
     @discardableResult
     public func remove(id: String) async throws -> Bool {
         try await database.write { database in
@@ -171,7 +182,8 @@ extension DatabaseLockerRegistry {
         guard let info = DeviceInfo(info) else { throw damaged }
         return LockerEnrolment(
             id: id, userID: row["user_id"], clientID: row["client_id"], deviceKey: try key(row),
-            easyAccessKeys: try keys.map(key), info: info, createdAt: Date(timeIntervalSince1970: row["created_at"]))
+            easyAccessKeys: try keys.map(key), info: info, createdAt: Date(timeIntervalSince1970: row["created_at"]),
+            lastUsedAt: (row["last_used_at"] as Double?).map { Date(timeIntervalSince1970: $0) })
     }
 
     private static func key(_ row: Row) throws -> LockerKey {

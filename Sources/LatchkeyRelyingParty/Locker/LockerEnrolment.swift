@@ -21,11 +21,13 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// What the device said about itself when it was enrolled.
     public let info: DeviceInfo
     public let createdAt: Date
+    /// When the device last got tokens or shares; nil for never.
+    public let lastUsedAt: Date?
 
     /// - Parameter id: nil for the name that the device key gives it.
     public init(
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
-        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date
+        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
         self.id = id ?? Self.name(for: deviceKey.publicKey)
         self.userID = userID
@@ -34,6 +36,7 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         self.easyAccessKeys = easyAccessKeys
         self.info = info
         self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
     }
 
     private static func name(for deviceKey: PublicKey) -> String {

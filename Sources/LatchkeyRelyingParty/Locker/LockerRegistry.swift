@@ -1,3 +1,4 @@
+public import FoundationEssentials
 public import Latchkey
 
 /// Which devices are enrolled for which users, with their keys and the server's shares. Each call is atomic: of two that
@@ -32,6 +33,9 @@ public protocol LockerRegistry: Sendable {
 
     /// Removes the easy-access key of this name, or all of them without one. Where there is none, nothing happens.
     func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws
+
+    /// Notes that the device got tokens or shares. Where there is no such enrolment, nothing happens.
+    func recordUse(of id: String, at time: Date) async throws
 
     /// Forgets an enrolment, its keys and its shares.
     ///

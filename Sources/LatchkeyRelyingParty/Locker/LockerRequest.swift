@@ -9,6 +9,8 @@ public struct LockerRequest: Sendable {
         case enrol
         /// Let the key in the header stand for easy access.
         case easyAccessEnable = "easy-access-enable"
+        /// Remove easy-access keys with the device key.
+        case easyAccessDisable = "easy-access-disable"
         /// Begin a session with an easy-access key.
         case easyAccess = "easy-access"
         /// Get a narrow token with the device key.
@@ -36,6 +38,8 @@ public struct LockerRequest: Sendable {
     public let action: Action
     /// What the app sends along, an object, for the server's own purposes: nothing that Latchkey stores or logs.
     public let metadata: JSONValue?
+    /// In `easy-access-disable`, the key to remove; nil for all of the enrolment's.
+    public let easyAccessKeyID: KeyID?
 
     /// What was claimed about time; nil in a revocation.
     struct Validity: Sendable {
@@ -81,6 +85,7 @@ public struct LockerRequest: Sendable {
         enrolmentID = try Self.enrolmentID(payload["iss"], for: action)
         validity = try Self.validity(payload, for: action)
         metadata = try Self.metadata(payload["metadata"])
+        easyAccessKeyID = try Self.easyAccessKeyID(payload["easy_access_kid"], for: action)
         info = try Self.deviceInfo(payload["device_info"], for: action)
     }
 }
@@ -160,6 +165,17 @@ extension LockerRequest {
             value.object != nil, let json = try? encoder.encode(value), json.count <= maximumMetadataLength
         else { throw malformed("metadata is not an object of at most \(maximumMetadataLength) bytes") }
         return value
+    }
+
+    private static func easyAccessKeyID(
+        _ value: JSONValue?, for action: Action
+    ) throws(LockerRequestError) -> KeyID? {
+        guard let value else { return nil }
+        guard action == .easyAccessDisable else { throw malformed("the action has no easy_access_kid") }
+        guard let kid = value.string.flatMap(KeyID.init) else {
+            throw malformed("easy_access_kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
+        }
+        return kid
     }
 
     private static func deviceInfo(_ value: JSONValue?, for action: Action) throws(LockerRequestError) -> DeviceInfo? {

@@ -61,17 +61,19 @@ public struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of an easy-access key.
     ///
     /// - Parameter audience: The issuer that the assertion must be made for, exactly.
-    /// - Returns: The enrolment that the key belongs to.
+    /// - Returns: The enrolment that the key belongs to, and the key.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
     ///   `easyAccessRevoked` or `invalidSignature`; or what the stores throw.
-    public func verifyEasyAccess(_ request: LockerRequest, audience: String) async throws -> LockerEnrolment {
+    public func verifyEasyAccess(
+        _ request: LockerRequest, audience: String
+    ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccess, audience: audience, enrolmentID: request.enrolmentID)
         let enrolment = try await enrolment(of: request)
         guard let key = enrolment.easyAccessKeys.first(where: { $0.kid == request.kid }) else {
             throw LockerRequestError(.easyAccessRevoked, "the enrolment has no easy-access key of this name")
         }
         try verifySignature(of: request, with: key.publicKey)
-        return enrolment
+        return (enrolment, key)
     }
 
     /// Verifies an assertion of a device key for a token without its user.
@@ -96,6 +98,20 @@ public struct LockerRequestVerifier: Sendable {
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment {
         try await admit(request, as: .levelShares, audience: audience, enrolmentID: enrolmentID)
+        return try verify(request, byDeviceKeyOf: await enrolment(of: request))
+    }
+
+    /// Verifies an assertion of a device key that gives easy access up. Nothing is removed yet.
+    ///
+    /// - Parameters:
+    ///   - audience: The issuer that the assertion must be made for, exactly.
+    ///   - enrolmentID: The enrolment that the assertion must be made for.
+    /// - Returns: The enrolment that the key belongs to.
+    /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
+    public func verifyEasyAccessDisabling(
+        _ request: LockerRequest, audience: String, enrolmentID: String
+    ) async throws -> LockerEnrolment {
+        try await admit(request, as: .easyAccessDisable, audience: audience, enrolmentID: enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 

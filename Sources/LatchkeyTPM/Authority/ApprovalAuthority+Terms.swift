@@ -47,6 +47,7 @@ extension ApprovalAuthority {
             if isIntact, let area = enrolment.counter {
                 try tpm.increment(try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area))), of: user, store)
             } else {
+                if let area = enrolment.counter { try tpm.removeUnwritten(area) }
                 enrolment.counter = try tpm.makeCounter(of: user, store).map { Data($0.publicArea.marshalled) }
             }
             enrolment.set = enrolmentSet
@@ -96,6 +97,32 @@ extension TPM {
         }
     }
 
+    /// Removes an index that was defined and never written, as when its maker was ended in between: it opens nothing, and
+    /// takes one of few places.
+    ///
+    /// - Parameter publicArea: After the first write.
+    func removeUnwritten(_ publicArea: Data) throws(TPMError) {
+        let expected = try NVPublicArea(unmarshalling: Array(publicArea))
+        do throws(TPMError) {
+            let found = try nvReadPublic(expected.index)
+            guard found.publicArea != expected, found.publicArea.written == expected else { return }
+            try nvUndefineSpace(found)
+        } catch {
+            // It is not there, or not ours to take.
+            guard error.responseCode != nil else { throw error }
+        }
+    }
+
+    private func keep(
+        _ enrolment: AuthorityState.Enrolment, of user: UInt32, _ store: AuthorityStore
+    ) throws(TPMError) {
+        do throws(KeystoreError) {
+            try store.update(user) { $0.enrolment = enrolment }
+        } catch {
+            throw TPMError(.unsupported, reason: "\(error)")
+        }
+    }
+
     /// - Returns: nil where the TPM has no room. A new counter begins above every old one (Part 1 section 37.2.4), so
     ///   that one made anew opens nothing.
     fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> NVIndex? {
@@ -105,6 +132,8 @@ extension TPM {
         let area = NVPublicArea(
             index: place, attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .counter], authPolicy: policy.bytes,
             dataSize: 8)
+        // Noted first, so that what a crash leaves is found again.
+        try keep(.init(set: Data(), counter: Data(area.written.marshalled)), of: user, store)
         do throws(TPMError) {
             let unwritten = try nvDefineSpace(area)
             try increment(unwritten, of: user, store)

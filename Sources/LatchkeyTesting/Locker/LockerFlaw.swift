@@ -16,6 +16,7 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
     case noChallenge, unwantedChallenge, challengeAsNumber
     case metadataAsArray, metadataTooLong
     case noDeviceInfo, deviceInfoWithoutModel, unwantedDeviceInfo
+    case oddEasyAccessKeyID, unwantedEasyAccessKeyID
     case tooLong, fourParts, paddedPart, shortSignature, derSignature, payloadNotAnObject
 
     /// Whether an assertion for the action can have the flaw.
@@ -28,7 +29,9 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
         case .unwantedKey: !bringsKey
         case .unwantedIssuer, .noDeviceInfo, .deviceInfoWithoutModel: action == "enrol"
         // At the token endpoint the issuer is the only word about the enrolment, and so never another one's.
-        case .anotherIssuer: ["easy-access-enable", "level-shares", "revoke"].contains(action)
+        case .anotherIssuer: ["easy-access-enable", "easy-access-disable", "level-shares", "revoke"].contains(action)
+        case .oddEasyAccessKeyID: action == "easy-access-disable"
+        case .unwantedEasyAccessKeyID: action != "easy-access-disable"
         case .missingIssuer, .oddIssuer, .unwantedDeviceInfo: action != "enrol"
         case .issuedInFuture, .noExpiry, .expired, .livesTooLong, .expiresBeforeIssue, .noChallenge, .challengeAsNumber:
             action != "revoke"
@@ -118,6 +121,8 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
         case .noDeviceInfo: payload["device_info"] = nil
         case .deviceInfoWithoutModel: payload["device_info"] = ["linux": ["machine": "x"]]
         case .unwantedDeviceInfo: payload["device_info"] = LockerTestKey.deviceInfo
+        case .oddEasyAccessKeyID: payload["easy_access_kid"] = "short"
+        case .unwantedEasyAccessKeyID: payload["easy_access_kid"] = "11111111-2222"
         case .tooLong: payload["more"] = .string(String(repeating: "x", count: 16_384))
         default: break
         }

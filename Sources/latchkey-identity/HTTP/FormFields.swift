@@ -32,7 +32,8 @@ struct FormFields: Sendable {
 
     /// Space-separated words.
     func words(_ name: String) -> [String] {
-        self[name].map { $0.split(separator: " ").map(String.init) } ?? []
+        var seen: Set<Substring> = []
+        return self[name].map { $0.split(separator: " ").filter { seen.insert($0).inserted }.map(String.init) } ?? []
     }
 
     /// Everything but letters, digits and `-._~` as %XX.

@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 
 /// An IP address in the one spelling that it has here, so that it is equal to itself.
@@ -14,5 +15,13 @@ struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         description =
             canonical.hasPrefix(mapped) && canonical.contains(".")
             ? String(canonical.dropFirst(mapped.count)) : canonical
+    }
+
+    /// Whose address it is, as far as limits can tell: an IPv4 address itself, and of an IPv6 address its first 64 bits,
+    /// for the other 64 are its owner's to choose (RFC 4291 section 2.5.1, RFC 6177).
+    var network: String {
+        var address = [UInt8](repeating: 0, count: 16)
+        guard inet_pton(AF_INET6, description, &address) == 1 else { return description }
+        return address.prefix(8).map { $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16) }.joined() + "/64"
     }
 }

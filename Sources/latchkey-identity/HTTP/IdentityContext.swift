@@ -7,6 +7,8 @@ struct IdentityContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The client's address, without its port: the peer's, unless ``ClientAddressMiddleware`` knows better.
     var address: String
+    /// What limits per address count by.
+    var network: String { IPAddress(address)?.network ?? address }
 
     /// The most that any request may send.
     var maxUploadSize: Int { 65_536 }

@@ -18,6 +18,7 @@ struct LockerEndpoints: Sendable {
         router.post(RouterPath(Self.path), use: enrol)
         router.post("\(enrolment)/easy-access", use: enableEasyAccess)
         router.delete("\(enrolment)/easy-access", use: disableEasyAccess)
+        router.post("\(enrolment)/easy-access/disable", use: giveUpEasyAccess)
         router.post("\(enrolment)/revoke", use: revoke)
         if locker.configuration.levelShares { router.post("\(enrolment)/level-shares", use: levelShares) }
     }
@@ -74,6 +75,20 @@ struct LockerEndpoints: Sendable {
         return .noContent
     }
 
+    /// POST `…/easy-access/disable`: removes the key that the assertion names, or all, on the device's word. It needs no
+    /// session, for a device that has lost easy access may have none.
+    func giveUpEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        try locker.addressLimit.require(context.network)
+        let id = try context.parameters.require("id")
+        let assertion = try await request.lockerAssertion(context)
+        let enrolment = try await locker.verifier.verifyEasyAccessDisabling(
+            assertion, audience: services.issuer, enrolmentID: id)
+        try await locker.registry.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment.id)
+        context.logger.notice("easy access given up", metadata: ["enrolment": "\(enrolment.id)"])
+        return .noContent
+    }
+
     /// POST `…/level-shares`: releases the shares to the device, after its user was authenticated.
     func levelShares(_ request: Request, _ context: IdentityContext) async throws -> Response {
         struct Answer: Encodable {
@@ -83,13 +98,16 @@ struct LockerEndpoints: Sendable {
         var request = request
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
-        let beganHere = session.grant.amr == .easyAccess && session.grant.enrolmentID == id
+        let beganHere =
+            session.grant.amr == .easyAccess && session.grant.enrolmentID == id
+            && authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
         guard session.grant.isStrong || beganHere else { throw OAuthError.insufficientUserAuthentication() }
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyLevelShares(
             assertion, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
         let shares = try await locker.levelShares(of: enrolment)
+        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
         return try .json(Answer(level_shares: shares.map(ReleasedShares.both)))
     }
 
@@ -97,7 +115,7 @@ struct LockerEndpoints: Sendable {
     /// session, may come late, and may come twice.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        try locker.addressLimit.require(context.address)
+        try locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         if let enrolment = try await locker.verifier.verifyRevocation(
@@ -113,7 +131,7 @@ struct LockerEndpoints: Sendable {
 extension LockerEndpoints {
     /// The session of the request's bearer token, which must have full access.
     private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
-        try locker.addressLimit.require(context.address)
+        try locker.addressLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
@@ -123,10 +141,14 @@ extension LockerEndpoints {
     }
 
     private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
-        let age = services.clock.now.timeIntervalSince1970 - session.grant.authTime
-        guard session.grant.isStrong, age <= Double(Self.maximumAuthenticationAge) else {
+        guard session.grant.isStrong, authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge) else {
             throw .insufficientUserAuthentication(maximumAge: Self.maximumAuthenticationAge)
         }
+    }
+
+    /// Seconds since the user was authenticated.
+    private func authenticationAge(of session: GrantStore.Session) -> Double {
+        services.clock.now.timeIntervalSince1970 - session.grant.authTime
     }
 
     private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session) throws(OAuthError) {

@@ -18,9 +18,9 @@ struct ChallengeEndpoint: Sendable {
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        guard services.challengeLimit.admit(context.address) else {
+        guard services.challengeLimit.admit(context.network) else {
             var refusal = try APIError.rateLimited.response()
-            refusal.headers[.retryAfter] = String(services.challengeLimit.secondsToWait(context.address))
+            refusal.headers[.retryAfter] = String(services.challengeLimit.secondsToWait(context.network))
             return refusal
         }
         let purpose = try purpose(in: try await request.jsonObject(context))

@@ -29,6 +29,8 @@ extension TokenEndpoint {
         guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
             throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
         }
+        // A session of an enrolment ends with it. What it made would not, and would outlive the user's revocation.
+        guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
         guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited }
         try requireBiometric()
         let proof = try await services.verifier.verifySetup(request)

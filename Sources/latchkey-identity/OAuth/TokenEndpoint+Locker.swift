@@ -6,13 +6,13 @@ extension TokenEndpoint {
     /// A session for a device's user, proved by a key that signs when it gets its PIN.
     func easyAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
         let wanted = form.words("scope")
-        let scopes = wanted.isEmpty ? Scope.deviceDefault : wanted
+        let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
         try Scope.validate(scopes)
         let (locker, assertion) = try lockerAssertion(form)
-        let enrolment = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
+        let (enrolment, key) = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
         let shares = try await locker.levelShares(of: enrolment)
         return try await answer(
-            .easyAccess(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
+            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, scopes: scopes,
             shares: shares.map(ReleasedShares.both))
     }
 
@@ -57,8 +57,13 @@ extension TokenEndpoint {
         tokens.scope = grant.scope
         tokens.levelShares = shares
         guard try await services.grants.insert(grant, tokens: tokens) else {
-            throw LockerRequestError(.enrolmentRevoked, "the enrolment has gone meanwhile")
+            // Which of the two decides what the device gives up.
+            guard try await locker.registry.enrolment(id: enrolment.id) != nil else {
+                throw LockerRequestError(.enrolmentRevoked, "the enrolment has gone meanwhile")
+            }
+            throw LockerRequestError(.easyAccessRevoked, "the easy-access key has gone meanwhile")
         }
+        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
         return try .json(tokens)
     }
 }

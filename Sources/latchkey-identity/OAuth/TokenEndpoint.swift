@@ -18,9 +18,9 @@ struct TokenEndpoint: Sendable {
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
-        guard services.tokenLimit.admit(context.address) else {
+        guard services.tokenLimit.admit(context.network) else {
             var refusal = OAuthError.rateLimited
-            refusal.retryAfter = services.tokenLimit.secondsToWait(context.address)
+            refusal.retryAfter = services.tokenLimit.secondsToWait(context.network)
             throw refusal
         }
         let form = try await request.form(context)
@@ -69,7 +69,8 @@ struct TokenEndpoint: Sendable {
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
         return Grant(
             id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID, enrolmentID: proof.enrolmentID,
-            scope: scope, amr: proof.amr, authTime: authTime, expiresAt: now + lifetime,
+            easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr, authTime: authTime,
+            expiresAt: now + lifetime,
             idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime), deviceInfo: deviceInfo)
     }
 

@@ -76,8 +76,11 @@ struct LockerPage: Page {
         let model: String
         let name: String?
         let client: String
-        let hasEasyAccess: Bool
+        /// The first characters of ``id``, which tell several enrolments of one machine apart.
+        let shortID: String
+        let easyAccess: String
         let day: String
+        let lastUse: String
     }
 
     let title = "Enrolled devices"

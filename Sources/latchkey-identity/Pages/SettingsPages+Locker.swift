@@ -14,8 +14,10 @@ extension SettingsPages {
                     LockerPage.Device(
                         id: $0.id, model: $0.info.model, name: $0.info.name,
                         client: services.configuration.client(id: $0.clientID)?.name ?? $0.clientID,
-                        hasEasyAccess: !$0.easyAccessKeys.isEmpty,
-                        day: Self.day($0.createdAt))
+                        shortID: String($0.id.prefix(8)),
+                        easyAccess: $0.easyAccessKeys.isEmpty ? "without easy access" : "with easy access",
+                        day: Self.day($0.createdAt),
+                        lastUse: $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet")
                 },
                 notice: request.uri.query == "revoked" ? "The device was revoked." : nil,
                 token: token,

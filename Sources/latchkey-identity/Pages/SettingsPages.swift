@@ -120,6 +120,10 @@ struct SettingsPages: Sendable {
         date.formatted(.iso8601.year().month().day().dateSeparator(.dash))
     }
 
+    static func minute(_ date: Date) -> String {
+        "\(day(date)) \(date.formatted(.iso8601.time(includingFractionalSeconds: false)).prefix(5)) UTC"
+    }
+
     private static func devices(_ count: Int) -> String {
         count == 1 ? "1 device" : "\(count) devices"
     }

@@ -86,8 +86,8 @@ enum Templates {
         <ul class="list">
         {{#devices}}
         <li class="row">
-        <span><strong>{{model}}</strong>
-        <small>{{#name}}{{name}} · {{/name}}added {{day}}</small>
+        <span><strong><bdi>{{model}}</bdi></strong>
+        <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}added {{day}}</small>
         <small class="kid">{{kid}}</small></span>
         <form method="post" action="/settings/biometric">
         <input type="hidden" name="csrf_token" value="{{token}}">
@@ -109,14 +109,15 @@ enum Templates {
         <ul class="list">
         {{#devices}}
         <li class="row">
-        <span><strong>{{model}}</strong>
-        <small>{{#name}}{{name}} · {{/name}}{{client}} · enrolled {{day}}</small>
-        {{#hasEasyAccess}}<small>Easy access</small>{{/hasEasyAccess}}</span>
+        <span><strong><bdi>{{model}}</bdi></strong>
+        <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}{{client}} · enrolled {{day}}</small>
+        <small>{{lastUse}} · {{easyAccess}}</small>
+        <small class="kid">{{shortID}}</small></span>
         <form method="post" action="/settings/locker">
         <input type="hidden" name="csrf_token" value="{{token}}">
         <input type="hidden" name="x_action" value="revoke">
         <input type="hidden" name="x_enrolment_id" value="{{id}}">
-        <button class="danger" type="submit" aria-label="Revoke {{model}}">Revoke</button>
+        <button class="danger" type="submit" aria-label="Revoke {{model}}, {{shortID}}">Revoke</button>
         </form>
         </li>
         {{/devices}}

@@ -29,6 +29,7 @@ enum IdentityDatabase {
         DatabaseLockerRegistry.registerMigrations(&migrator)
         migrator.registerMigration("identity 1") { try $0.execute(sql: schema) }
         migrator.registerMigration("identity 2") { try $0.execute(sql: lockerSchema) }
+        migrator.registerMigration("identity 3") { try $0.execute(sql: easyAccessSchema) }
         try migrator.migrate(database)
         return database
     }
@@ -138,6 +139,18 @@ enum IdentityDatabase {
         CREATE INDEX offline_grant_enrolment ON offline_grant (enrolment_id);
         CREATE TRIGGER user_enrolments AFTER DELETE ON user BEGIN
             DELETE FROM latchkey_locker_enrolment WHERE user_id = OLD.id;
+        END;
+        """
+
+    /// What came of an easy-access key ends with it. Of earlier sessions nobody knows the key, so they end now, with their
+    /// tokens: foreign keys do nothing while a migration is at work.
+    private static let easyAccessSchema = """
+        DELETE FROM access_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
+        DELETE FROM refresh_token WHERE grant_id IN (SELECT id FROM offline_grant WHERE amr = 'hwk pin');
+        DELETE FROM offline_grant WHERE amr = 'hwk pin';
+        ALTER TABLE offline_grant ADD COLUMN easy_access_kid TEXT;
+        CREATE TRIGGER easy_access_grants AFTER DELETE ON latchkey_locker_easy_access_key BEGIN
+            DELETE FROM offline_grant WHERE enrolment_id = OLD.enrolment_id AND easy_access_kid = OLD.kid;
         END;
         """
 }

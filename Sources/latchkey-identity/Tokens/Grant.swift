@@ -14,6 +14,8 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
     let deviceID: String?
     /// The enrolment that it came of, and ends with, for easy and background access.
     let enrolmentID: String?
+    /// The name of the enrolment's key that it came of, and ends with, for easy access.
+    let easyAccessKeyID: String?
     /// Space-separated.
     let scope: String
     /// How the user was authenticated; nil for a password.
@@ -31,6 +33,7 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
         case userID = "user_id"
         case deviceID = "device_id"
         case enrolmentID = "enrolment_id"
+        case easyAccessKeyID = "easy_access_kid"
         case authTime = "auth_time"
         case expiresAt = "expires_at"
         case idleExpiresAt = "idle_expires_at"

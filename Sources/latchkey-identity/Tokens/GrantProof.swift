@@ -1,3 +1,4 @@
+import Latchkey
 import LatchkeyRelyingParty
 
 /// What a grant came of.
@@ -5,7 +6,7 @@ enum GrantProof: Sendable {
     /// The user's password, on this server's own page.
     case password
     case biometric(RegisteredDevice)
-    case easyAccess(LockerEnrolment)
+    case easyAccess(LockerEnrolment, LockerKey)
     case background(LockerEnrolment)
 
     var amr: DeviceAuthentication? {
@@ -24,7 +25,11 @@ enum GrantProof: Sendable {
     var enrolmentID: String? {
         switch self {
         case .password, .biometric: nil
-        case .easyAccess(let enrolment), .background(let enrolment): enrolment.id
+        case .easyAccess(let enrolment, _), .background(let enrolment): enrolment.id
         }
+    }
+
+    var easyAccessKeyID: String? {
+        if case .easyAccess(_, let key) = self { key.kid.rawValue } else { nil }
     }
 }

@@ -34,7 +34,7 @@ struct GrantStore: Sendable {
 
     /// Stores a new grant and its first tokens, and revokes the grants of the same device.
     ///
-    /// - Returns: False when its code was used already, or its enrolment is gone.
+    /// - Returns: False when its code was used already, or its enrolment or easy-access key is gone.
     func insert(_ grant: Grant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
         let now = clock.now.timeIntervalSince1970
         return try await database.write { database in
@@ -52,6 +52,17 @@ struct GrantStore: Sendable {
                     try Bool.fetchOne(
                         database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
                         arguments: [enrolmentID]) == true
+                else { return false }
+            }
+            if let kid = grant.easyAccessKeyID {
+                guard
+                    try Bool.fetchOne(
+                        database,
+                        sql: """
+                            SELECT EXISTS
+                                (SELECT 1 FROM latchkey_locker_easy_access_key WHERE enrolment_id = ? AND kid = ?)
+                            """,
+                        arguments: [grant.enrolmentID, kid]) == true
                 else { return false }
             }
             if let deviceID = grant.deviceID {

@@ -13,6 +13,10 @@ enum Scope {
     /// What a device gets that asks for nothing in particular.
     static let deviceDefault = [openID, offlineAccess, fullAccess]
 
+    /// What easy access gives to a device that asks for nothing in particular: a session that ends with its access token,
+    /// for the device can begin another whenever its user is there.
+    static let easyAccessDefault = [openID, fullAccess]
+
     /// Checks what a client asks for.
     static func validate(_ scopes: [String]) throws(OAuthError) {
         if let unknown = scopes.first(where: { !all.contains($0) }) {

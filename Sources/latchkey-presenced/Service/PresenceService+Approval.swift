@@ -51,7 +51,7 @@ extension PresenceService {
             return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
         }
         // Another request of the same user may have come to that while this one waited.
-        if let until = limit.lockedUntil(requester.user, at: Date()) { return .failure(Self.locked(until)) }
+        if let lock = limit.lock(of: requester.user, at: .now) { return .failure(Self.locked(lock)) }
         let found: FingerprintReader.Found
         let before: Data
         do throws(BusError) {
@@ -73,7 +73,7 @@ extension PresenceService {
             limit.recordMatch(requester.user)
             return await approve(pending, name, found, before)
         case .notMatched:
-            limit.recordFailure(requester.user, at: Date())
+            limit.recordFailure(requester.user, at: .now)
             return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("another finger")
         case .cancelled: return Self.declined("it was cancelled")
         case .late: return Self.declined("no finger was shown in time")

@@ -8,7 +8,7 @@ import Logging
 extension PresenceService {
     /// Whether the caller's finger can be asked for now.
     func state(for requester: Requester) async -> FingerState {
-        if let until = limit.lockedUntil(requester.user, at: Date()) { return .lockedOut(until: until) }
+        if let lock = limit.lock(of: requester.user, at: .now) { return .lockedOut(until: Self.end(of: lock)) }
         guard let name = requester.userName else { return .notAvailable("the user has no name") }
         do throws(BusError) {
             let found = try await reader.find()

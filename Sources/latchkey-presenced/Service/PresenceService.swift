@@ -132,7 +132,7 @@ actor PresenceService {
         guard requester.userName != nil else {
             return await reply(message, .failure(Self.error(.unavailable, "the user \(requester.user) has no name")))
         }
-        guard calls.admit(requester.user, at: Date()) else {
+        guard calls.admit(requester.user, at: .now) else {
             return await reply(message, .failure(Self.tooManyRequests))
         }
         switch method {
@@ -188,12 +188,11 @@ actor PresenceService {
         if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
             return await reply(message, .failure(PresenceWire.error(Self.noAccount("ask for a finger"))))
         }
-        let now = Date()
-        guard approvals.admit(requester.user, at: now) else {
+        guard approvals.admit(requester.user, at: .now) else {
             return await reply(message, .failure(Self.tooManyRequests))
         }
-        if let until = limit.lockedUntil(requester.user, at: now) {
-            return await reply(message, .failure(Self.locked(until)))
+        if let lock = limit.lock(of: requester.user, at: .now) {
+            return await reply(message, .failure(Self.locked(lock)))
         }
         nextID += 1
         let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
@@ -266,9 +265,14 @@ actor PresenceService {
             recovery: "Use ‘biometry-any’, or a key with a PIN of its own.")
     }
 
-    static func locked(_ until: Date) -> BusError {
+    static func locked(_ lock: Duration) -> BusError {
         error(
             .lockedOut, "too many other fingers were shown",
-            recovery: "Wait until \(until.formatted(.iso8601)), or use your PIN.")
+            recovery: "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
+    }
+
+    /// When that is by the clock of the day, as it is set now.
+    static func end(of lock: Duration) -> Date {
+        Date().addingTimeInterval(Double(lock.components.seconds))
     }
 }

@@ -14,7 +14,7 @@ struct DemoBrowser: Browser {
     let user: LocalIdentityServer.Announcement.User
 
     func open(_ url: String) async throws {
-        narrator.detail("The browser shows the login page; the demo logs in as \(user.username).")
+        try narrator.detail("The browser shows the login page; the demo logs in as \(user.username).")
         var visit = Visit(transport: AsyncHTTPTransport())
         var page = try await visit.load(url)
         for _ in 0..<Self.maximumSteps {

@@ -15,8 +15,8 @@ struct DemoPresence: PresenceAuthority {
             case .unblocking: "the token's unblocking code (PUK)"
             }
         let left = request.attemptsLeft.map { "; \($0) attempts are left" } ?? ""
-        narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
-        narrator.detail("The demo types \(Self.pin), as you would at a terminal.")
+        try narrator.detail("Latchkey asks for \(wanted) to \(request.context.reason)\(left).")
+        try narrator.detail("The demo types \(Self.pin), as you would at a terminal.")
         return .pin(try PIN(Self.pin))
     }
 }

@@ -11,12 +11,12 @@ struct Demonstration {
 
     func run() async throws -> DemoReport {
         let directory = try TemporaryDirectory()
-        narrator.heading("A software TPM and an identity server start, for this demo alone.")
+        try narrator.heading("A software TPM and an identity server start, for this demo alone.")
         return try await SoftwareTPM.withRunning { tpm in
             try await LocalIdentityServer.withRunning { server in
                 let context = try context(tpm.tcti, server, store: directory.path(of: "store"))
-                narrator.detail("TPM:     \(tpm.tcti)")
-                narrator.detail("Server:  \(server.endpoint), client \(server.clientID)")
+                try narrator.detail("TPM:     \(tpm.tcti)")
+                try narrator.detail("Server:  \(server.endpoint), client \(server.clientID)")
                 return try await DemoReport(steps: steps(in: context))
             }
         }
@@ -42,37 +42,37 @@ struct Demonstration {
             steps.append(step)
         }
 
-        narrator.heading("First the user logs in in the browser, with a password.")
+        try narrator.heading("First the user logs in in the browser, with a password.")
         let login = try await perform("login", LoginCommand.parse([]), context)
         try hold("login", !login.userInfo.userID.isEmpty)
 
-        narrator.heading("Biometric login is enabled: the TPM makes a key that it will use with the PIN only.")
+        try narrator.heading("Biometric login is enabled: the TPM makes a key that it will use with the PIN only.")
         let enabled = try await perform("enable", EnableCommand.parse([]), context)
         try hold("enable", enabled.policy == "pin")
-        narrator.detail("The private key was born in the TPM and can't leave it. The server got the public key.")
+        try narrator.detail("The private key was born in the TPM and can't leave it. The server got the public key.")
 
         let before = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: enabled", before.biometricEnabled && before.sessionState == .authenticated)
 
-        narrator.heading("The session goes: the user logs out and keeps biometric login.")
+        try narrator.heading("The session goes: the user logs out and keeps biometric login.")
         let out = try await perform("logout --keep-biometric", LogoutCommand.parse(["--keep-biometric"]), context)
         try hold("logout", out.biometricEnabled && out.sessionState == .noSession)
 
-        narrator.heading("Without a browser and without a password the user is back: the PIN, the TPM, the server.")
+        try narrator.heading("Without a browser and without a password the user is back: the PIN, the TPM, the server.")
         let back = try await perform("authenticate", AuthenticateCommand.parse([]), context)
         try hold("authenticate", back.userInfo.userID == login.userInfo.userID && back.kid == enabled.kid)
-        narrator.detail("The TPM checked the PIN and signed the server's challenge; the PIN went to it encrypted.")
+        try narrator.detail("The TPM checked the PIN and signed the server's challenge; the PIN went to it encrypted.")
 
         let attempts = try await perform("pin status", PINStatusCommand.parse([]), context)
         try hold("pin status", !attempts.lockedOut)
 
-        narrator.heading("Biometric login is disabled: the key is deleted here, and the server forgets it.")
+        try narrator.heading("Biometric login is disabled: the key is deleted here, and the server forgets it.")
         let disabled = try await perform("disable", DisableCommand.parse([]), context)
         try hold("disable", !disabled.biometricEnabled)
         let after = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: not enabled", !after.biometricEnabled && after.kid.value == nil)
 
-        narrator.heading("That is all. The TPM, the server and the store of this demo are gone now.")
+        try narrator.heading("That is all. The TPM, the server and the store of this demo are gone now.")
         return steps
     }
 
@@ -80,9 +80,9 @@ struct Demonstration {
     private func perform<C: ContextCommand>(
         _ words: String, _ command: C, _ context: CommandContext
     ) async throws -> C.Output {
-        narrator.command(words)
+        try narrator.command(words)
         let report = try await command.perform(in: context)
-        narrator.detail(report.text)
+        try narrator.detail(report.text)
         return report
     }
 

@@ -1,19 +1,21 @@
+import Latchkey
+
 /// Tells the demo as it happens: to stdout as its result, or to stderr where that is to be JSON.
 struct Narrator: Sendable {
     let console: Console
 
-    func heading(_ text: String) { tell("\n\(text)") }
+    func heading(_ text: String) throws(KeystoreError) { try tell("\n\(text)") }
 
-    func command(_ text: String) { tell("  $ latchkey \(text)") }
+    func command(_ text: String) throws(KeystoreError) { try tell("  $ latchkey \(text)") }
 
-    func detail(_ text: String) {
-        for line in text.split(separator: "\n") { tell("    \(line)") }
+    func detail(_ text: String) throws(KeystoreError) {
+        for line in text.split(separator: "\n") { try tell("    \(line)") }
     }
 
-    private func tell(_ line: String) {
+    private func tell(_ line: String) throws(KeystoreError) {
         switch console.format {
-        case .text: console.result(line)
-        case .json: console.say(line)
+        case .text: try console.result(line)
+        case .json: console.say(String(line.trimmingPrefix("\n")))
         }
     }
 }

@@ -10,7 +10,9 @@ import Latchkey
 /// - Prompts go to the terminal or to pinentry, never to stdout or stderr.
 /// - Everything else goes to stderr, each line with `latchkey: ` in front, in sentences: what happened, then what to do
 ///   next. `--quiet` leaves only errors.
-/// - No secret is ever printed, and nothing from elsewhere can move the cursor: control characters come out as `?`.
+/// - No secret is ever printed, and nothing from elsewhere can move the cursor or turn the text around it: control and
+///   format characters come out as `?`, and in JSON as escapes, which say the same to a program.
+/// - A result that can't be written is an error. Scripts must not take a full disk for a success.
 struct Console: Sendable {
     enum Format: Sendable {
         case text
@@ -25,15 +27,14 @@ struct Console: Sendable {
         switch format {
         case .text where report.secretOutput != nil: try report.secretOutput?.withUnsafeBytes(StandardStreams.write)
         case .text where report.text.isEmpty: break
-        case .text: result(report.text)
-        case .json:
-            if let bare = report.bareOutput { result(bare) } else { result(try Self.json(report)) }
+        case .text: try result(report.text)
+        case .json: try result(report.bareOutput ?? Self.json(report))
         }
     }
 
     /// Prints text that is a result as it is: help, a completion script.
-    func result(_ text: String) {
-        print(text.hasSuffix("\n") ? String(text.dropLast()) : text)
+    func result(_ text: String) throws(KeystoreError) {
+        try StandardStreams.write(text.hasSuffix("\n") ? text : text + "\n")
     }
 
     /// Tells what is going on.
@@ -58,7 +59,8 @@ struct Console: Sendable {
             write(failure.message)
             write(failure.recovery)
         }
-        if format == .json, let text = try? Self.json(["error": failure]) { result(text) }
+        // Where that can't be written, stderr has said it, and the status is a failure's anyway.
+        if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }
         return failure.status
     }
 
@@ -66,7 +68,23 @@ struct Console: Sendable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         encoder.dateEncodingStrategy = .iso8601
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        return escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
+    }
+
+    /// JSON without white space, with escapes (RFC 8259 section 7) for all that a terminal would obey or hide.
+    private static func escaped(_ json: String) -> String {
+        var result = ""
+        for scalar in json.unicodeScalars {
+            if scalar.isVisible {
+                result.unicodeScalars.append(scalar)
+            } else {
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
+            }
+        }
+        return result
     }
 
     private func write(_ sentence: String) {
@@ -74,13 +92,12 @@ struct Console: Sendable {
     }
 }
 
-/// The text with every control character but the line feed as `?`.
+/// Text that may be somebody else's, as one line: what is not to be seen, or would move the cursor or turn the text around
+/// it, as `?`, and at most 4096 Unicode scalars.
 func printable(_ text: String) -> String {
-    String(
-        String.UnicodeScalarView(
-            text.unicodeScalars.map { scalar in
-                scalar.properties.generalCategory == .control && scalar != "\n" ? "?" : scalar
-            }))
+    let maximum = 4_096
+    let line = text.unicodeScalars.prefix(maximum).map { $0.isVisible ? $0 : "?" }
+    return String(String.UnicodeScalarView(line)) + (text.unicodeScalars.dropFirst(maximum).isEmpty ? "" : "…")
 }
 
 /// Unbuffered writing to standard error.

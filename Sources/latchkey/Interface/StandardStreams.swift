@@ -40,11 +40,34 @@ enum StandardStreams {
         return SecretBytes(bytes[..<length])
     }
 
+    /// Has the descriptors 0, 1 and 2 stand for nothing where they were closed, and a pipe that nobody reads be an error and
+    /// no signal.
+    ///
+    /// Otherwise the next file that is opened would become standard output, and a result would be written into the store.
+    static func secure() {
+        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+            // The lowest free number is this one. What is written to standard output then fails, as it did before.
+            _ = open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY)
+        }
+        // A handler and not SIG_IGN, which the programs that this one starts would inherit.
+        signal(SIGPIPE) { _ in }
+    }
+
     private static func invalid(_ operation: String, _ reason: String, _ recovery: String) -> KeystoreError {
         KeystoreError(operation: operation, code: .invalidInput, reason: reason, recovery: recovery)
     }
 
+    /// Writes text to standard output.
+    static func write(_ text: String) throws(KeystoreError) {
+        let written = Array(text.utf8).withUnsafeBytes { bytes in
+            Result { () throws(KeystoreError) in try write(bytes) }
+        }
+        try written.get()
+    }
+
     /// Writes to standard output, byte for byte.
+    ///
+    /// - Throws: ``KeystoreError`` with code `failed` when not everything could be written.
     static func write(_ bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -54,8 +77,9 @@ enum StandardStreams {
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
                 throw KeystoreError(
-                    operation: "show the secret", code: .failed, reason: "standard output can't be written",
-                    recovery: "Check where the output goes.")
+                    operation: "show the result", code: .failed,
+                    reason: "standard output can't be written: \(String(cString: strerror(errno)))",
+                    recovery: "Check where the output goes; what the command did is done.")
             }
             rest = rest.dropFirst(count)
         }

@@ -51,5 +51,5 @@ struct ModuleFailureReport: Report {
         recovery = error.recovery
     }
 
-    var text: String { printable("\(message)\n  \(recovery)") }
+    var text: String { "\(printable(message))\n  \(printable(recovery))" }
 }

@@ -32,14 +32,13 @@ struct TokenReport: Report {
     }
 
     var text: String {
-        let kind = simulator.value.map { "\nSimulator:  \($0): it protects keys from nobody" } ?? ""
-        return printable(
-            """
-            Token:      \(label.isEmpty ? "no label" : label)\(initialized ? "" : ", not initialised")
-            Device:     \(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)
+        let kind = simulator.value.map { "\nSimulator:  \(printable($0)): it protects keys from nobody" } ?? ""
+        return """
+            Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialised")
+            Device:     \(printable("\(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)"))
             State:      \(flags.isEmpty ? "nothing special" : flags.joined(separator: ", "))
-            Module:     \(modulePath) (\(module))
-            URI:        \(uri)\(kind)
-            """)
+            Module:     \(printable("\(modulePath) (\(module))"))
+            URI:        \(printable(uri))\(kind)
+            """
     }
 }

@@ -24,8 +24,9 @@ enum IdentityServer {
     /// - Parameters:
     ///   - database: The file that it keeps everything in; what is there it goes on with.
     ///   - port: nil for a free one.
+    ///   - life: After how long it is killed.
     static func withRunning<R: Sendable>(
-        database: String, port: String? = nil, _ body: (Announcement) async throws -> R
+        database: String, port: String? = nil, life: Duration = .seconds(180), _ body: (Announcement) async throws -> R
     ) async throws -> R {
         let arguments = ["serve", "--demo", "--database", database] + (port.map { ["--port", $0] } ?? [])
         let result = try await Subprocess.run(
@@ -34,7 +35,7 @@ enum IdentityServer {
         ) { execution in
             let process = execution.processIdentifier.value
             let watchdog = Task {
-                try await Task.sleep(for: .seconds(180))
+                try await Task.sleep(for: life)
                 kill(process, SIGKILL)
             }
             defer { watchdog.cancel() }

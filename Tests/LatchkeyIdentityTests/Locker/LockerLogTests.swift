@@ -14,7 +14,10 @@ import Testing
             let metadata: JSONValue = ["metadata": ["balance": "fourteen-crowns"]]
             let assertion = try await server.assertion(
                 "easy-access", by: device.easyAccess, of: device.id, payload: metadata.object ?? [:])
-            let tokens = try Tokens(await server.send(assertion, as: "easy-access", to: device).success())
+            let tokens = try Tokens(
+                await server.send(
+                    assertion, as: "easy-access", to: device, form: ["scope": TestServer.fullScope]
+                ).success())
             try await server.send(assertion, as: "easy-access", to: device).expectNotAccepted()
             try await server.send("not.an.assertion", as: "revoke", to: device).expectNotAccepted()
             try await server.levelShares(device, bearer: tokens.access).success()

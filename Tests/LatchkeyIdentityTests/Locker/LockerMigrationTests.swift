@@ -58,7 +58,9 @@ import Testing
         INSERT INTO user VALUES ('u1', 'alice', 'x', 0, 0, 1);
         INSERT INTO offline_grant VALUES
             ('g1', 'app', 'u1', NULL, 'openid offline_access', NULL, 5, 9e9, 9e9, NULL),
-            ('g2', 'app', 'u1', 'd2', 'openid offline_access', 'x_biometric', 6, 9e9, 9e9, '{}');
+            ('g2', 'app', 'u1', 'd2', 'openid offline_access', 'x_biometric', 6, 9e9, 9e9, '{}'),
+            ('g3', 'app', 'u1', NULL, 'openid offline_access', 'hwk pin', 7, 9e9, 9e9, '{}');
+        INSERT INTO refresh_token VALUES (x'00', 'g3', 0);
         """
 
     @Test func `go on with everything that they have`() async throws {
@@ -66,7 +68,9 @@ import Testing
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         let path = directory.appending(path: "identity.sqlite").path()
-        let tokens = ["g1": OpaqueToken.bytes(.system), "g2": OpaqueToken.bytes(.system)]
+        let tokens = [
+            "g1": OpaqueToken.bytes(.system), "g2": OpaqueToken.bytes(.system), "g3": OpaqueToken.bytes(.system),
+        ]
         try #require(
             FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]))
         try await DatabaseQueue(path: path).write { database in
@@ -86,6 +90,9 @@ import Testing
             #expect(browser.isStrong && browser.enrolmentID == nil && browser.authTime == 5)
             let biometric = try #require(try await services.session(bearer: tokens["g2"])).grant
             #expect(biometric.amr == .biometric && biometric.deviceID == "d2" && !biometric.isStrong)
+
+            // Nobody knows the key of this session, with which it would have to end.
+            #expect(try await services.session(bearer: tokens["g3"]) == nil)
 
             let registry = try #require(services.locker).registry
             let key = LockerTestKey()

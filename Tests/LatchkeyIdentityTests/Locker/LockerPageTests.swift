@@ -19,7 +19,6 @@ import Testing
 
             let page = try await visitor.get("/settings/locker")
             #expect(page.body.contains("Linux Test") && page.body.contains("bench"))
-            #expect(page.body.contains("Easy access"))
             #expect(page.body.contains(device.id) && !page.body.contains(other.id))
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "revoke",
@@ -61,6 +60,43 @@ import Testing
         }
     }
 
+    @Test func `enrolments of one machine can be told apart`() async throws {
+        try await TestServer.run { server in
+            let used = try await server.enrolledDevice()
+            let unused = try await server.enrolledDevice()
+            try await server.disableEasyAccess(unused.id, bearer: unused.tokens.access).expectDone()
+            server.time.advance(by: 60)
+            try await server.backgroundAccess(used).success()
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let entries = try await visitor.get("/settings/locker").body.split(separator: "</li>").map(String.init)
+            let first = try #require(entries.first { $0.contains(used.id) })
+            let second = try #require(entries.first { $0.contains(unused.id) })
+            let minute = server.time.clock.now.formatted(.iso8601).prefix(16)
+            let time = "last used \(minute.prefix(10)) \(minute.suffix(5)) UTC"
+            #expect(first.contains("\(time) · with easy access"))
+            #expect(second.contains("not used yet · without easy access"))
+            #expect(first.contains(">\(used.id.prefix(8))<") && second.contains(">\(unused.id.prefix(8))<"))
+        }
+    }
+
+    @Test func `a device's name turns no text around it`() async throws {
+        try await TestServer.run { server in
+            let info: JSONValue = [
+                "ios": ["uname": ["machine": "Lin\u{202E}ux\n", "nodename": .string("\u{2066}b" + "x".repeated(500))]]
+            ]
+            let assertion = try await server.assertion(
+                "enrol", by: LockerTestKey(), payload: ["device_info": info])
+            #expect(try await server.enrol(assertion, bearer: server.login().access).status == 201)
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let page = try await visitor.get("/settings/locker").body
+            #expect(page.contains("<bdi>Lin\u{FFFD}ux\u{FFFD}</bdi>"))
+            #expect(page.contains("<bdi>\u{FFFD}b\("x".repeated(97))…</bdi>"))
+            #expect(!page.unicodeScalars.contains { $0.properties.generalCategory == .format })
+        }
+    }
+
     @Test func `markup in a device's name stays text`() async throws {
         try await TestServer.run { server in
             let info: JSONValue = ["ios": ["uname": ["machine": "<script>alert(1)</script>\"'"]]]
@@ -75,4 +111,8 @@ import Testing
             #expect(page.contains("&lt;script&gt;"))
         }
     }
+}
+
+extension String {
+    fileprivate func repeated(_ count: Int) -> String { String(repeating: self, count: count) }
 }

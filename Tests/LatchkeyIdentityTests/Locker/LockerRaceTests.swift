@@ -72,7 +72,7 @@ import Testing
             try await locker.registry.remove(id: device.id)
             let endpoint = TokenEndpoint(services: server.services)
             let client = server.services.configuration.clients[0]
-            for proof in [GrantProof.easyAccess(enrolment), .background(enrolment)] {
+            for proof in [GrantProof.easyAccess(enrolment, enrolment.easyAccessKeys[0]), .background(enrolment)] {
                 let grant = endpoint.grant(
                     proof, user: server.alice, client: client, scope: "openid", authTime: 0, deviceInfo: nil)
                 let tokens = try await endpoint.tokens(for: grant, user: server.alice, client: client)

@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["enrol", "easy-access-enable", "level-shares", "revoke"])
+    @Test(arguments: ["enrol", "easy-access-enable", "easy-access-disable", "level-shares", "revoke"])
     func `a body is an object with what is wanted and nothing more`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
@@ -118,6 +118,7 @@ import Testing
                 switch action {
                 case "enrol": TestServer.lockerPath
                 case "easy-access-enable": "\(TestServer.lockerPath)/\(device.id)/easy-access"
+                case "easy-access-disable": "\(TestServer.lockerPath)/\(device.id)/easy-access/disable"
                 default: "\(TestServer.lockerPath)/\(device.id)/\(action)"
                 }
             let member =

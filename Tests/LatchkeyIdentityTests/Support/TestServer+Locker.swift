@@ -29,7 +29,8 @@ struct EnrolledDevice: Sendable {
 extension TestServer {
     static let lockerPath = "/locker/enrolments"
     static let lockerActions = [
-        "enrol", "easy-access-enable", "easy-access", "background-access", "level-shares", "revoke",
+        "enrol", "easy-access-enable", "easy-access-disable", "easy-access", "background-access", "level-shares",
+        "revoke",
     ]
     static let easyAccessGrant = "urn:latchkey:params:oauth:grant-type:easy-access"
     static let backgroundGrant = "urn:latchkey:params:oauth:grant-type:background-access"
@@ -62,6 +63,8 @@ extension TestServer {
                 assertion, deviceSignature: device.key.countersignature(of: assertion), of: device.id, bearer: bearer)
         case "easy-access": try await token(Self.easyAccessGrant, assertion, client: client, form: form)
         case "background-access": try await token(Self.backgroundGrant, assertion, client: client, form: form)
+        case "easy-access-disable":
+            try await post("\(Self.lockerPath)/\(device.id)/easy-access/disable", json: json)
         default:
             try await post(
                 "\(Self.lockerPath)/\(device.id)/\(action)", json: json, bearer: action == "revoke" ? nil : bearer)
@@ -163,6 +166,12 @@ extension Answer {
     func expectRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
         try expectRefusal(
             401, "enrolment_revoked", "there is no such enrolment", sourceLocation: sourceLocation)
+    }
+
+    /// Expects that the easy-access key is gone.
+    func expectEasyAccessRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try expectRefusal(
+            400, "easy_access_revoked", "the enrolment has no such easy-access key", sourceLocation: sourceLocation)
     }
 
     /// Expects that the user has to be authenticated again.

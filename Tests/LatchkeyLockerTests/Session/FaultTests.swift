@@ -80,6 +80,30 @@ struct FaultTests {
         }
     }
 
+    @Test(
+        arguments: Operation.allCases,
+        [(302, ""), (429, ""), (503, "<html>later</html>"), (200, "<html>"), (200, "{}")])
+    func `an answer of something else leaves all or nothing`(
+        _ operation: Operation, _ answer: (status: Int, body: String)
+    ) async throws {
+        try await Scene.with { scene in
+            var index = 0
+            var isMet = true
+            while isMet {
+                let device = try await prepare(scene, for: operation)
+                let sent = scene.line.sent.count
+                scene.line.fail(at: "", skip: index, .answer(status: answer.status, body: answer.body))
+                let outcome = await device.program.steps.run { try await perform(operation, device.program.locker) }
+                isMet = scene.line.sent.count - sent > index
+                scene.line.heal()
+                if !isMet { #expect(throws: Never.self) { try outcome?.get() } }
+                try await look(at: device, after: operation, in: scene, "\(operation), \(answer) at \(index)")
+                index += 1
+            }
+            #expect(index > 1)
+        }
+    }
+
     // MARK: Helpers
 
     private func prepare(_ scene: Scene, for operation: Operation) async throws -> Device {

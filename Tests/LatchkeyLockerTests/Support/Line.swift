@@ -64,6 +64,9 @@ final class Line: HTTPTransport {
         state.withLock { $0.faults.append((suffix, true, skip, fault)) }
     }
 
+    /// Withdraws the faults that met no request.
+    func heal() { state.withLock { $0.faults = [] } }
+
     /// - Parameter text: What the path has in it.
     func fail(containing text: String, _ fault: Fault) {
         state.withLock { $0.faults.append((text, false, 0, fault)) }

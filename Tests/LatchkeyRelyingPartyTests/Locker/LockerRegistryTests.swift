@@ -18,6 +18,14 @@ import Testing
         #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
     }
 
+    @Test func `it remembers when an enrolment was last used`() async throws {
+        let rig = try await LockerRig()
+        #expect(rig.enrolment.lastUsedAt == nil)
+        let time = Date(timeIntervalSince1970: 1_800_000_123)
+        for id in [rig.enrolment.id, "no-such-enrolment"] { try await rig.registry.recordUse(of: id, at: time) }
+        #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.lastUsedAt == time)
+    }
+
     /// The key and its thumbprint are the example of RFC 9449 sections 4.2 and 6.1.
     @Test func `an enrolment is named by the thumbprint of its device key`() throws {
         let jwk = Data(

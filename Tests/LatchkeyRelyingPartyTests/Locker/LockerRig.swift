@@ -61,7 +61,7 @@ struct LockerRig: Sendable {
         case .enrol: (LockerTestKey(), nil)
         case .easyAccessEnable: (LockerTestKey(), enrolment.id)
         case .easyAccess: (easyAccess, enrolment.id)
-        case .backgroundAccess, .levelShares, .revoke: (device, enrolment.id)
+        case .easyAccessDisable, .backgroundAccess, .levelShares, .revoke: (device, enrolment.id)
         }
     }
 
@@ -94,6 +94,9 @@ struct LockerRig: Sendable {
                 countersignature ?? device.countersignature(of: assertion))
             _ = try await verifier.verifyEasyAccessEnabling(
                 request, countersignature: countersignature, audience: Self.audience, enrolmentID: enrolment.id)
+        case .easyAccessDisable:
+            _ = try await verifier.verifyEasyAccessDisabling(
+                request, audience: Self.audience, enrolmentID: enrolment.id)
         case .easyAccess: _ = try await verifier.verifyEasyAccess(request, audience: Self.audience)
         case .backgroundAccess: _ = try await verifier.verifyBackgroundAccess(request, audience: Self.audience)
         case .levelShares:

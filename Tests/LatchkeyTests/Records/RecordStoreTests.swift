@@ -27,7 +27,7 @@ struct RecordStoreTests {
             let file = directory + "/default/latchkey.sqlite"
             for (path, open, closed) in [(directory, 0o750, 0o700), (file, 0o644, 0o600)] {
                 try FileManager.default.setAttributes([.posixPermissions: open], ofItemAtPath: path)
-                await #expect(throws: refused) { try await RecordStore(directory: directory) }
+                await #expect(throws: unavailable) { try await RecordStore(directory: directory) }
                 try FileManager.default.setAttributes([.posixPermissions: closed], ofItemAtPath: path)
                 _ = try await RecordStore(directory: directory)
             }

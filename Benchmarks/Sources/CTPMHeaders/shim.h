@@ -1,0 +1,2 @@
+#include <tss2/tss2_esys.h>
+#include <tss2/tss2_tctildr.h>

@@ -1,0 +1,158 @@
+import Foundation
+import Latchkey
+import LatchkeyHTTP
+import LatchkeyLogin
+import LatchkeySimulators
+import LatchkeyTPM
+
+/// Whole logins with a key, against `latchkey-identity` over HTTP: what they cost besides the signature and the requests,
+/// and what many at once take.
+struct Authentications {
+    let rounds: Int
+    let crowds: [Int]
+
+    private struct Server: Decodable {
+        struct User: Decodable {
+            let username: String
+            let password: String
+        }
+
+        let endpoint: String
+        let clientID: String
+        let users: [User]
+    }
+
+    /// A device of one user, with everything that is measured.
+    private struct Device {
+        let keystore: TPMKeystore
+        let store: RecordStore
+        let server: Server
+        let signing = Waiting()
+        let requests = Waiting()
+
+        /// One of its programs, enrolled.
+        func container(_ name: String) async throws -> Container {
+            guard let user = server.users.first else { throw Failure(reason: "the server has no users") }
+            let records = try RecordContainer(
+                name: name, store: store, keystore: MeasuredKeystore(inner: keystore, waiting: signing))
+            let configuration = ContainerConfiguration(
+                endpoint: server.endpoint, clientID: server.clientID, policy: .pin)
+            let container = try Container(
+                configuration, records: records, presence: PromptPresence(),
+                browser: LoginBrowser(username: user.username, password: user.password),
+                transport: MeasuredTransport(inner: AsyncHTTPTransport(), waiting: requests))
+            try await container.authorize()
+            try await container.enableBiometric()
+            try await container.authenticateBiometric()
+            return container
+        }
+    }
+
+    @concurrent func run() async throws -> Findings {
+        try await SoftwareTPM.withRunning { tpm in
+            let directory = try TemporaryDirectory()
+            let configuration = directory.path(of: "config.json")
+            try Data(Self.configuration.utf8).write(to: URL(filePath: configuration))
+            let arguments = ["serve", "--demo", "--config", configuration, "--log-level", "critical"]
+            return try await Program.built("latchkey-identity").serving(arguments, printsLine: true) { _, line in
+                let store = try await RecordStore(directory: directory.path(of: "store"))
+                let device = Device(
+                    keystore: TPMKeystore(tcti: tpm.tcti, anchors: store), store: store,
+                    server: try JSONDecoder().decode(Server.self, from: line))
+                var findings = try await alone(device)
+                findings += try await crowded(device)
+                return findings
+            }
+        }
+    }
+
+    /// One after the other: of each, the time that went neither into the signature nor into a request.
+    private func alone(_ device: Device) async throws -> Findings {
+        let container = try await device.container("alone")
+        var (whole, signature, requests, rest) = (Samples(), Samples(), Samples(), Samples())
+        for round in -3..<rounds {
+            _ = (device.signing.take(), device.requests.take())
+            var time = Samples()
+            try await time.measure { _ = try await container.authenticateBiometric() }
+            let (signed, sent) = (device.signing.take(), device.requests.take())
+            guard signed.calls == 1, sent.calls == 3 else {
+                throw Failure(reason: "a login took \(signed.calls) signatures and \(sent.calls) requests")
+            }
+            guard round >= 0 else { continue }
+            whole.add(time.median)
+            signature.add(signed.time)
+            requests.add(sent.time)
+            rest.add(time.median - signed.time - sent.time)
+        }
+        var table = Table("a login with a key, against latchkey-identity, \(rounds) rounds")
+        table.add("the signature", signature)
+        table.add("the three requests", requests)
+        table.add("everything else, the durable store of the session included", rest)
+        table.add("authenticateBiometric", whole)
+        return Findings(
+            goals: [
+                .limit(
+                    "authenticate above signature + 3 requests", rest.median.milliseconds, "ms", atMost: 2,
+                    floor: "\(signature.median.text) + \(requests.median.text)")
+            ], tables: [table])
+    }
+
+    /// So many at once, each for a container of its own: the time for each.
+    private func crowded(_ device: Device) async throws -> Findings {
+        var containers: [Container] = []
+        for number in 0..<(crowds.max() ?? 0) { containers.append(try await device.container("c\(number)")) }
+        var logins: [(Double, Double)] = []
+        var signatures: [(Double, Double)] = []
+        for crowd in crowds {
+            var (whole, signing) = (Samples(), Samples())
+            for _ in 0..<max(rounds / 10, 3) {
+                _ = device.signing.take()
+                let start = ContinuousClock.now
+                try await withThrowingTaskGroup { group in
+                    for container in containers.prefix(crowd) {
+                        group.addTask { _ = try await container.authenticateBiometric() }
+                    }
+                    try await group.waitForAll()
+                }
+                whole.add((ContinuousClock.now - start) / crowd)
+                signing.add(try await Self.signatures(crowd, device))
+            }
+            logins.append((Double(crowd), whole.median.milliseconds))
+            signatures.append((Double(crowd), signing.median.milliseconds))
+        }
+        let title = "Logins at once on one TPM, time for each"
+        return Findings(plots: [
+            Plot(
+                file: "logins", title: title, x: "logins at once", y: "ms for each",
+                series: [
+                    .init(name: "authenticateBiometric", points: logins),
+                    .init(name: "the signature alone", points: signatures),
+                ])
+        ])
+    }
+
+    /// So many signatures at once, by a key like the containers' own: the time for each.
+    private static func signatures(_ crowd: Int, _ device: Device) async throws -> Duration {
+        let prompt = PromptContext(reason: "measure")
+        let presence = PromptPresence()
+        let key = try await device.keystore.createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
+        let digest = MessageDigest(sha256: [1])
+        let keystore = device.keystore
+        let start = ContinuousClock.now
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<crowd {
+                group.addTask { _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence) }
+            }
+            try await group.waitForAll()
+        }
+        return (ContinuousClock.now - start) / crowd
+    }
+
+    /// No limits that a benchmark meets.
+    private static let configuration = """
+        {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
+         "identity": {"biometric": {"maximum_devices": 1000}},
+         "rate_limits": {"token_per_address": 10000000, "challenge_per_address": 10000000,
+                         "biometric_per_user": 10000000}}
+        """
+}

@@ -1,0 +1,32 @@
+/// One row of `quality.md`: what was measured, beside what it may be.
+struct Goal: Sendable {
+    let work: String
+    let value: String
+    let floor: String
+    let ratio: String
+    let goal: String
+    let isMet: Bool
+
+    /// A time as a multiple of a floor's.
+    static func ratio(
+        _ work: String, _ samples: Samples, over floor: Samples, named name: String, atMost limit: Double
+    ) -> Goal {
+        let ratio = samples.median / floor.median
+        return Goal(
+            work: work, value: samples.median.text, floor: "\(floor.median.text) \(name)",
+            ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))", isMet: ratio <= limit)
+    }
+
+    /// A number with a limit of its own.
+    static func limit(
+        _ work: String, _ value: Double, _ unit: String, atMost limit: Double, floor: String = "–"
+    ) -> Goal {
+        Goal(
+            work: work, value: "\(Decimals.format(value, 2)) \(unit)", floor: floor, ratio: "–",
+            goal: "≤ \(Decimals.format(limit, 0)) \(unit)", isMet: value <= limit)
+    }
+
+    var cells: [String] { [work, value, floor, ratio, goal, isMet ? "ok" : "OVER"] }
+
+    static let columns = ["work", "measured", "floor", "ratio", "goal", ""]
+}

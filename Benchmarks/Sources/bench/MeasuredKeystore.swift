@@ -1,0 +1,55 @@
+import Foundation
+import Latchkey
+
+/// A keystore that tells what its uses of keys took.
+struct MeasuredKeystore: Keystore {
+    let inner: any Keystore
+    let waiting: Waiting
+
+    var backend: String { inner.backend }
+
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature {
+        let start = ContinuousClock.now
+        defer { waiting.add(since: start) }
+        return try await inner.sign(digest, with: key, for: prompt, authorizedBy: presence)
+    }
+
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { try await inner.capabilities() }
+
+    func pinStatus() async throws(KeystoreError) -> PINStatus { try await inner.pinStatus() }
+
+    func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await inner.createKey(request, authorizedBy: presence)
+    }
+
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        try await inner.seal(secret, policy: policy, for: prompt, authorizedBy: presence)
+    }
+
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        try await inner.unseal(secret, for: prompt, authorizedBy: presence)
+    }
+
+    func delete(_ key: HardwareKey) async throws(KeystoreError) { try await inner.delete(key) }
+
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
+        try await inner.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
+    }
+
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        try await inner.attest(key, challenge: challenge)
+    }
+}

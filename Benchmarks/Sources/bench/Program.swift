@@ -1,0 +1,71 @@
+import Foundation
+
+/// Programs of this package, and of others, run as processes.
+struct Program: Sendable {
+    let name: String
+    /// What its environment has besides ours.
+    var environment: [String: String] = [:]
+
+    /// One that was built beside this one.
+    static func built(_ name: String, environment: [String: String] = [:]) -> Program {
+        Program(name: "\(directory)/\(name)", environment: environment)
+    }
+
+    private static let directory =
+        URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path
+
+    /// Runs it to its end.
+    ///
+    /// - Returns: What it printed.
+    /// - Throws: ``Failure`` with what it complained of unless it ends with 0.
+    @discardableResult
+    func run(_ arguments: [String]) throws -> Data {
+        let (process, output) = process(arguments)
+        let complaints = Pipe()
+        process.standardError = complaints
+        try process.run()
+        let printed = output.fileHandleForReading.readDataToEndOfFile()
+        let complaint = complaints.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else {
+            throw Failure(
+                reason: "\(name) \(arguments.joined(separator: " ")): \(String(decoding: complaint, as: UTF8.self))")
+        }
+        return printed
+    }
+
+    /// Runs it to its end under `meter`.
+    ///
+    /// - Returns: How long it took from its fork to its end, and its peak of memory in bytes.
+    func measure(_ arguments: [String]) throws -> (time: Duration, bytes: Int) {
+        let printed = try Program.built("meter", environment: environment).run([name] + arguments)
+        let numbers = String(decoding: printed, as: UTF8.self).split { !$0.isNumber }.compactMap { Int($0) }
+        guard numbers.count == 2 else { throw Failure(reason: "meter said nothing of \(name)") }
+        return (.nanoseconds(numbers[0]), numbers[1] * 1024)
+    }
+
+    /// Starts it, lends it to `body` once it has printed a line or, if it prints none, at once, and ends it.
+    func serving<R>(
+        _ arguments: [String], printsLine: Bool, _ body: (Int32, Data) async throws -> R
+    ) async throws -> R {
+        let (process, output) = process(arguments)
+        try process.run()
+        defer {
+            process.terminate()
+            process.waitUntilExit()
+        }
+        return try await body(
+            process.processIdentifier, printsLine ? output.fileHandleForReading.availableData : Data())
+    }
+
+    private func process(_ arguments: [String]) -> (Process, Pipe) {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [name] + arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.standardInput = FileHandle.nullDevice
+        let output = Pipe()
+        process.standardOutput = output
+        return (process, output)
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+
+/// What was found, as a page of the documentation with its figures.
+struct ResultsPage {
+    private let findings: Findings
+
+    init(_ findings: Findings) {
+        self.findings = findings
+    }
+
+    /// Writes `Benchmarks.md` and `figures/….svg` into the folder.
+    func write(to folder: String) throws {
+        let figures = URL(filePath: folder).appending(path: "figures")
+        try FileManager.default.createDirectory(at: figures, withIntermediateDirectories: true)
+        for plot in findings.plots {
+            try Data(plot.svg.utf8).write(to: figures.appending(path: "\(plot.file).svg"))
+        }
+        try Data(text.utf8).write(to: URL(filePath: folder).appending(path: "Benchmarks.md"))
+    }
+
+    private var text: String {
+        var parts = [
+            """
+            # What Latchkey costs
+
+            Written by `scripts/bench --plots`: one run, release builds, each beside the bare hardware. In every table the
+            rows are measured in turn, round by round, so that a busy machine slows all of them alike; compare ratios, not
+            times. Times are medians, memory is the highest peak. 1 MB is 10⁶ bytes.
+
+            \(Self.machine)
+
+            ## The goals
+            """,
+            Self.table(Goal.columns, findings.goals.map(\.cells)),
+            """
+            R2 and P2 are the commands of a key with two branches, StartAuthSession (salted), Load, PolicyAuthValue, PolicyOR,
+            Sign, FlushContext: written by hand in C with their session cryptography on libcrypto (R2), and through ESAPI
+            (P2). Latchkey's own signature reads the lockout counter before it asks for the PIN, opens a connection of its
+            own, and verifies the signature in software before it returns it; the floors do none of that.
+
+            ## TPM commands per operation
+
+            `CommandBudgetTests` and `FingerPolicyTests` fail when one of these numbers grows, those of a finger too.
+            """,
+            Self.table(Findings.countColumns, findings.countCells), "## How things grow",
+        ]
+        parts += findings.plots.map { "![\($0.title)](figures/\($0.file).svg)" }
+        parts.append("## Side by side")
+        for table in findings.tables {
+            parts.append("### \(table.title)")
+            parts.append(Self.table(Table.columns, table.cells))
+        }
+        return parts.joined(separator: "\n\n") + "\n"
+    }
+
+    private static func table(_ columns: [String], _ rows: [[String]]) -> String {
+        ([columns, columns.map { _ in "---" }] + rows).map { "| \($0.joined(separator: " | ")) |" }
+            .joined(separator: "\n")
+    }
+
+    /// Date, processor, system and the versions of what is measured against.
+    private static var machine: String {
+        let date = Date().formatted(.iso8601.year().month().day())
+        let processor = first("model name", of: "/proc/cpuinfo", ":") ?? "an unnamed processor"
+        let system = first("PRETTY_NAME", of: "/etc/os-release", "=") ?? "an unnamed system"
+        let cores = "\(ProcessInfo.processInfo.activeProcessorCount) × \(processor)"
+        let programs = [
+            ("swift", "--version"), ("swtpm", "--version"), ("openssl", "version"), ("tpm2_sign", "--version"),
+        ]
+        return ([date, cores, system] + programs.compactMap { version(of: $0, $1) }).joined(separator: " · ")
+    }
+
+    /// The first line of what a program says of itself, up to a comma.
+    private static func version(of program: String, _ option: String) -> String? {
+        guard let printed = try? Program(name: program).run([option]) else { return nil }
+        let line = String(decoding: printed, as: UTF8.self).prefix { $0 != "\n" && $0 != "," }
+        return String(line)
+    }
+
+    private static func first(_ name: String, of file: String, _ separator: Character) -> String? {
+        guard let text = try? String(contentsOfFile: file, encoding: .utf8),
+            let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name) }),
+            let value = line.split(separator: separator, maxSplits: 1).last
+        else { return nil }
+        return value.trimmingCharacters(in: CharacterSet(charactersIn: " \t\""))
+    }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+extension Machine {
+    /// A machine of the same user with a copy of everything that is stored; the environment is the same otherwise.
+    func copy() throws -> Machine {
+        var copy = try Machine(tcti: nil)
+        let own = copy.environment.filter { ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].contains($0.key) }
+        copy.environment = environment.merging(own) { $1 }
+        let folder = "data/latchkey"
+        if FileManager.default.fileExists(atPath: directory.path(of: folder)) {
+            try FileManager.default.copyItem(
+                atPath: directory.path(of: folder), toPath: copy.directory.path(of: folder))
+        }
+        return copy
+    }
+
+    /// Runs the tool, and requires that it does what it is told.
+    @discardableResult
+    func require(
+        _ arguments: String..., pins: [String]? = nil, input: String = "", extra: [String: String] = [:],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> Outcome {
+        let outcome = try await run(arguments, pins: pins, input: input, extra: extra)
+        try #require(
+            outcome.status == 0, "\(arguments.joined(separator: " ")): \(outcome)", sourceLocation: sourceLocation)
+        return outcome
+    }
+
+    /// Kills a command at its points, each time on a machine of its own.
+    ///
+    /// - Parameters:
+    ///   - change: What the command changes.
+    ///   - prepare: Makes the machine, and says what else the command's arguments are; nil for a copy of this one.
+    ///   - check: Looks at what the command left. The TPM holds nothing of it, as behind a resource manager.
+    func cutShort(
+        _ change: StateChange, by arguments: String..., pins: [String]? = nil, input: String = "",
+        prepare: (() async throws -> (machine: Machine, more: [String]))? = nil,
+        check: (Machine, KillPoints.Life) async throws -> Void
+    ) async throws {
+        let tcti = environment["LATCHKEY_TCTI"]
+        try await KillPoints.visit(change) { _ -> (machine: Machine, more: [String]) in
+            guard let prepare else { return (try copy(), []) }
+            return try await prepare()
+        } change: { prepared, environment in
+            let outcome = try await prepared.machine.run(
+                arguments + prepared.more, pins: pins, input: input, extra: environment)
+            try #require([nil, 0].contains(outcome.status), "\(outcome)")
+            return outcome.status == 0
+        } check: { prepared, life in
+            if let tcti { try Self.flush(tcti) }
+            try await check(prepared.machine, life)
+        }
+    }
+
+    /// Ends what a killed program had loaded: a resource manager does that when a connection ends, and a bare swtpm has
+    /// none.
+    private static func flush(_ tcti: String) throws {
+        let connection = try TCTIConnection(tcti)
+        defer { connection.close() }
+        let tpm = TPM(ResubmittingTransport(connection))
+        for first in [TPMHandle.transientFirst, .loadedSessionFirst] {
+            for handle in try tpm.handles(from: first) { try tpm.flushContext(handle) }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import FoundationEssentials
+import Latchkey
+import Testing
+
+@testable import latchkey_identity
+
+/// `auth_time` (OpenID Connect Core section 2): by which a client judges whether its user was there just now.
+@Suite("auth_time") struct AuthenticationTimeTests {
+    @Test(arguments: [["prompt": "login"], ["max_age": "0"]])
+    func `it is the new login's where one was asked for, else the session's`(more: [String: String]) async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
+            let first = server.time.seconds
+            server.time.advance(by: 100)
+
+            let silent = AuthorizationParameters(more: ["prompt": "none"])
+            let silentCode = try #require(try await visitor.get(silent.path).redirectParameter("code"))
+            let reused = try Tokens(await server.exchange(code: silentCode, silent).success())
+            #expect(try reused.claims["auth_time"]?.number == Double(first))
+
+            let fresh = AuthorizationParameters(more: more)
+            let code = try #require(
+                try await visitor.login(fresh, username: "alice").redirectParameter("code"))
+            server.time.advance(by: 20)
+            let tokens = try Tokens(await server.exchange(code: code, fresh).success())
+            #expect(try tokens.claims["auth_time"]?.number == Double(first + 100))
+        }
+    }
+
+    @Test func `easy access has its own, and no refresh and no new ID token changes it`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            server.time.advance(by: 500)
+            let began = Double(server.time.seconds)
+            let session = try Tokens(
+                await server.easyAccess(device, form: ["scope": TestServer.fullScope]).success())
+            #expect(try session.claims["auth_time"]?.number == began)
+            server.time.advance(by: 500)
+            let refreshed = try Tokens(await server.refresh(#require(session.refresh)).success())
+            #expect(try refreshed.claims["auth_time"]?.number == began)
+            let form = ["client_id": "app", "grant_type": "urn:authgear:params:oauth:grant-type:id-token"]
+            let answer = try await server.post("/oauth2/token", form: form, bearer: session.access).success()
+            let parts = try #require(answer["id_token"]?.string).split(separator: ".")
+            let claims = try JSONDecoder().decode(
+                JSONValue.self, from: try #require(Base64URL.decode(String(parts[1]))))
+            #expect(claims["auth_time"]?.number == began)
+        }
+    }
+}

@@ -1,0 +1,136 @@
+import FoundationEssentials
+import GRDB
+import HTTPTypes
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeyTesting
+import Testing
+
+@testable import latchkey_identity
+
+/// What is left of a session when the easy-access key that began it is gone, and what such a session may make.
+@Suite("Locker, the end of easy access") struct LockerEasyAccessEndTests {
+    private static let full = ["scope": TestServer.fullScope]
+
+    @Test(arguments: [true, false])
+    func `a session ends with its key, refresh token and all`(byTheDevice: Bool) async throws {
+        try await TestServer.run { server in
+            let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
+            let session = try Tokens(await server.easyAccess(device, form: Self.full).success())
+            let elsewhere = try Tokens(await server.easyAccess(other).success())
+            try await server.levelShares(device, bearer: session.access).success()
+            if byTheDevice {
+                try await server.perform("easy-access-disable", device).expectDone()
+            } else {
+                try await server.disableEasyAccess(device.id, bearer: device.tokens.access).expectDone()
+            }
+            try await server.levelShares(device, bearer: session.access)
+                .expectRefusal(401, "invalid_token", "the access token is unknown or has expired")
+            #expect(try await server.refresh(#require(session.refresh)).status == 400)
+            #expect(try await server.userInfo(session.access).status == 401)
+            // Sessions of other kinds and devices go on.
+            try await server.userInfo(device.tokens.access).success()
+            try await server.levelShares(device, bearer: device.tokens.access).success()
+            try await server.userInfo(elsewhere.access).success()
+        }
+    }
+
+    @Test func `a change ends the sessions of the old key, and not those of the new one`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let old = try Tokens(await server.easyAccess(device).success())
+            let new = LockerTestKey()
+            try await server.enableEasyAccess(new, of: device, bearer: device.tokens.access).expectDone()
+            let changed = EnrolledDevice(
+                id: device.id, key: device.key, easyAccess: new, tokens: device.tokens, shares: nil)
+            let session = try Tokens(await server.easyAccess(changed).success())
+            try await server.disableEasyAccess(
+                device.id, query: "?kid=\(device.easyAccess.kid)", bearer: device.tokens.access
+            ).expectDone()
+            #expect(try await server.userInfo(old.access).status == 401)
+            try await server.userInfo(session.access).success()
+        }
+    }
+
+    @Test func `easy access has no refresh token unless it asks for one`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let json = try await server.easyAccess(device).success()
+            #expect(json["refresh_token"] == nil)
+            #expect(json["scope"] == .string("openid \(Scope.fullAccess)"))
+            #expect(try await server.easyAccess(device, form: Self.full).success()["refresh_token"] != nil)
+        }
+    }
+
+    @Test func `a session of easy access gets shares for 300 seconds, however often it is refreshed`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let session = try Tokens(await server.easyAccess(device, form: Self.full).success())
+            server.time.advance(by: 300)
+            try await server.levelShares(device, bearer: session.access).success()
+            server.time.advance(by: 1)
+            let refreshed = try Tokens(await server.refresh(#require(session.refresh)).success())
+            for bearer in [session.access, refreshed.access] {
+                try await server.levelShares(device, bearer: bearer).expectStrongAuthenticationWanted()
+            }
+        }
+    }
+
+    @Test func `a session of easy access makes no biometric identity, which would outlive the enrolment`() async throws
+    {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let session = try Tokens(await server.easyAccess(device).success())
+            let phone = TestDevice()
+            try await server.setUp(phone, bearer: session.access).expectStrongAuthenticationWanted()
+            #expect(try await server.authenticate(phone).status == 400)
+            // The user, who logs in, may.
+            try await server.setUp(phone, bearer: device.tokens.access).success()
+        }
+    }
+
+    @Test func `a key that goes while its session begins is no revocation`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let grants = server.services.grants
+            let grant = Grant(
+                id: "g", clientID: "app", userID: server.alice.id, deviceID: nil, enrolmentID: device.id,
+                easyAccessKeyID: "gone-meanwhile", scope: "openid", amr: .easyAccess, authTime: 0, expiresAt: 9e9,
+                idleExpiresAt: 9e9, deviceInfo: nil)
+            #expect(try await !grants.insert(grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)))
+        }
+    }
+
+    @Test func `what has expired is deleted by the next login`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            for _ in 1...3 {
+                try await server.easyAccess(device).success()
+                try await server.backgroundAccess(device).success()
+            }
+            func rows(_ table: String) async throws -> Int? {
+                try await server.services.grants.database.read {
+                    try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)")
+                }
+            }
+            #expect(try await rows("offline_grant") == 7)
+            #expect(try await rows("access_token") == 7)
+            server.time.advance(by: 1_801)
+            _ = try await server.login("bob")
+            // Of alice's there is the login alone, which can be refreshed.
+            #expect(try await rows("offline_grant") == 2)
+            #expect(try await rows("access_token") == 1)
+        }
+    }
+
+    @Test func `a scope that is asked for often is there once`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let many = String(repeating: "openid ", count: 2_000)
+            #expect(try await server.backgroundAccess(device, form: ["scope": many]).success()["scope"] == "openid")
+            let full = many + Scope.fullAccess
+            let json = try await server.easyAccess(device, form: ["scope": full]).success()
+            #expect(json["scope"] == .string("openid \(Scope.fullAccess)"))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import Foundation
+import Latchkey
+import Testing
+
+/// What a server writes is shown to people, in a terminal and elsewhere.
+@Suite struct OAuth2ErrorTests {
+    private static let hostile = "a\n\u{1B}[2J\u{9B}b\u{202E}c\u{200B}\u{2028}d"
+    private static let harmless = "a\u{FFFD}\u{FFFD}[2J\u{FFFD}b\u{FFFD}c\u{FFFD}\u{FFFD}d"
+
+    @Test func `its text is fit for one line, decoded or made`() throws {
+        let json = try JSONEncoder().encode([
+            "error": Self.hostile, "error_description": Self.hostile, "error_uri": Self.hostile,
+        ])
+        let made = OAuth2Error(error: Self.hostile, description: Self.hostile, uri: Self.hostile)
+        for error in [try JSONDecoder().decode(OAuth2Error.self, from: json), made] {
+            #expect(error.error == Self.harmless)
+            #expect(error.description == Self.harmless && error.uri == Self.harmless)
+        }
+    }
+
+    @Test func `it is bounded, and so is what is said of it`() throws {
+        let long = String(repeating: "x", count: 900_000)
+        let json = try JSONEncoder().encode(["error": long, "error_description": long])
+        let error = try JSONDecoder().decode(OAuth2Error.self, from: json)
+        #expect(error.error.unicodeScalars.count == OAuth2Error.maximumCodeLength)
+        #expect(error.description?.unicodeScalars.count == OAuth2Error.maximumTextLength)
+        #expect(error.uri == nil)
+        #expect(ServerRefusal(error, status: 400).reason.unicodeScalars.count < 500)
+    }
+
+    @Test func `it is coded as it was`() throws {
+        let error = OAuth2Error(error: "invalid_grant", description: "InvalidCredentials – ungültig", uri: "https://x/")
+        let coded = try JSONEncoder().encode(error)
+        #expect(try JSONDecoder().decode(OAuth2Error.self, from: coded) == error)
+        #expect(error.description == "InvalidCredentials – ungültig")
+    }
+}
