@@ -36,7 +36,7 @@ enum Main {
             do {
                 try console.result(LatchkeyTool.fullMessage(for: error))
             } catch {
-                finish(console.fail(error))
+                return console.fail(error)
             }
         } catch {
             return console.fail(error)

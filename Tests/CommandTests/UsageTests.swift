@@ -125,8 +125,8 @@ struct UsageTests {
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
         let outcome = try await machine.run("status", "--store", path, "--json")
-        #expect(outcome.status == 1)
-        #expect(try outcome.json()["error"]?["code"] == "refused")
+        #expect(outcome.status == 7)
+        #expect(try outcome.json()["error"]?["code"] == "unavailable")
     }
 
     @Test func `help and version go to stdout and end with 0`() async throws {

@@ -23,7 +23,7 @@ struct Failure {
     init(_ error: any Error) {
         switch error {
         case let error as KeystoreError:
-            // What this machine refuses, a store or file that others can change, no server has refused.
+            // What this machine refuses, such as a file that others can change, no server has refused.
             status = error.code == .refused ? .failed : ExitStatus(error.code)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
