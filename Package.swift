@@ -12,6 +12,9 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// What `swift package init` gives to an app.
+let example: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
@@ -266,8 +269,8 @@ let package = Package(
         .testTarget(
             name: "PortingTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyTPM", "LatchkeyTesting",
+                "LatchkeySimulators",
             ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),
@@ -347,11 +350,48 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        // The programs of Examples/, which is a package of its own, so that the tests build and run them: with an app's
+        // settings, and with no more access than an app has.
+        .executableTarget(
+            name: "greeting",
+            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTPM"],
+            path: "Examples/Sources/greeting",
+            packageAccess: false,
+            swiftSettings: example
+        ),
+        .executableTarget(
+            name: "notes",
+            dependencies: ["Latchkey", "LatchkeyLogin", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyVault"],
+            path: "Examples/Sources/notes",
+            packageAccess: false,
+            swiftSettings: example
+        ),
+        .testTarget(
+            name: "DocumentationTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
+                "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", certificates, httpTypes,
+            ],
+            packageAccess: false,
+            swiftSettings: example
+        ),
+        // The same parsers under libFuzzer are a package of their own, in the same directory: see scripts/fuzz.
+        .testTarget(
+            name: "FuzzTests",
+            dependencies: [
+                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeyTPM", "TPM2",
+                "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
+            ],
+            exclude: ["Package.swift", "Driver", "Corpus"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "latchkey", "latchkey-identity", "latchkey-presenced", "Latchkey", "LatchkeyTesting",
-                "LatchkeySimulators", "TPM2", "VirtualSmartCard",
+                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

@@ -19,6 +19,7 @@ public struct KeystoreError: Error, Sendable {
     /// What the layer below said, where there is one.
     public let underlying: Underlying?
 
+    /// An error; `reason` and `recovery` are what people read, so both are sentences or clauses without a secret.
     public init(
         operation: String,
         code: Code,
@@ -46,6 +47,7 @@ public struct KeystoreError: Error, Sendable {
         /// The code in words.
         public let text: String
 
+        /// What a layer below said.
         public init(layer: String, rawCode: UInt32? = nil, text: String) {
             self.layer = layer
             self.rawCode = rawCode

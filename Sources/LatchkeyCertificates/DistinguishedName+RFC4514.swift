@@ -12,7 +12,7 @@ extension DistinguishedName {
     ///
     /// Encoded values (`#04…`) and quoted ones (RFC 1779) are not read.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput`, saying what is wrong where.
+    /// - Throws: `KeystoreError` with code `invalidInput`, saying what is wrong where.
     public init(rfc4514 text: String) throws(KeystoreError) {
         var parser = NameParser(text)
         let parts = try parser.relativeNames()

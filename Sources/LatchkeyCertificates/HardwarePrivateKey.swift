@@ -5,10 +5,11 @@ public import X509
 
 /// A hardware key as swift-certificates signs with one: for certificate requests and self-signed certificates.
 ///
-/// Each signature is one call of ``Keystore/sign(_:with:for:authorizedBy:)``, with the presence that the key's policy
+/// Each signature is one call of `Keystore.sign(_:with:for:authorizedBy:)`, with the presence that the key's policy
 /// asks for. Wrap it in a `Certificate.PrivateKey`, and use the initialisers that sign asynchronously: hardware and
 /// people take their time, so the synchronous ones throw `unsupported`.
 public struct HardwarePrivateKey: CustomPrivateKey {
+    /// The key that signs.
     public let key: HardwareKey
     public let publicKey: Certificate.PublicKey
     private let keystore: any Keystore
@@ -18,7 +19,7 @@ public struct HardwarePrivateKey: CustomPrivateKey {
     /// - Parameters:
     ///   - key: A key of `keystore`.
     ///   - prompt: What a person is told at each signature.
-    /// - Throws: ``KeystoreError`` with code `damaged` when the key's public half is no point on P-256.
+    /// - Throws: `KeystoreError` with code `damaged` when the key's public half is no point on P-256.
     public init(
         _ key: HardwareKey, in keystore: any Keystore, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -38,7 +39,7 @@ public struct HardwarePrivateKey: CustomPrivateKey {
 
     public var supportedSignatureAlgorithms: [Certificate.SignatureAlgorithm] { [.ecdsaWithSHA256] }
 
-    /// - Throws: ``KeystoreError``: what the keystore throws, and `unsupported` for another algorithm than ECDSA with
+    /// - Throws: `KeystoreError`: what the keystore throws, and `unsupported` for another algorithm than ECDSA with
     ///   SHA-256.
     public func signAsynchronously(
         bytes: some DataProtocol & Sendable, signatureAlgorithm: Certificate.SignatureAlgorithm
@@ -55,7 +56,7 @@ public struct HardwarePrivateKey: CustomPrivateKey {
             signatureBytes: ASN1BitString(bytes: ArraySlice(signature.derRepresentation)))
     }
 
-    /// - Throws: ``KeystoreError`` with code `unsupported`, always.
+    /// - Throws: `KeystoreError` with code `unsupported`, always.
     public func signSynchronously(
         bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) throws -> Certificate.Signature {
@@ -68,7 +69,7 @@ public struct HardwarePrivateKey: CustomPrivateKey {
 extension HardwarePrivateKey {
     public static let defaultPEMDiscriminator = "PRIVATE KEY"
 
-    /// - Throws: ``KeystoreError`` with code `unsupported`, always: the private key does not leave the hardware.
+    /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave the hardware.
     public func serialize(into coder: inout DER.Serializer) throws {
         throw KeystoreError.unsupported(
             "write the private key down", "it does not leave the hardware", recovery: "Export the public key instead.")

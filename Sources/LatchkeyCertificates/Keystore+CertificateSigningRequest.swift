@@ -8,7 +8,7 @@ extension Keystore {
     /// The same for every backend: the request is put together here, and the hardware signs its digest.
     ///
     /// - Parameter subject: See `DistinguishedName(rfc4514:)` for one from text.
-    /// - Throws: ``KeystoreError``: what ``sign(_:with:for:authorizedBy:)`` throws.
+    /// - Throws: `KeystoreError`: what `sign(_:with:for:authorizedBy:)` throws.
     public func certificateSigningRequest(
         subject: DistinguishedName, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority

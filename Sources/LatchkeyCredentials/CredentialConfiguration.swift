@@ -7,7 +7,9 @@ public struct CredentialConfiguration: Sendable {
     public enum CopiedClaims: Hashable, Sendable {
         /// Every claim about the user. Those about the token itself (times, hashes, nonce) are never copied.
         case all
+        /// These claims and no others.
         case only(Set<Claim>)
+        /// No claim: credentials are found by their tags and ids only.
         case none
 
         func includes(_ name: String) -> Bool {
@@ -19,12 +21,14 @@ public struct CredentialConfiguration: Sendable {
         }
     }
 
+    /// Which claims are copied.
     public var copiedClaims: CopiedClaims
     /// How many seconds before its end an access token is refreshed.
     public var graceInterval: TimeInterval
     /// The clock.
     public var clock: any CredentialClock
 
+    /// A configuration; by default with all claims copied, and a grace of five minutes.
     public init(
         copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300,
         clock: any CredentialClock = SystemClock()

@@ -21,6 +21,7 @@ public struct CredentialError: Error, Sendable {
     /// What a lower layer said, where there is one.
     public let underlying: KeystoreError.Underlying?
 
+    /// An error of the given code.
     public init(
         operation: String, code: Code, reason: String, recovery: String, oauthError: OAuth2Error? = nil,
         httpStatus: Int? = nil, underlying: KeystoreError.Underlying? = nil

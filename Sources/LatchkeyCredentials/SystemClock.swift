@@ -2,6 +2,7 @@ public import FoundationEssentials
 
 /// The machine's clock.
 public struct SystemClock: CredentialClock {
+    /// The system's clock.
     public init() {}
 
     public var now: Date { Date() }

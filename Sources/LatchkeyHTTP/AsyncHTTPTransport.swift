@@ -73,6 +73,9 @@ public final class AsyncHTTPTransport: HTTPTransport {
             var configuration = HTTPClient.Configuration()
             configuration.redirectConfiguration = .disallow
             configuration.decompression = .disabled
+            // Over HTTP/2 a status may be any number (swift-nio-http2 1.46), and one that has not three digits ends the
+            // process: in swift-nio below 0, in swift-http-types above 999.
+            configuration.httpVersion = .http1Only
             configuration.timeout = .init(connect: .seconds(10), read: .seconds(Int64(timeout)))
             configuration.connectionPool.retryConnectionEstablishment = false
             let made = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)

@@ -62,6 +62,7 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
         /// The machine's architecture, for example `x86_64`.
         public var architecture: String
 
+        /// A system as `uname` describes it.
         public init(name: String, release: String, version: String, architecture: String) {
             self.name = name
             self.release = release

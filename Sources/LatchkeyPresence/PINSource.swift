@@ -36,7 +36,7 @@ public enum PINSource: Hashable, Sendable {
     ///
     /// - Parameter environment: pinentry is told of the terminal, the display and the locale that it names, and
     ///   `PINENTRY_PROGRAM` names the program itself.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that can't be read or that others can read.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a file that can't be read or that others can read.
     public func authority(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
         switch self {
         case .terminal: TerminalPresence()

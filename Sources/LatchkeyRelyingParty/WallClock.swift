@@ -4,6 +4,7 @@ public import FoundationEssentials
 public struct WallClock: Sendable {
     private let read: @Sendable () -> Date
 
+    /// A clock that reads the time where it is told to.
     public init(_ read: @escaping @Sendable () -> Date) {
         self.read = read
     }

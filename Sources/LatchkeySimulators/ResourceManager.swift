@@ -12,7 +12,7 @@ public actor ResourceManager {
 
     private let process: ChildProcess
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` when `tpm2-abrmd` is not installed or does not answer within
+    /// - Throws: `KeystoreError` with code `unavailable` when `tpm2-abrmd` is not installed or does not answer within
     ///   ten seconds.
     public init(_ tpm: SoftwareTPM, busAddress: String) async throws(KeystoreError) {
         process = try await ChildProcess(
@@ -26,6 +26,7 @@ public actor ResourceManager {
         }
     }
 
+    /// Ends the resource manager and its bus. The TPM behind it stays.
     public func end() async {
         await process.end(by: .kill)
     }

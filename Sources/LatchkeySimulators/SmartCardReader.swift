@@ -28,7 +28,7 @@ public actor SmartCardReader {
     ///
     /// It ends when the last reference goes; prefer ``withRunning(_:)``, which also waits for the end.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` without root's rights, without pcscd or its driver, when
+    /// - Throws: `KeystoreError` with code `unavailable` without root's rights, without pcscd or its driver, when
     ///   another pcscd runs, or when it does not show the reader within ten seconds.
     public init() async throws(KeystoreError) {
         guard geteuid() == 0 else {

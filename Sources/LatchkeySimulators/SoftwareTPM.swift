@@ -36,7 +36,7 @@ public actor SoftwareTPM {
     /// It ends, and its state is removed, when the last reference goes; prefer ``withRunning(_:_:)``, which also waits
     /// for the end.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when `swtpm` (or `swtpm_setup`, for certificates) is not
+    /// - Throws: `KeystoreError` with code `unavailable` when `swtpm` (or `swtpm_setup`, for certificates) is not
     ///   installed or does not answer within ten seconds.
     public init(_ provisioning: Provisioning = .blank) async throws(KeystoreError) {
         directory = try TemporaryDirectory()
@@ -80,7 +80,7 @@ public actor SoftwareTPM {
 
     /// Switches the TPM on with the state that it had. Does nothing when it is on.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when it does not answer within ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` when it does not answer within ten seconds.
     public func start() async throws(KeystoreError) {
         guard !isRunning else { return }
         let process = try await ChildProcess("swtpm", arguments: arguments)

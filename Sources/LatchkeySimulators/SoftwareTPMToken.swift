@@ -36,7 +36,7 @@ public actor SoftwareTPMToken {
 
     /// Makes a TPM and a token in it. Prefer ``withToken(_:)``, which also waits for the end.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when a program is not installed or does not answer.
+    /// - Throws: `KeystoreError` with code `unavailable` when a program is not installed or does not answer.
     public init() async throws(KeystoreError) {
         modulePath = try Self.installedModule
         directory = try TemporaryDirectory()

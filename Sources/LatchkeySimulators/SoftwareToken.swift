@@ -43,7 +43,7 @@ public final class SoftwareToken: Sendable {
 
     /// Makes a token. Its files go when the object goes.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when SoftHSM2 is not installed or refuses.
+    /// - Throws: `KeystoreError` with code `unavailable` when SoftHSM2 is not installed or refuses.
     public init(
         label: String = "Latchkey", userPIN: String = "123456", securityOfficerPIN: String = "12345678",
         placement: Placement = .thisProcess

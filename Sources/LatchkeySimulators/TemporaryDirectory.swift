@@ -10,7 +10,7 @@ public final class TemporaryDirectory: Sendable {
 
     /// Makes `latchkey-XXXXXX` with mode 0700 under `$TMPDIR`, or under `/tmp` where that is not set.
     ///
-    /// - Throws: ``KeystoreError`` with code `failed` when the directory can't be made.
+    /// - Throws: `KeystoreError` with code `failed` when the directory can't be made.
     public init() throws(KeystoreError) {
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/latchkey-XXXXXX".utf8CString)

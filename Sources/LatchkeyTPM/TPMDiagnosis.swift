@@ -16,6 +16,7 @@ public struct TPMDiagnosis: Hashable, Sendable {
     public enum Pin: String, Hashable, Sendable {
         /// Nothing is pinned yet.
         case none
+        /// The pinned one is in the TPM.
         case same
         /// There is no storage root key to compare with, and none can be made without the owner's password.
         case undecided
@@ -23,8 +24,11 @@ public struct TPMDiagnosis: Hashable, Sendable {
         case different
     }
 
+    /// Which TPM it is.
     public let identity: TPMIdentity
+    /// Whether the storage root key is there.
     public let storageRootKey: StorageRootKey
+    /// Whether the pinned storage root key is the one in the TPM.
     public let pin: Pin
     /// Whether the owner's password is set. Then Latchkey can't make a storage root key, nor a secret that can be taken
     /// back.
@@ -34,6 +38,7 @@ public struct TPMDiagnosis: Hashable, Sendable {
     /// Whether the password that ends a lockout is set. Without one, any user of the device can end a lockout and go on
     /// guessing.
     public let isLockoutPasswordSet: Bool
+    /// How the TPM counts wrong PINs.
     public let pinStatus: PINStatus
     /// Whether the TPM has P-256 with ECDSA and SHA-256.
     public let hasP256: Bool

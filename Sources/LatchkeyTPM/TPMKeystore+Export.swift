@@ -8,7 +8,7 @@ extension TPMKeystore {
     /// authValue, which is derived from the PIN and a salt that this file does not have: it can be looked at, and
     /// used with Latchkey only.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` or `wrongDevice` when it is no key of a TPM.
+    /// - Throws: `KeystoreError` with code `damaged` or `wrongDevice` when it is no key of a TPM.
     public static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
         let operation = "export a key"
         guard key.backend == "tpm" else {

@@ -9,7 +9,7 @@ public import TPM2
 ///
 /// A PIN is hardened into an authValue and proven in a session that is salted to the pinned key: it is never on the bus,
 /// and the TPM counts wrong ones. A finger is the presence broker's signature over this very use, which the key's policy
-/// has the TPM demand; see ``PresenceProtection``.
+/// has the TPM demand; see `PresenceProtection`.
 public struct TPMKeystore: Keystore {
     /// The device that is used when no other is named: the kernel's resource manager.
     public static let defaultTCTI = "device:/dev/tpmrm0"

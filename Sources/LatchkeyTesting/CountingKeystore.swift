@@ -12,13 +12,16 @@ public final class CountingKeystore: Keystore {
 
     /// On which side of the hardware's work the program loses it.
     public enum Side: CaseIterable, Sendable {
+        /// The call never reaches the hardware.
         case before
+        /// The hardware did it, and the answer is lost.
         case after
     }
 
     private let keystore: any Keystore
     private let state = Mutex(State())
 
+    /// Counts what this keystore is asked for.
     public init(_ keystore: any Keystore) { self.keystore = keystore }
 
     public var backend: String { keystore.backend }
@@ -32,6 +35,7 @@ public final class CountingKeystore: Keystore {
         state.withLock { $0.failure = ($0.calls.count + index, side) }
     }
 
+    /// Takes a planned failure back.
     public func heal() { state.withLock { $0.failure = nil } }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {

@@ -4,7 +4,7 @@ public import Latchkey
 public import LatchkeySimulators
 internal import Synchronization
 
-/// A PKCS#11 token that takes a fingerprint instead of a PIN: a ``SoftwareToken`` behind the module that
+/// A PKCS#11 token that takes a fingerprint instead of a PIN: a `SoftwareToken` behind the module that
 /// `Tests/FingerprintToken` builds.
 ///
 /// Its flags say `CKF_PROTECTED_AUTHENTICATION_PATH`, a login takes no PIN and waits for a finger, and a PIN that a
@@ -12,9 +12,13 @@ internal import Synchronization
 public final class FingerprintToken: Sendable {
     /// What the sensor says of a finger.
     public enum Verdict: UInt8, Sendable {
+        /// The finger is the right one.
         case match = 0
+        /// It is another one.
         case noMatch = 1
+        /// Nobody put a finger there.
         case cancelled = 2
+        /// The sensor could say nothing, or not in time.
         case rejected = 3
         /// There were too many wrong fingers.
         case locked = 4
@@ -30,10 +34,10 @@ public final class FingerprintToken: Sendable {
     private let directory: TemporaryDirectory
     private let verdicts: Int32
 
-    /// Makes a token whose sensor says what ``show(_:)-(Verdict)`` tells it, one verdict for each login. A login waits
+    /// Makes a token whose sensor says what `show(_:)` tells it, one verdict for each login. A login waits
     /// for that up to twenty seconds, then the sensor rejects it.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when SoftHSM2 is not installed or the module not built.
+    /// - Throws: `KeystoreError` with code `unavailable` when SoftHSM2 is not installed or the module not built.
     public convenience init(placement: SoftwareToken.Placement = .thisProcess) async throws(KeystoreError) {
         try await self.init(verifyingWith: nil, placement: placement)
     }

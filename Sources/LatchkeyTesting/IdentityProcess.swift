@@ -6,13 +6,19 @@ internal import Testing
 
 /// The identity server of this package, as a process of its own on a free port.
 public struct IdentityProcess: Sendable {
+    /// A user of a server in demo mode.
     public struct User: Decodable, Sendable {
+        /// The name to log in with.
         public let username: String
+        /// The password to log in with.
         public let password: String
     }
 
+    /// The server's address, with its port.
     public let endpoint: String
+    /// The client that the server knows.
     public let clientID: String
+    /// The users that the server made up.
     public let users: [User]
 
     private struct Ready: Decodable {

@@ -6,7 +6,9 @@ internal import Synchronization
 public final class RecordingTransport: HTTPTransport {
     /// A request as it was sent.
     public struct Recording: Sendable {
+        /// The request.
         public let request: HTTPRequest
+        /// Its body.
         public let body: [UInt8]
 
         /// The body as text.

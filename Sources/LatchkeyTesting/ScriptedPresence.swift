@@ -5,7 +5,9 @@ internal import Synchronization
 public final class ScriptedPresence: PresenceAuthority {
     /// One answer.
     public enum Step: Sendable {
+        /// Gives this PIN.
         case pin(String)
+        /// Says no.
         case decline
         /// Says nothing until the prompt is withdrawn.
         case hesitate

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 public import LatchkeySimulators
 public import Testing
 
-/// Gives each test a software TPM of its own: ``SoftwareTPM/current``.
+/// Gives each test a software TPM of its own: `SoftwareTPM.current`.
 ///
 /// ```swift
 /// @Test(.softwareTPM) func `a key signs`() async throws {
@@ -44,7 +44,7 @@ extension SoftwareTPM {
 
     /// The TPM of the running test.
     ///
-    /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``SoftwareTPMTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` in a test without the trait ``SoftwareTPMTrait``.
     public static var current: SoftwareTPM {
         get throws { try SoftwareTPMTrait.current(scoped, "software TPM", from: ".softwareTPM") }
     }

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 public import LatchkeySimulators
 public import Testing
 
-/// Gives each test a software token of its own: ``SoftwareToken/current``.
+/// Gives each test a software token of its own: `SoftwareToken.current`.
 ///
 /// ```swift
 /// @Test(.softwareToken) func `a key signs`() async throws {
@@ -44,7 +44,7 @@ extension SoftwareToken {
 
     /// The token of the running test.
     ///
-    /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``SoftwareTokenTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` in a test without the trait ``SoftwareTokenTrait``.
     public static var current: SoftwareToken {
         get throws { try SoftwareTokenTrait.current(scoped, "software token", from: ".softwareToken") }
     }

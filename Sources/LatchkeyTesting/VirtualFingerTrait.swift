@@ -2,7 +2,7 @@ internal import FoundationEssentials
 public import LatchkeySimulators
 public import Testing
 
-/// Gives each test a fingerprint reader of its own: ``VirtualFingerprintReader/current``.
+/// Gives each test a fingerprint reader of its own: `VirtualFingerprintReader.current`.
 ///
 /// ```swift
 /// @Test(.virtualFinger) func `a finger opens`() async throws {
@@ -38,7 +38,7 @@ extension VirtualFingerprintReader {
 
     /// The reader of the running test.
     ///
-    /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``VirtualFingerTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` in a test without the trait ``VirtualFingerTrait``.
     public static var current: VirtualFingerprintReader {
         get throws { try VirtualFingerTrait.current(scoped, "fingerprint reader", from: ".virtualFinger") }
     }

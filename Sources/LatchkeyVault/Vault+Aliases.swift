@@ -11,11 +11,11 @@ extension Vault {
     /// ``upgrade()``.
     public func upgradeToBiometrics() async throws(KeystoreError) -> Vault { try await upgrade() }
 
-    /// ``downgrade()``.
+    /// `downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgradeToKeychain() throws(KeystoreError) -> Vault { try downgrade() }
 
-    /// ``downgrade()``.
+    /// `downgrade()`.
     public func downgradeToKeychain() async throws(KeystoreError) -> Vault { try await downgrade() }
 }
 
@@ -36,11 +36,11 @@ extension KeychainSecureVault {
 }
 
 extension BiometricsSecureVault {
-    /// ``downgrade()``.
+    /// `downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgradeToKeychain() throws(KeystoreError) -> KeychainSecureVault<Credentials> { try downgrade() }
 
-    /// ``downgrade()``.
+    /// `downgrade()`.
     public func downgradeToKeychain() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
         try await downgrade()
     }

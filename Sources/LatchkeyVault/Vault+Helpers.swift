@@ -1,6 +1,6 @@
 public import Latchkey
 
-/// The calls of all states. Each does what the typed vault does, or throws ``KeystoreError`` with code `wrongState`.
+/// The calls of all states. Each does what the typed vault does, or throws `KeystoreError` with code `wrongState`.
 extension Vault {
     /// The vault's name.
     public var key: String { slot.key }
@@ -24,13 +24,13 @@ extension Vault {
         }
     }
 
-    /// See ``EmptyVault/storeToKeychain(credentials:)``.
+    /// See `EmptyVault.storeToKeychain(credentials:)`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> Vault {
         try empty("store").storeToKeychain(credentials: credentials).wrap()
     }
 
-    /// See ``EmptyVault/storeToKeychain(credentials:)``.
+    /// See `EmptyVault.storeToKeychain(credentials:)`.
     public func storeToKeychain(credentials: Credentials) async throws(KeystoreError) -> Vault {
         try await empty("store").storeToKeychain(credentials: credentials).wrap()
     }
@@ -40,7 +40,7 @@ extension Vault {
         try await empty("store").storeToBiometrics(credentials: credentials).wrap()
     }
 
-    /// See ``KeychainSecureVault/update(credentials:)`` and ``BiometricsSecureVault/update(credentials:)``.
+    /// See `KeychainSecureVault.update(credentials:)` and `BiometricsSecureVault.update(credentials:)`.
     public func update(credentials: Credentials) async throws(KeystoreError) -> Vault {
         switch self {
         case .keychain(let vault), .keychainUpgradable(let vault):
@@ -58,13 +58,13 @@ extension Vault {
         }
     }
 
-    /// See ``BiometricsSecureVault/downgrade()``.
+    /// See `BiometricsSecureVault.downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> Vault {
         try open("downgrade").downgrade().wrap()
     }
 
-    /// See ``BiometricsSecureVault/downgrade()``.
+    /// See `BiometricsSecureVault.downgrade()`.
     public func downgrade() async throws(KeystoreError) -> Vault {
         try await open("downgrade").downgrade().wrap()
     }
@@ -92,7 +92,7 @@ extension Vault {
 
     /// Deletes whatever is stored, and returns an empty vault.
     ///
-    /// - Throws: ``KeystoreError`` when anything is left.
+    /// - Throws: `KeystoreError` when anything is left.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func reset() throws(KeystoreError) -> Vault { try slot.resetNow() }
 

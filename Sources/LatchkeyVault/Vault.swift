@@ -1,5 +1,5 @@
 /// A vault in one of its states. Switch over it to see which page to show; the typed vault in each case has the calls
-/// that fit the state. The calls on this type itself work on every state and throw ``KeystoreError`` with code
+/// that fit the state. The calls on this type itself work on every state and throw `KeystoreError` with code
 /// `wrongState` where the state does not fit.
 ///
 /// Whether somebody's presence can be verified belongs to the machine at a moment, not to what is stored: `empty` and

@@ -25,7 +25,7 @@ public final class VaultSpace: Sendable {
     /// - Parameters:
     ///   - policy: What vaults with biometrics demand; a vault keeps the policy under which it was stored. Where the
     ///     hardware can't enforce it, storing throws `unsupported`.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a policy under which nobody need be present.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a policy under which nobody need be present.
     public init(
         records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy = .userPresence
     ) throws(KeystoreError) {

@@ -8,6 +8,7 @@ public final class TPM {
 
     let transport: any TPMTransport
 
+    /// A TPM behind this transport.
     public init(_ transport: any TPMTransport) {
         self.transport = transport
     }

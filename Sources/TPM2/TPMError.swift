@@ -30,12 +30,14 @@ public struct TPMError: Error, Sendable {
         case broken
     }
 
+    /// What happened.
     public let kind: Kind
     /// The command that was being executed, where there was one.
     public let command: TPMCommandCode?
     /// A clause that says what happened.
     public let reason: String
 
+    /// An error of the given kind.
     public init(_ kind: Kind, command: TPMCommandCode? = nil, reason: String) {
         self.kind = kind
         self.command = command

@@ -44,10 +44,12 @@ struct TerminalTests {
         let screen: String
     }
 
-    private func type(_ keys: [String], at machine: Machine, _ arguments: String...) async throws -> Result {
+    private func type(
+        _ keys: [String], at machine: Machine, program executable: FilePath = Products.latchkey, _ arguments: String...
+    ) async throws -> Result {
         let lines = String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)
         let text = try await program(
-            "python3", ["-c", Self.typist, lines, Products.latchkey.string] + arguments,
+            "python3", ["-c", Self.typist, lines, executable.string] + arguments,
             environment: machine.environment)
         return try JSONDecoder().decode(Result.self, from: Data(text.utf8))
     }
@@ -76,5 +78,15 @@ struct TerminalTests {
         let error = try JSONDecoder().decode([String: JSON].self, from: Data(declined.output.utf8))["error"]
         #expect(error?["code"] == "cancelled")
         #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+    }
+
+    @Test func `the README's first program signs with a new key`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let greeting = try await type(
+            ["2580\r", "2580\r", "2580\r"], at: machine, program: Products.directory.appending("greeting"))
+        #expect(greeting.status == 0, "\(greeting.screen)")
+        let lines = greeting.output.split(separator: "\n")
+        #expect(lines.first?.hasPrefix("simulated(swtpm) ") == true)
+        #expect(lines.last == "The signature is right.")
     }
 }

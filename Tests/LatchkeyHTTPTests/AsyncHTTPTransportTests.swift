@@ -136,6 +136,19 @@ struct AsyncHTTPTransportTests {
         await #expect(throws: keystore(.refused)) { try await AsyncHTTPTransport().send(request, body: []) }
     }
 
+    @Test func `no server is offered HTTP 2`() async throws {
+        try await RawServer.with("") { server in
+            let request = HTTPRequest(method: .get, scheme: "https", authority: server.authority, path: "/")
+            await #expect(throws: keystore(.unavailable)) {
+                try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
+            }
+            // What the client can speak (RFC 7301 section 3.1), each with its length before it.
+            let hello = try #require(server.requests.first)
+            #expect(hello.contains("\u{8}http/1.1"))
+            #expect(!hello.contains("\u{2}h2"))
+        }
+    }
+
     @Test(.requires(program: "openssl")) func `a certificate that nobody vouches for is refused`() async throws {
         let directory = try TemporaryDirectory()
         let (key, certificate) = (directory.path(of: "key"), directory.path(of: "cert"))

@@ -69,6 +69,11 @@ private final class RawHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         text += String(buffer: unwrapInboundIn(data))
+        // Who begins with a TLS handshake gets no further than that.
+        guard !text.hasPrefix("\u{16}") else {
+            log.requests.withLock { $0.append(text) }
+            return context.close(promise: nil)
+        }
         guard let end = text.range(of: "\r\n\r\n") else { return }
         let length = text[..<end.lowerBound].split(separator: "\r\n").lazy
             .filter { $0.lowercased().hasPrefix("content-length:") }

@@ -15,6 +15,7 @@ public struct OAuth2Error: Hashable, Sendable, Codable {
     /// Where a person can read more.
     public let uri: String?
 
+    /// An answer with these members.
     public init(error: String, description: String? = nil, uri: String? = nil) {
         self.error = String(oneLine: error, limit: Self.maximumCodeLength)
         self.description = description.map { String(oneLine: $0, limit: Self.maximumTextLength) }

@@ -1,10 +1,16 @@
 /// Any JSON value (RFC 8259): for members whose shape is somebody else's business.
 public enum JSONValue: Hashable, Sendable {
+    /// `null`.
     case null
+    /// `true` or `false`.
     case bool(Bool)
+    /// A number, as IEEE 754 has it in 64 bits.
     case number(Double)
+    /// Text.
     case string(String)
+    /// An array.
     case array([JSONValue])
+    /// An object; its members have no order.
     case object([String: JSONValue])
 
     /// A member of an object; nil for everything that is not an object with this member.

@@ -2,9 +2,13 @@ public import FoundationEssentials
 
 /// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
 public struct JWK: Hashable, Sendable, Codable {
+    /// The key type (RFC 7517 section 4.1): `EC` or `RSA`.
     public var kty: String
+    /// The key's name (section 4.5).
     public var kid: String?
+    /// The algorithm that it is meant for (section 4.4).
     public var alg: String?
+    /// What it is meant for (section 4.2): `sig` or `enc`.
     public var use: String?
     /// The curve of an EC key: `P-256`.
     public var crv: String?

@@ -17,8 +17,11 @@ public enum JWS {
 
     /// The three parts of a compact JWS, decoded but not verified.
     public struct Parts: Sendable {
+        /// The protected header, decoded: JSON that nobody has checked yet.
         public let header: Data
+        /// The payload, decoded: bytes that nobody has checked yet.
         public let payload: Data
+        /// The signature, decoded. Nothing is said of it before it is verified.
         public let signature: Data
         /// The bytes over which the signature goes.
         public let signingInput: String

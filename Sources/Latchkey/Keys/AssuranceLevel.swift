@@ -16,11 +16,17 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
 
     /// What the hardware demands before it uses the key.
     public enum EnforcedPresence: String, Sendable, Codable, CaseIterable {
+        /// Nobody need be there.
         case none
+        /// The PIN.
         case pin
+        /// A finger.
         case finger
+        /// A finger or the PIN.
         case fingerOrPIN = "finger-or-pin"
+        /// A touch of the token.
         case touch
+        /// A touch of the token and the PIN.
         case touchAndPIN = "touch-and-pin"
     }
 
@@ -32,11 +38,14 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case user
     }
 
+    /// What the key is rooted in.
     public let root: Root
+    /// Who must be there, by the hardware's own check.
     public let presence: EnforcedPresence
     /// Set where a user's own count stands in place of the hardware's guard.
     private let perUserPIN: Bool?
 
+    /// What a keystore says of its key. What guards the PIN is dropped where no PIN is asked for.
     public init(root: Root, presence: EnforcedPresence, pinProtection: PINProtection = .device) {
         self.root = root
         self.presence = presence

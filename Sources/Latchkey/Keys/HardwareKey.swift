@@ -9,12 +9,16 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     /// The version of the stored form. It changes when a field changes its meaning.
     public static let currentVersion = 1
 
+    /// The version of this form, ``currentVersion`` at its birth.
     public let version: Int
     public let id: KeyID
     /// The kind of keystore that made the key: `tpm` or `pkcs11`.
     public let backend: String
+    /// Who must be there when it is used.
     public let policy: AccessPolicy
+    /// What it is rooted in, and which presence the hardware enforces.
     public let assurance: AssuranceLevel
+    /// Its public half.
     public let publicKey: PublicKey
     /// A name for people; not unique.
     public let label: String?
@@ -23,6 +27,7 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     /// What the backend needs to find or load the key again. Opaque to everybody else.
     public let blob: Data
 
+    /// A key as its keystore made it. Only keystores call this.
     public init(
         id: KeyID,
         backend: String,

@@ -28,6 +28,7 @@ public struct KeyAttestation: Hashable, Sendable, Codable {
     /// hardware has none.
     public let certificates: [Data]
 
+    /// A statement as its keystore got it from the hardware. Only keystores call this.
     public init(
         format: String, statement: Data, signature: Data, publicArea: Data, attestationKey: Data, certificates: [Data]
     ) {

@@ -14,6 +14,7 @@ public struct PINStatus: Hashable, Sendable {
     /// How many seconds it takes until one wrong PIN is forgotten, where it says so.
     public var recoverySeconds: Int?
 
+    /// What a keystore read off its hardware. Only keystores call this.
     public init(
         attemptsLeft: Int?, attemptLimit: Int?, isLockedOut: Bool, lockedOutUntil: Date? = nil,
         recoverySeconds: Int? = nil

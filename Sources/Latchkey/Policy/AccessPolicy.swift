@@ -17,6 +17,7 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
         case biometryCurrentSet = "biometry-current-set"
     }
 
+    /// What must be shown.
     public let requirement: Requirement
     /// For how many seconds one proof serves, 0 to 300. 0 asks for a proof at each use. Inside that time a use asks nobody,
     /// unless its ``PresenceAuthority`` takes no earlier proof; ``Keystore/endReuse()`` ends it.

@@ -4,10 +4,13 @@ public import FoundationEssentials
 public struct ApprovalRequest: Hashable, Sendable {
     /// What the key will be used for. The broker computes from it what it signs.
     public enum Use: Hashable, Sendable {
+        /// To sign this digest.
         case sign(MessageDigest)
+        /// To open a sealed secret.
         case unseal
     }
 
+    /// What the key will be used for.
     public var use: Use
     /// The Name of the key (TPM 2.0 Part 1 section 16), 34 bytes.
     public var keyName: Data
@@ -15,8 +18,10 @@ public struct ApprovalRequest: Hashable, Sendable {
     public var nonceTPM: Data
     /// The policy with which the key was made.
     public var policy: AccessPolicy
+    /// What the person is told.
     public var context: PromptContext
 
+    /// A request for one use of one key in one session.
     public init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
         self.use = use
         self.keyName = keyName

@@ -2,6 +2,7 @@ public import FoundationEssentials
 
 /// Whether a user's finger can be asked for.
 public enum FingerState: Hashable, Sendable {
+    /// A finger can be asked for now.
     case ready
     /// No service, reader or TPM. The text says which.
     case notAvailable(String)

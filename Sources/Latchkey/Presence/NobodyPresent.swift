@@ -1,6 +1,7 @@
 /// An authority for code that must not ask anybody: it answers every request with `unavailable`. Nor does an earlier
 /// proof serve it, so that what it does never depends on who was there a moment ago.
 public struct NobodyPresent: PresenceAuthority {
+    /// An authority that asks nobody.
     public init() {}
 
     public var acceptsEarlierProof: Bool { false }

@@ -13,11 +13,14 @@ public struct PINRequest: Hashable, Sendable {
         case unblocking
     }
 
+    /// Which PIN is wanted.
     public var purpose: Purpose
+    /// What the person is told.
     public var context: PromptContext
     /// How many wrong PINs the hardware will still take, where it says so. Show it.
     public var attemptsLeft: Int?
 
+    /// A request for a PIN.
     public init(purpose: Purpose, context: PromptContext, attemptsLeft: Int? = nil) {
         self.purpose = purpose
         self.context = context

@@ -6,6 +6,7 @@ public struct PresenceApproval: Hashable, Sendable {
     /// Over `aHash` (TPM 2.0 Part 3 section 23.3).
     public var signature: ECDSASignature
 
+    /// An approval as the broker signed it.
     public init(expiration: Int32, signature: ECDSASignature) {
         self.expiration = expiration
         self.signature = signature

@@ -8,9 +8,12 @@ public struct PresenceNotice: Hashable, Sendable {
         case touch
     }
 
+    /// What is to be done.
     public var action: Action
+    /// What the person is told it is for.
     public var context: PromptContext
 
+    /// A notice of something to do at the hardware.
     public init(_ action: Action, context: PromptContext) {
         self.action = action
         self.context = context

@@ -19,8 +19,10 @@ public struct PresenceTerms: Hashable, Sendable {
     public struct Counter: Hashable, Sendable {
         /// The index's public area (`TPMS_NV_PUBLIC`).
         public var publicArea: Data
+        /// Its value now.
         public var value: UInt64
 
+        /// A counter as the broker found it.
         public init(publicArea: Data, value: UInt64) {
             self.publicArea = publicArea
             self.value = value
@@ -35,12 +37,14 @@ public struct PresenceTerms: Hashable, Sendable {
         /// policy changes the PIN.
         public var resetPolicy: Data
 
+        /// A PIN as the broker made it.
         public init(publicArea: Data, resetPolicy: Data) {
             self.publicArea = publicArea
             self.resetPolicy = resetPolicy
         }
     }
 
+    /// Terms as the broker states them.
     public init(
         user: UInt32, authority: Data, authorityHandle: UInt32? = nil, enrolmentSet: Data? = nil,
         counter: Counter? = nil, userPIN: UserPIN? = nil

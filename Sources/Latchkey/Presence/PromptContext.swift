@@ -5,6 +5,7 @@ public struct PromptContext: Hashable, Sendable {
     /// The container for which it is.
     public var container: String
 
+    /// What a person is told. Untrusted text belongs in neither: both are shown.
     public init(reason: String, container: String = "default") {
         self.reason = reason
         self.container = container

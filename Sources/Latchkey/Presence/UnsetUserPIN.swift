@@ -1,10 +1,12 @@
 /// Room for a user's PIN, as the broker made it: it has a random value, with which the user's own program puts the PIN
 /// in its place. The broker never learns the PIN.
 public struct UnsetUserPIN: Hashable, Sendable {
+    /// The PIN's place in the hardware.
     public var pin: PresenceTerms.UserPIN
     /// The value that is there now.
     public var initialValue: SecretBytes
 
+    /// Room for a PIN, as the broker made it.
     public init(pin: PresenceTerms.UserPIN, initialValue: SecretBytes) {
         self.pin = pin
         self.initialValue = initialValue

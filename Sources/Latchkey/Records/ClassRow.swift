@@ -88,11 +88,11 @@ struct ClassRow {
 
 extension ClassRow {
     init(_ row: Row) throws {
-        container = row["container"]
-        name = row["name"]
-        generation = row["generation"]
+        container = try row.decode(forColumn: "container")
+        name = try row.decode(forColumn: "name")
+        generation = try row.decode(forColumn: "generation")
         do {
-            sealed = try JSONDecoder().decode(SealedSecret.self, from: row["sealed"])
+            sealed = try JSONDecoder().decode(SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
         } catch {
             throw KeystoreError.damaged("read a class key", "the stored key of class ‘\(name)’ can't be read")
         }

@@ -8,6 +8,11 @@ extension KeystoreError {
             self = error
             return
         }
+        // Tables take no values of other types: this is none of ours.
+        if error is RowDecodingError {
+            self = .damaged(operation, "the store's file is damaged: a table holds what it can't hold")
+            return
+        }
         guard let error = error as? DatabaseError else {
             let cancelled = error is CancellationError
             self.init(

@@ -5,6 +5,7 @@ internal import Synchronization
 public final class MemoryTrustAnchors: TrustAnchors {
     private let values = Mutex<[String: Data]>([:])
 
+    /// No anchors yet: the first of each name is taken.
     public init() {}
 
     public func anchor(_ name: String) async throws(KeystoreError) -> Data? {

@@ -9,6 +9,7 @@ public struct ProtectionClass: Hashable, Sendable {
     /// What the hardware demands before it gives the class key.
     public let policy: AccessPolicy
 
+    /// A class by its name, under a policy that stays what it is.
     public init(name: String, policy: AccessPolicy) {
         self.name = name
         self.policy = policy

@@ -4,7 +4,9 @@ public import FoundationEssentials
 /// can't.
 public struct Record: Hashable, Sendable, Identifiable {
     public let id: RecordID
+    /// What it is a record of.
     public let kind: RecordKind
+    /// The class whose key encrypts its payload.
     public let protection: ProtectionClass
     /// Names and values in the clear. They are authenticated, so an edit shows when the record is read.
     public var attributes: [String: String]

@@ -10,7 +10,9 @@ public final class RecordContainer: Sendable {
     /// The most bytes that a payload may have.
     public static let maximumPayloadBytes = 1 << 20
 
+    /// Its name: every record is scoped by it.
     public let name: String
+    /// The hardware that holds its classes' keys.
     public let keystore: any Keystore
     let store: RecordStore
     let classes: ClassKeyring

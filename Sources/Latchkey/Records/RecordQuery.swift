@@ -39,7 +39,7 @@ package indirect enum RecordQuery: Hashable, Sendable {
             arguments: ids.arguments + [container, kind])
         var matches = RecordMatches()
         while let row = try rows.next() {
-            guard let record = matches.record(of: RecordRow(row)), self.matches(record) else { continue }
+            guard let record = matches.record(of: try RecordRow(row)), self.matches(record) else { continue }
             matches.records.append(record)
         }
         return matches

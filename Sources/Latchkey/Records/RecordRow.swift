@@ -87,19 +87,20 @@ extension RecordRow {
 }
 
 extension RecordRow {
-    init(_ row: Row) {
-        container = row["container"]
-        id = row["id"]
-        kind = row["kind"]
-        className = row["class"]
-        policy = row["policy"]
-        attributes = row["attributes"]
-        hardwareKey = row["hardwareKey"]
-        payload = row["payload"]
-        generation = row["generation"]
-        createdAt = row["createdAt"]
-        updatedAt = row["updatedAt"]
-        mac = row["mac"]
+    /// - Throws: For a value of a type that the table does not let in: somebody has put another table in its place.
+    init(_ row: Row) throws {
+        container = try row.decode(forColumn: "container")
+        id = try row.decode(forColumn: "id")
+        kind = try row.decode(forColumn: "kind")
+        className = try row.decode(forColumn: "class")
+        policy = try row.decode(forColumn: "policy")
+        attributes = try row.decode(forColumn: "attributes")
+        hardwareKey = try row.decode(forColumn: "hardwareKey")
+        payload = try row.decode(forColumn: "payload")
+        generation = try row.decode(forColumn: "generation")
+        createdAt = try row.decode(forColumn: "createdAt")
+        updatedAt = try row.decode(forColumn: "updatedAt")
+        mac = try row.decode(forColumn: "mac")
     }
 
     static func fetch(_ database: Database, container: String, id: String) throws -> RecordRow? {
@@ -137,7 +138,7 @@ extension RecordRow {
                 ORDER BY rowid LIMIT ?
                 """,
             arguments: [container, kind, place, limit])
-        return (rows.map(RecordRow.init), rows.last?["place"] ?? place)
+        return (try rows.map(RecordRow.init), rows.last?["place"] ?? place)
     }
 
     static func fetchIDs(_ database: Database, container: String, kind: String) throws -> [String] {

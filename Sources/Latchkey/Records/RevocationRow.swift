@@ -50,9 +50,9 @@ struct RevocationRow {
     }
 
     private init(_ row: Row) throws {
-        name = row["name"]
+        name = try row.decode(forColumn: "name")
         do {
-            sealed = try JSONDecoder().decode(SealedSecret.self, from: row["sealed"])
+            sealed = try JSONDecoder().decode(SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
         } catch {
             throw KeystoreError.damaged("take a class key back", "the stored key of class ‘\(name)’ can't be read")
         }

@@ -33,6 +33,7 @@ public struct SecretBytes: Sendable {
     /// The number of bytes.
     public var count: Int { storage.buffer.count }
 
+    /// Whether there are no bytes.
     public var isEmpty: Bool { storage.buffer.isEmpty }
 
     /// Lends the bytes to `body`. The pointer is valid during the call only.

@@ -3,8 +3,11 @@ internal import Latchkey
 extension Credential {
     /// What is to be revoked.
     public enum RevokeType: String, Hashable, Sendable, CaseIterable {
+        /// The access token.
         case accessToken
+        /// The refresh token.
         case refreshToken
+        /// The device secret.
         case deviceSecret
         /// Everything that the token has.
         case all

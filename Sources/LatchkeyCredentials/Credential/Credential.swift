@@ -47,7 +47,7 @@ public final class Credential: Sendable, Identifiable {
         get throws { try protection("look it up").policy }
     }
 
-    /// The app's own labels, by which ``find(where:)`` finds the credential. Setting them keeps the token as it is.
+    /// The app's own labels, by which `find(where:)` finds the credential. Setting them keeps the token as it is.
     ///
     /// This property can't throw: where it fails, it reads as empty or stays as it was, and
     /// ``CredentialEvent/failed(_:)`` tells why. ``metadata`` and ``setTags(_:)`` throw.

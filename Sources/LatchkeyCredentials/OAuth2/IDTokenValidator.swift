@@ -12,8 +12,10 @@ public struct IDTokenValidator: Sendable {
 
     /// The issuer, character by character as the token must name it.
     public let issuer: String
+    /// The `client_id` that must be in its audience.
     public let clientID: String
 
+    /// What an ID token of this server for this client is held against.
     public init(issuer: String, clientID: String) {
         self.issuer = issuer
         self.clientID = clientID
@@ -32,6 +34,7 @@ public struct IDTokenValidator: Sendable {
         /// How many seconds ago the user may have logged in at most (`auth_time`).
         public var maximumAge: TimeInterval?
 
+        /// What the login that an ID token comes from asked for.
         public init(
             nonce: String? = nil, accessToken: String? = nil, code: String? = nil, deviceSecret: String? = nil,
             maximumAge: TimeInterval? = nil

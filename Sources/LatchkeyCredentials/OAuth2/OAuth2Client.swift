@@ -7,6 +7,7 @@ internal import Latchkey
 /// The endpoints come from the server's discovery document, which is read when it is first needed and kept for an hour,
 /// like the server's keys.
 public struct OAuth2Client: Sendable {
+    /// Which server this speaks to, and as which client.
     public let context: Token.Context
     let servers: ServerDirectory
     let transport: any HTTPTransport

@@ -9,14 +9,17 @@ public struct CredentialQuery: Hashable, Sendable {
     /// Every credential.
     public static let all = CredentialQuery(records: .all)
 
+    /// Both hold.
     public static func && (left: CredentialQuery, right: CredentialQuery) -> CredentialQuery {
         CredentialQuery(records: .and(left.records, right.records))
     }
 
+    /// One of both holds, or both do.
     public static func || (left: CredentialQuery, right: CredentialQuery) -> CredentialQuery {
         CredentialQuery(records: .or(left.records, right.records))
     }
 
+    /// It does not hold.
     public static prefix func ! (query: CredentialQuery) -> CredentialQuery {
         CredentialQuery(records: .not(query.records))
     }

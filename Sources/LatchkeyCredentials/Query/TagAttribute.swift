@@ -11,5 +11,6 @@ public struct TagAttribute: Sendable {
         return CredentialQuery(records: .attribute(attribute, is: right))
     }
 
+    /// The tag is not this text; nil: there is such a tag.
     public static func != (left: TagAttribute, right: String?) -> CredentialQuery { !(left == right) }
 }

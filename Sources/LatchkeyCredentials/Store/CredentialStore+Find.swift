@@ -32,7 +32,7 @@ extension CredentialStore {
         return found.sorted { $0.createdAt < $1.createdAt }.map { credential(stored: $0.id) }
     }
 
-    /// The metadata of the credentials that match, oldest first: see ``find(where:)``.
+    /// The metadata of the credentials that match, oldest first: see `find(where:)`.
     public func metadata(
         where query: (CredentialAttributes) -> CredentialQuery = { _ in .all }
     ) throws -> [Token.Metadata] {

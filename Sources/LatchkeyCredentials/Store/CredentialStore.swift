@@ -9,6 +9,7 @@ public import LatchkeyHTTP
 ///
 /// A call throws ``CredentialError``, or `KeystoreError` when it is the hardware or the store that says no.
 public final class CredentialStore: Sendable {
+    /// What it was made with.
     public let configuration: CredentialConfiguration
     let records: RecordContainer
     let rows: CredentialRows

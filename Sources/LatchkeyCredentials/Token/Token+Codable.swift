@@ -9,6 +9,9 @@ extension Token: Codable {
     /// The version of what is written.
     static let formatVersion = 1
 
+    /// The last second of the year 9999: beyond it, and as long before 1970, no time means anything.
+    private static let lastTime: TimeInterval = 253_402_300_799
+
     private enum CodingKeys: String, CodingKey {
         case version, id, issuedAt, context, response
     }
@@ -24,11 +27,15 @@ extension Token: Codable {
             throw DecodingError.dataCorruptedError(
                 forKey: .version, in: container, debugDescription: "a token of another version of Latchkey")
         }
+        let issuedAt = try container.decode(TimeInterval.self, forKey: .issuedAt)
+        guard abs(issuedAt) <= Self.lastTime else {
+            throw DecodingError.dataCorruptedError(forKey: .issuedAt, in: container, debugDescription: "not a time")
+        }
         try self.init(
             members: container.decode([String: JSONValue].self, forKey: .response),
             context: container.decode(Context.self, forKey: .context),
             id: container.decode(String.self, forKey: .id),
-            receivedAt: Date(timeIntervalSince1970: container.decode(Double.self, forKey: .issuedAt)))
+            receivedAt: Date(timeIntervalSince1970: issuedAt))
     }
 
     public func encode(to encoder: any Encoder) throws {

@@ -4,8 +4,11 @@ internal import Latchkey
 extension Token {
     /// One of the secrets of a token. The raw value is its name in a `token_type_hint` (RFC 7009 section 2.1).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// The device secret of native single sign-on.
         case deviceSecret = "device_secret"
+        /// The refresh token.
         case refreshToken = "refresh_token"
+        /// The access token.
         case accessToken = "access_token"
 
         var words: String { rawValue.replacing("_", with: " ") }

@@ -28,6 +28,7 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         /// The client's secret, where it has one.
         public let clientSecret: String?
 
+        /// The server and the client that a token belongs to.
         public init(issuer: String, clientID: String, clientSecret: String? = nil) {
             self.issuer = issuer
             self.clientID = clientID

@@ -25,6 +25,7 @@ public struct LockerConfiguration: Sendable {
     public var transport: any HTTPTransport
     /// What the hardware demands for easy access: `.pin`, `.userPresence` or `.biometryAny`.
     public var easyAccessPolicy: AccessPolicy
+    /// Whether the server must keep a share of the levels' keys.
     public var levelShares: LevelSharePolicy
     /// What follows the last wrong secret that the hardware takes.
     public var secretExhaustion: SecretExhaustion

@@ -11,6 +11,7 @@ public struct StartAuthSessionOptions: Sendable {
     /// How the user logs in this time; nil for the configured channel.
     public var channel: (any StrongAuthenticationChannel)?
 
+    /// Options; by default whatever opens the session soonest.
     public init(
         requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
         channel: (any StrongAuthenticationChannel)? = nil

@@ -2,6 +2,7 @@
 public struct StrongAuthenticationRequest: Hashable, Sendable {
     /// The server's authorization endpoint, an absolute URL.
     public let authorizationEndpoint: String
+    /// The app's `client_id` at the server.
     public let clientID: String
     /// Scopes, separated by spaces.
     public let scope: String

@@ -20,6 +20,8 @@ struct Enrolment: Sendable {
     /// The key of the level `base`, and the device's part of `background` and `active`: 32 bytes each.
     let baseKey: LevelKey
     let deviceSecret: SecretBytes
+    /// The generation of the row; 0 before it is stored.
+    var generation = 0
 
     /// The way in by a secret.
     struct EasyAccess: Sendable {

@@ -11,10 +11,13 @@ struct LockerCounters: Hashable, Sendable {
     var lastOnline: Date?
     /// The latest time that was ever seen.
     var lastSeen: Date?
+    /// The generation of the row; 0 where there is none.
+    var generation = 0
 
     init() {}
 
-    init(_ attributes: [String: String]) {
+    init(_ attributes: [String: String], generation: Int) {
+        self.generation = generation
         func date(_ name: String) -> Date? {
             attributes[name].flatMap(Int.init).map { Date(timeIntervalSince1970: TimeInterval($0)) }
         }
@@ -37,7 +40,8 @@ struct LockerCounters: Hashable, Sendable {
 
     /// The server has just been there.
     mutating func reset(online now: Date) {
-        see(now)
+        // A clock that went ahead once and was put right does not count for ever.
+        lastSeen = now
         lastOnline = now
         failures = 0
     }

@@ -57,7 +57,19 @@ struct LockerRows: Sendable {
         return Enrolment(
             id: id, issuer: issuer, clientID: clientID, userID: userID, isShared: attributes["shared"] == "true",
             deviceKey: deviceKey, easyAccess: easyAccess, wraps: wraps,
-            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1))
+            baseClass: found.record.protection, baseKey: LevelKey(payload.part(0)), deviceSecret: payload.part(1),
+            generation: found.record.generation)
+    }
+
+    /// What is stored of an enrolment, unverified, to delete it: the row's generation, and the key of easy access, which
+    /// another program may have changed.
+    ///
+    /// - Returns: nil when there is none, or another.
+    func standing(_ id: String) async throws(KeystoreError) -> (generation: Int, easyAccess: HardwareKey?)? {
+        guard let row = try await records.metadata(Self.enrolmentID), row.attributes["enrolment"] == id else {
+            return nil
+        }
+        return (row.generation, try await key(row.attributes["easyAccess"]))
     }
 
     private func key(_ kid: String?) async throws(KeystoreError) -> HardwareKey? {
@@ -82,7 +94,7 @@ struct LockerRows: Sendable {
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LockerCounters {
         let found = try await records.read(Self.countersID, for: prompt, authorizedBy: presence)
-        return found.map { LockerCounters($0.record.attributes) } ?? LockerCounters()
+        return found.map { LockerCounters($0.record.attributes, generation: $0.record.generation) } ?? LockerCounters()
     }
 
     func tombstones(for prompt: PromptContext) async throws(KeystoreError) -> [Tombstone] {
@@ -103,11 +115,8 @@ struct LockerRows: Sendable {
 
     // MARK: Changes
 
-    /// Stores a new enrolment, all but its keys; it fails when another program has enrolled this device meanwhile.
-    static func add(_ enrolment: Enrolment) -> RecordChange { put(enrolment, ifGeneration: 0) }
-
-    /// Stores the enrolment, all but its keys.
-    static func put(_ enrolment: Enrolment, ifGeneration generation: Int? = nil) -> RecordChange {
+    /// Stores the enrolment, all but its keys; it fails when another program has changed it since it was read.
+    static func put(_ enrolment: Enrolment) -> RecordChange {
         var attributes = enrolment.wraps.attributes
         attributes["enrolment"] = enrolment.id
         attributes["issuer"] = enrolment.issuer
@@ -124,7 +133,7 @@ struct LockerRows: Sendable {
                 UnsafeMutableRawBufferPointer(rebasing: buffer[LevelKey.byteCount...]).copyMemory(from: $0)
             }
         }
-        return .put(record, payload: payload, ifGeneration: generation)
+        return .put(record, payload: payload, ifGeneration: enrolment.generation)
     }
 
     static func put(offline key: LevelKey, in protection: ProtectionClass) -> RecordChange {
@@ -133,10 +142,11 @@ struct LockerRows: Sendable {
             ifGeneration: nil)
     }
 
-    static func put(_ counters: LockerCounters) -> RecordChange {
+    /// - Parameter generation: The one that was read; nil to replace whatever is there.
+    static func put(_ counters: LockerCounters, ifGeneration generation: Int?) -> RecordChange {
         .put(
             Record(id: countersID, kind: "locker.counters", attributes: counters.attributes), payload: nil,
-            ifGeneration: nil)
+            ifGeneration: generation)
     }
 
     static func put(_ key: HardwareKey) -> RecordChange {
@@ -145,12 +155,25 @@ struct LockerRows: Sendable {
             payload: nil, ifGeneration: nil)
     }
 
-    /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done.
-    static func erasing(_ enrolment: Enrolment) -> (records: [RecordChange], classes: [ClassChange]) {
-        var ids = [enrolmentID, offlineID, countersID, RecordID(enrolment.deviceKey.id)]
-        if let easyAccess = enrolment.easyAccess { ids.append(RecordID(easyAccess.key.id)) }
+    /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done. Rows that
+    /// are another enrolment's by now stay.
+    ///
+    /// - Parameters:
+    ///   - generation: Of the enrolment's row; nil where that is gone.
+    ///   - keys: All that the enrolment has.
+    static func erasing(
+        _ enrolment: Enrolment, at generation: Int?, _ keys: [HardwareKey]
+    ) -> (records: [RecordChange], classes: [ClassChange]) {
+        var records = keys.map { RecordChange.delete(RecordID($0.id), ifGeneration: nil) }
+        if let generation {
+            records =
+                [
+                    .delete(enrolmentID, ifGeneration: generation), .delete(offlineID, ifGeneration: nil),
+                    .delete(countersID, ifGeneration: nil),
+                ] + records
+        }
         let families = [Enrolment.baseClasses(of: enrolment.id), Enrolment.offlineClasses(of: enrolment.id)]
-        return (ids.map { .delete($0, ifGeneration: nil) }, families.map { .drop(prefix: $0.prefix) })
+        return (records, families.map { .drop(prefix: $0.prefix) })
     }
 
     /// Deletes the way in by a secret, and leaves all else.

@@ -21,6 +21,7 @@ public struct BackgroundAccessError: Error, Sendable {
         case cancelled
     }
 
+    /// What happened.
     public let code: Code
     /// The error below.
     public let cause: ErsteGroupAuthError

@@ -44,6 +44,13 @@ extension ErsteGroupAuthError {
     }
 
     init(_ operation: String, _ flaw: IDTokenFlaw) {
+        guard flaw != .login else {
+            self.init(
+                operation: operation, code: .strongAuthRequired,
+                reason: "the server took an earlier login for this one",
+                recovery: "Log in anew; the channel must ask the server for that.")
+            return
+        }
         self = .invalidResponse(operation, "the server's ID token \(flaw.reason)")
     }
 
@@ -70,30 +77,38 @@ extension ErsteGroupAuthError {
             recovery: error.recovery, underlying: error.underlying)
     }
 
-    /// An error of the server, in the codes of the protocol.
+    /// An error of the server that says nothing about the enrolment, whatever its code is: of the browser, of an endpoint
+    /// that is none of the locker's, or of whoever answers in the server's place.
     static func refused(_ operation: String, _ error: OAuth2Error, status: Int?) -> ErsteGroupAuthError {
         let refusal = ServerRefusal(error, status: status)
-        let (code, reason, recovery): (Code, String, String) =
-            switch error.error {
-            case "enrolment_revoked":
-                (.enrolmentRevoked, "the server no longer knows this device", "Start a session to enrol it again.")
-            case "easy_access_revoked":
-                (
-                    .easyAccessRevoked, "the server no longer knows this device's easy access",
-                    "Log in by strong authentication, then enable easy access again."
-                )
-            case "insufficient_user_authentication", "invalid_token":
-                (
-                    .strongAuthRequired, "the server wants the user to log in",
-                    "Start the session by strong authentication."
-                )
-            default:
-                (.server, refusal.reason, refusal.recovery)
-            }
+        return ErsteGroupAuthError(
+            operation: operation, code: .server, reason: refusal.reason, recovery: refusal.recovery,
+            serverError: error.error, httpStatus: status)
+    }
+
+    /// An error of one of the locker's own endpoints or grants, in the codes of the protocol, each with its status.
+    static func refusedByLocker(_ operation: String, _ error: OAuth2Error, status: Int) -> ErsteGroupAuthError {
+        let (code, reason, recovery): (Code, String, String)
+        switch (status, error.error) {
+        case (401, "enrolment_revoked"):
+            (code, reason, recovery) = (
+                .enrolmentRevoked, "the server no longer knows this device", "Start a session to enrol it again."
+            )
+        case (400, "easy_access_revoked"):
+            (code, reason, recovery) = (
+                .easyAccessRevoked, "the server no longer knows this device's easy access",
+                "Log in by strong authentication, then enable easy access again."
+            )
+        case (403, "insufficient_user_authentication"), (401, "invalid_token"):
+            (code, reason, recovery) = (
+                .strongAuthRequired, "the server wants the user to log in",
+                "Start the session by strong authentication."
+            )
+        default: return .refused(operation, error, status: status)
+        }
         return ErsteGroupAuthError(
             operation: operation, code: code, reason: reason, recovery: recovery, serverError: error.error,
-            httpStatus: status
-        )
+            httpStatus: status)
     }
 
     static func unexpectedStatus(_ operation: String, _ status: Int) -> ErsteGroupAuthError {
@@ -165,6 +180,7 @@ extension ErsteGroupAuthError {
         case .wrongSecret where attemptsLeft == 0: .secretExhausted
         case .easyAccessRevoked: .easyAccessRevoked
         case .enrolmentRevoked: .enrolmentRevoked
+        case .verificationUnavailable: .verificationUnavailable
         case .revocationPending: .revocationPending
         default: .other
         }

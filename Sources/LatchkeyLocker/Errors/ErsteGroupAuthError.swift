@@ -23,6 +23,7 @@ public struct ErsteGroupAuthError: Error, Sendable {
     /// What a lower layer said, where there is one.
     public let underlying: KeystoreError.Underlying?
 
+    /// An error of the given code.
     public init(
         operation: String, code: Code, reason: String, recovery: String, attemptsLeft: Int? = nil,
         lockedOutUntil: Date? = nil, serverError: String? = nil, httpStatus: Int? = nil,

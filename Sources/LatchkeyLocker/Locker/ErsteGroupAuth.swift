@@ -2,6 +2,7 @@ internal import Synchronization
 
 /// The entry: makes the app's locker, once.
 public final class ErsteGroupAuth: Sendable {
+    /// The one of this process.
     public static let shared = ErsteGroupAuth()
 
     /// A locker that is being opened, or was.

@@ -9,36 +9,39 @@ extension Locker {
     ) async throws(BackgroundAccessError) -> AuthSessionStatus {
         let context = context("get background access", "get background access", metadata: metadata)
         let task = state.withLock { state in
-            if let running = state.background { return running }
-            let task = Task { await requestBackground(context) }
-            state.background = task
+            if let running = state.background { return running.task }
+            let (epoch, enrolment) = (state.machine?.epoch ?? 0, state.enrolment)
+            let task = Task { await requestBackground(enrolment, epoch, context) }
+            state.background = (task, epoch)
             return task
         }
         return try await task.value.get()
     }
 
+    /// - Parameters:
+    ///   - enrolment: The one for which background access is asked.
+    ///   - epoch: The session in which it is.
     private func requestBackground(
-        _ context: FlowContext
+        _ enrolment: Enrolment?, _ epoch: Int, _ context: FlowContext
     ) async -> Result<AuthSessionStatus, BackgroundAccessError> {
         do {
-            let (token, levels) = try await grant(context)
-            return settle(.granted, token, levels)
+            guard let enrolment else { throw ErsteGroupAuthError.refusal(context.operation, .notEnrolled) }
+            let (token, levels) = try await grant(enrolment, context)
+            return settle(.granted, of: epoch, token, levels)
         } catch {
             let error = BackgroundAccessError(ErsteGroupAuthError(context.operation, any: error))
             log(.warning, "no background access: \(error.code)")
-            if error.code == .enrolmentRevoked {
-                var draft = SessionDraft()
-                _ = try? await purge(context, &draft)
+            if error.code == .enrolmentRevoked, let enrolment, state.withLock({ $0.machine?.epoch == epoch }) {
+                _ = try? await erase(enrolment, adding: [], context)
             }
-            return settle(error.answer, nil, [:], error)
+            return settle(error.answer, of: epoch, nil, [:], error)
         }
     }
 
     /// A narrow token, and the level that goes with it. Nobody is asked.
     private func grant(
-        _ context: FlowContext
+        _ enrolment: Enrolment, _ context: FlowContext
     ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
-        let enrolment = try enrolment(context.operation)
         let server = try await server(context.operation)
         let assertion = try await sign(
             .backgroundAccess, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
@@ -49,22 +52,28 @@ extension Locker {
         let shares = try answer.shares(context.operation)
         let levels = try open(.background, enrolment, enrolment.isShared ? shares?.background : nil, context)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
-        return (try token(tokens, answer, asked: offered, context), levels)
+        let token = try token(tokens, answer, asked: offered, context)
+        guard Set(token.scopes).isSubset(of: offered) else {
+            throw ErsteGroupAuthError.invalidResponse(
+                context.operation, "the server's token is good for more than asked")
+        }
+        return (token, levels)
     }
 
-    /// Makes the outcome the session's, whatever the session has become meanwhile.
+    /// Makes the outcome the session's, if it is still the same.
     private func settle(
-        _ answer: SessionMachine.BackgroundAnswer, _ token: AccessToken?, _ levels: [ProtectionLevel: LevelKey],
-        _ error: BackgroundAccessError? = nil
+        _ answer: SessionMachine.BackgroundAnswer, of epoch: Int, _ token: AccessToken?,
+        _ levels: [ProtectionLevel: LevelKey], _ error: BackgroundAccessError? = nil
     ) -> Result<AuthSessionStatus, BackgroundAccessError> {
         let use = SessionUse(at: now)
         let (step, old, new, result) = state.withLock { state in
-            state.background = nil
+            if state.background?.epoch == epoch { state.background = nil }
             let old = state.status(configuration.offlineVerification)
-            let step = state.machine?.receive(answer) ?? .refuseNotEnrolled
+            let step = state.machine?.receive(answer, of: epoch) ?? .refuseNotEnrolled
             if step == .purge {
                 state.machine?.purged()
                 state.enrolment = nil
+                state.counters = LockerCounters()
             }
             if step == .succeed, let token {
                 state.narrowToken?.handle.close()
@@ -74,7 +83,7 @@ extension Locker {
             } else {
                 token?.handle.close()
             }
-            state.closeTokens()
+            state.closeRest()
             keyring.adopt(step == .succeed ? levels : [:], in: state.machine?.phase ?? .unregistered)
             let new = state.status(configuration.offlineVerification)
             // An active session keeps its own token; who asked for the narrow one gets that.
@@ -91,6 +100,10 @@ extension Locker {
         case .refuseNotEnrolled where error == nil:
             return .failure(BackgroundAccessError(.refusal("get background access", .notEnrolled)))
         case .refuseNotEnrolled: break
+        case .drop where error == nil:
+            return .failure(
+                BackgroundAccessError(.cancelled("get background access", "the session was ended meanwhile")))
+        case .drop: break
         }
         return .failure(error ?? BackgroundAccessError(.refusal("get background access", .notEnrolled)))
     }

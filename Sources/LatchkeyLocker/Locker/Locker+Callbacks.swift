@@ -6,7 +6,7 @@ extension Locker {
     /// How the session stands.
     public func getAuthSessionStatus() -> AuthSessionStatus { authSessionStatus }
 
-    /// ``startAuthSession(options:metadata:)-async``.
+    /// `startAuthSession(options:metadata:)`.
     ///
     /// - Parameter metadata: Values that JSON has: text, numbers, truth values, arrays and dictionaries of them, nil.
     public func startAuthSession(

@@ -20,7 +20,7 @@ extension Locker {
                     operation: context.operation, code: .hardware, reason: "the device's key can't sign any more",
                     recovery: "Remove the device at the server.")
             }
-            try await send(statement, server(context.operation), context)
+            try await finish { try await self.send(statement, self.server(context.operation), context) }
         } catch {
             let cause = ErsteGroupAuthError(context.operation, any: error)
             throw ErsteGroupAuthError(
@@ -70,17 +70,17 @@ extension Locker {
     ///
     /// - Returns: Whether it has taken everything back.
     @discardableResult
-    private func erase(
+    func erase(
         _ enrolment: Enrolment, adding tombstones: [Tombstone], _ context: FlowContext
     ) async throws -> Bool {
-        let erasing = LockerRows.erasing(enrolment)
+        let standing = try await rows.standing(enrolment.id)
+        let keys = Set([enrolment.deviceKey, enrolment.easyAccess?.key, standing?.easyAccess].compactMap(\.self))
+        let erasing = LockerRows.erasing(enrolment, at: standing?.generation, Array(keys))
         let changes = erasing.records + tombstones.map { .put($0.record, payload: nil, ifGeneration: nil) }
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
         let isTakenBack = await takeBack()
-        for key in [enrolment.deviceKey, enrolment.easyAccess?.key].compactMap({ $0 }) {
-            try? await configuration.records.keystore.delete(key)
-        }
+        for key in keys { try? await configuration.records.keystore.delete(key) }
         return isTakenBack
     }
 

@@ -16,15 +16,21 @@ extension Locker {
             throw ErsteGroupAuthError.refusal(context.operation, .notActive)
         }
         let server = try await server(context.operation)
-        // The server takes two keys at most; one may be left of a change that a crash ended.
-        try await removeLeftovers(enrolment, token, server, context)
         let old = enrolment.easyAccess
+        // The server takes two keys at most; one may be left of a change that a crash ended.
+        try await removeLeftovers(enrolment, server, context)
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
                 enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
             await takeBack()
+            // Where there should be none, keys that fill the server are of a copy of the store: the next try has room.
+            if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
+                _ = try? await finish { [enrolment] in
+                    try await self.giveUp(nil, of: enrolment, server, context)
+                }
+            }
             throw error
         }
         enrolment.easyAccess = .init(key: new.pending.key, offlineClass: new.prepared.protection)
@@ -39,12 +45,12 @@ extension Locker {
         }
         do {
             try Task.checkCancellation()
-            _ = try await store(changes, classes: classes, context)
+            enrolment.generation = try await store(changes, classes: classes, context).first?.generation ?? 0
         } catch {
             await takeBack()
             // By its name: another program may have deleted the row, and the server got the key after that.
             _ = try? await finish { [enrolment] in
-                try await server.removeEasyAccess(enrolment.id, kid: new.pending.key.id, token)
+                try await self.giveUp(new.pending.key, of: enrolment, server, context)
                 try await self.discard(new.pending, context)
             }
             throw error
@@ -54,19 +60,27 @@ extension Locker {
         draft.enrolment = .some(enrolment)
         await takeBack()
         _ = try? await finish { [enrolment] in
-            try await self.removeLeftovers(enrolment, token, server, context)
+            try await self.removeLeftovers(enrolment, server, context)
         }
     }
 
     /// Has the server and the hardware give up easy-access keys of which only rows are left.
-    func removeLeftovers(
-        _ enrolment: Enrolment, _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
-    ) async throws {
+    func removeLeftovers(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
             guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
-            try await server.removeEasyAccess(enrolment.id, kid: pending.key.id, token)
+            try await giveUp(pending.key, of: enrolment, server, context)
             try await discard(pending, context)
         }
+    }
+
+    /// Has the server give up an easy-access key, or all, on the device's word: that opens nothing and asks nobody.
+    private func giveUp(
+        _ key: HardwareKey?, of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+    ) async throws {
+        let assertion = try await sign(
+            .easyAccessDisable, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
+            removing: key?.id, server, context, authorizedBy: NobodyPresent())
+        try await server.giveUpEasyAccess(enrolment.id, assertion)
     }
 
     /// Has the server give up the easy-access keys, then gives up the secret here.
@@ -78,7 +92,7 @@ extension Locker {
                 operation: context.operation, code: .strongAuthRequired, reason: "the session's token has expired",
                 recovery: "Start the session again, then try again.")
         }
-        try await server(context.operation).removeEasyAccess(enrolment.id, kid: nil, secret)
+        try await server(context.operation).removeEasyAccess(enrolment.id, secret)
         draft = try await finish { [draft] in
             var draft = draft
             try await self.dropEasyAccess(context, &draft)
@@ -86,12 +100,26 @@ extension Locker {
         }
     }
 
+    /// Gives up the secret here and has the server give up its key: at once, or at the next start that reaches it. Until
+    /// then a copy of the store could begin sessions with it, once the hardware takes secrets again.
+    func giveUpEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let key = try enrolment(context.operation).easyAccess?.key
+        try await dropEasyAccess(context, &draft, adding: key.map { [PendingKey(.easyAccess, $0).put] } ?? [])
+        guard let enrolment = draft.enrolment ?? nil else { return }
+        _ = try? await finish {
+            try await self.removeLeftovers(enrolment, self.server(context.operation), context)
+        }
+    }
+
     /// Gives up the secret here: its key, and what it opens. What other ways open stays.
-    func dropEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+    func dropEasyAccess(
+        _ context: FlowContext, _ draft: inout SessionDraft, adding changes: [RecordChange] = []
+    ) async throws {
         var enrolment = try enrolment(context.operation)
         guard let easyAccess = enrolment.easyAccess else { return }
         let erasing = LockerRows.erasing(easyAccess, of: enrolment)
-        _ = try await store(erasing.records, classes: erasing.classes, context)
+        let stored = try await store(erasing.records + changes, classes: erasing.classes, context)
+        enrolment.generation = stored.first?.generation ?? 0
         forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)

@@ -76,7 +76,7 @@ extension Locker {
             let base = try await configuration.records.prepare(
                 Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: true, for: context.prompt,
                 authorizedBy: NobodyPresent())
-            let enrolment = Enrolment(
+            var enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
                 isShared: isShared, deviceKey: pending.key,
                 easyAccess: .init(key: secret.pending.key, offlineClass: secret.prepared.protection),
@@ -86,12 +86,14 @@ extension Locker {
             var counters = LockerCounters()
             counters.reset(online: now)
             let changes = [
-                LockerRows.add(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
-                LockerRows.put(offline: offlineKey, in: secret.prepared.protection), LockerRows.put(counters),
+                LockerRows.put(enrolment), LockerRows.put(pending.key), LockerRows.put(secret.pending.key),
+                LockerRows.put(offline: offlineKey, in: secret.prepared.protection),
+                LockerRows.put(counters, ifGeneration: nil),
                 pending.delete, secret.pending.delete, .delete(tombstone.id, ifGeneration: nil),
             ]
             try Task.checkCancellation()
-            _ = try await store(changes, classes: [.add(base), .add(secret.prepared)], context)
+            let stored = try await store(changes, classes: [.add(base), .add(secret.prepared)], context)
+            enrolment.generation = stored.first?.generation ?? 0
             configuration.records.lock(prefix: secret.prepared.protection.name)
             return (enrolment, levels, counters)
         } catch {

@@ -66,7 +66,7 @@ extension Locker {
         case .registerEasyAccess: try await registerEasyAccess(context, &draft)
         case .removeEasyAccess: try await removeEasyAccess(context, &draft)
         case .dropEasyAccess: try await dropEasyAccess(context, &draft)
-        case .lock: forgetProofs()
+        case .giveUpEasyAccess: try await giveUpEasyAccess(context, &draft)
         case .destroy: try await destroy(context, &draft)
         case .purge: try await purge(context, &draft)
         }
@@ -77,31 +77,41 @@ extension Locker {
         _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
         let use = SessionUse(at: now)
-        let (step, old, new) = state.withLock { state in
+        let (step, old, new, isSuperseded) = state.withLock { state in
             let old = state.status(configuration.offlineVerification)
+            let isSuperseded = state.machine?.isSuperseded ?? false
             let step = state.machine?.receive(answer) ?? .fail
-            guard !step.goesOn else { return (step, old, old) }
+            guard !step.goesOn else { return (step, old, old, isSuperseded) }
             state.flow = nil
-            state.lastUse = use
+            if step == .succeed { state.lastUse = use }
             adopt(draft, endedWell: step == .succeed, &state)
-            return (step, old, state.status(configuration.offlineVerification))
+            return (step, old, state.status(configuration.offlineVerification), isSuperseded)
         }
-        if !step.goesOn { watchIdleness() }
+        if !step.goesOn {
+            watchIdleness()
+            // The hardware may have taken a proof for it after the session had ended.
+            if isSuperseded { forgetProofs() }
+        }
         if old != new { tell(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
         return step
     }
 
     private func adopt(_ draft: SessionDraft, endedWell: Bool, _ state: inout LockerState) {
         if let enrolment = draft.enrolment { state.enrolment = enrolment }
+        // It may have gone within the call.
+        if state.machine?.phase == .unregistered { state.enrolment = nil }
         if let counters = draft.counters { state.counters = counters }
         if endedWell, let token = draft.token {
             state.token?.handle.close()
             state.token = token
+            cache.keep(draft.secret)
         } else {
             draft.token?.handle.close()
         }
-        state.closeTokens()
-        keyring.adopt(endedWell ? draft.levels : [:], in: state.machine?.phase ?? .unregistered)
+        var levels = endedWell ? draft.levels : [:]
+        levels[.base] = state.enrolment?.baseKey
+        state.closeRest()
+        keyring.adopt(levels, in: state.machine?.phase ?? .unregistered)
     }
 
     /// Forgets that somebody was recognised: what is kept of the secret here, and what the hardware would take instead of
@@ -116,11 +126,12 @@ extension Locker {
         changes.tell(AuthSessionChange(old: old, new: new, cause: cause))
     }
 
-    /// Withdraws whatever is asking somebody, and waits until it is gone.
+    /// Withdraws a call that may be asking somebody, and waits until it is gone. Any other goes on.
     ///
-    /// - Returns: Whether there was something.
+    /// - Returns: Whether there was one.
+    @discardableResult
     func withdraw() async -> Bool {
-        guard let flow = state.withLock({ $0.flow }) else { return false }
+        guard let flow = state.withLock({ $0.machine?.mayAsk == true ? $0.flow : nil }) else { return false }
         flow.cancel()
         _ = await flow.value
         return true
@@ -136,7 +147,7 @@ extension SessionMachine.Step {
 extension SessionMachine.Action {
     fileprivate func isTidyingUp(after call: SessionMachine.Call) -> Bool {
         switch self {
-        case .purge, .dropEasyAccess: true
+        case .purge, .dropEasyAccess, .giveUpEasyAccess: true
         case .destroy: call != .destroy
         default: false
         }

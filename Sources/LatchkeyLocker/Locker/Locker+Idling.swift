@@ -4,7 +4,8 @@ internal import Synchronization
 /// Locking a session that nobody uses.
 extension Locker {
     /// Says that somebody is using the session, so that ``LockerConfiguration/sessionIdleTimeout`` begins anew. Starting a
-    /// session, encrypting and decrypting say so by themselves; reading the status and background access don't.
+    /// session, encrypting and decrypting say so by themselves; reading the status, background access, a prompt that is
+    /// open and a start that fails don't.
     public func noteUse() {
         guard configuration.sessionIdleTimeout != nil else { return }
         lockIfIdle()
@@ -31,18 +32,10 @@ extension Locker {
     func lockIfIdle() {
         guard let timeout = configuration.sessionIdleTimeout else { return }
         let now = now
-        let change = state.withLock { state -> (old: AuthSessionStatus, new: AuthSessionStatus)? in
-            let old = state.status(configuration.offlineVerification)
-            guard let lastUse = state.lastUse, lastUse.age(at: now) >= timeout, state.machine?.idle() == true else {
-                return nil
-            }
-            state.closeTokens()
-            keyring.adopt([:], in: .enrolled)
-            return (old, state.status(configuration.offlineVerification))
+        close(.idle) { state in
+            guard let lastUse = state.lastUse, lastUse.age(at: now) >= timeout else { return false }
+            return state.machine?.idle() ?? false
         }
-        guard let change else { return }
-        forgetProofs()
-        tell(change.old, change.new, .idle)
     }
 
     /// How long to wait before looking again; nil when there is nothing to lock any more, which ends the watch.
@@ -54,8 +47,7 @@ extension Locker {
                 state.idleTimer = nil
                 return nil
             }
-            // What somebody is asked counts as use when it ends.
-            return state.machine?.isInteracting == true ? timeout : max(.zero, timeout - lastUse.age(at: now))
+            return max(.zero, timeout - lastUse.age(at: now))
         }
     }
 }

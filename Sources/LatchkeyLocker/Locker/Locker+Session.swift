@@ -19,7 +19,7 @@ extension Locker {
         let options = options ?? StartAuthSessionOptions()
         let context = context("start the session", "log in", metadata: metadata, options: options)
         try check(metadata, context.operation)
-        try await tidyUpOnce(context)
+        try await prepare(context)
         return try await run(.start(options.requiredLevel), context)
     }
 
@@ -40,19 +40,41 @@ extension Locker {
         return try await background(metadata)
     }
 
-    /// Ends the session, or the enrolment. Whatever is asking somebody is withdrawn first.
+    /// Ends the session, or the enrolment. Whatever is asking somebody is withdrawn.
     ///
-    /// Locking touches neither disk nor network: no level but `base` is open afterwards, and tokens have no value any
-    /// more. Destroying deletes what is stored; nothing that was encrypted can be decrypted again.
+    /// Locking touches neither disk nor network, and waits for nothing: as soon as it is called no level but `base` is
+    /// open, and tokens have no value any more. It returns when the prompt is gone, and nothing that was begun before
+    /// opens the session again. Destroying deletes what is stored; nothing that was encrypted can be decrypted again. Once
+    /// begun, it goes on to its end, whatever is called meanwhile.
     ///
     /// - Throws: ``ErsteGroupAuthError``; `notEnrolled`, and `revocationPending` when all is deleted here and the server
     ///   could not be told yet.
     @discardableResult
     public func endAuthSession(mode: EndAuthMode) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        _ = await withdraw()
         switch mode {
-        case .lock: return try await run(.lock, context("lock the session", "lock the session"))
-        case .destroy: return try await run(.destroy, context("destroy the enrolment", "destroy the enrolment"))
+        case .lock:
+            let locked = Result { () throws(ErsteGroupAuthError) in try lock("lock the session") }
+            await withdraw()
+            try locked.get()
+            return authSessionStatus
+        case .destroy: return try await destroy()
+        }
+    }
+
+    /// Destroys the enrolment as soon as no other call is under way. Where one is, the session ends before.
+    private func destroy() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
+        let context = context("destroy the enrolment", "destroy the enrolment")
+        while true {
+            if let other = state.withLock({ $0.flow }) {
+                // Where there is nothing to lock, there will be nothing to destroy, and that is said below.
+                try? lock(context.operation)
+                if await !withdraw() { _ = await other.value }
+            }
+            do throws(ErsteGroupAuthError) {
+                return try await run(.destroy, context)
+            } catch {
+                guard error.code == .userInteractionInProgress, !Task.isCancelled else { throw error }
+            }
         }
     }
 
@@ -73,21 +95,27 @@ extension Locker {
     /// started by a login no more than a minute ago, that login does.
     @discardableResult
     public func enableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        try await run(.enableEasyAccess, context("enable easy access", "enable easy access"))
+        let context = context("enable easy access", "enable easy access")
+        try await keepUp(context)
+        return try await run(.enableEasyAccess, context)
     }
 
     /// Takes the secret away, at the server and here; the device stays enrolled, and the next start takes strong
     /// authentication. The session must be active, and is locked by this.
     @discardableResult
     public func disableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        try await run(.disableEasyAccess, context("disable easy access", "disable easy access"))
+        let context = context("disable easy access", "disable easy access")
+        try await keepUp(context)
+        return try await run(.disableEasyAccess, context)
     }
 
     /// Has the user log in, and the person set another secret. Until that is done the old one works. The session must be
     /// active.
     @discardableResult
     public func changeEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        try await run(.changeEasyAccess, context("change easy access", "change easy access"))
+        let context = context("change easy access", "change easy access")
+        try await keepUp(context)
+        return try await run(.changeEasyAccess, context)
     }
 
     // MARK: Helpers
@@ -103,13 +131,13 @@ extension Locker {
         }
     }
 
-    /// Finds out whether another program has enrolled this device meanwhile, and else tells the server of what was
-    /// destroyed before, unless somebody is being asked already.
-    private func tidyUpOnce(_ context: FlowContext) async throws(ErsteGroupAuthError) {
+    /// Goes along with what other programs did, and tells the server of what was destroyed before, unless somebody is being
+    /// asked already.
+    private func prepare(_ context: FlowContext) async throws(ErsteGroupAuthError) {
         guard !isUserInteractionInProgress else {
             throw .refusal(context.operation, .userInteractionInProgress)
         }
-        guard state.withLock({ $0.machine?.phase == .unregistered }) else { return }
-        if try await storedStatus().phase == .enrolled { try await open() } else { await tidyUp(context) }
+        try await keepUp(context)
+        if state.withLock({ $0.machine?.phase == .unregistered }) { await tidyUp(context) }
     }
 }

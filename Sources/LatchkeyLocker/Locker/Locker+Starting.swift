@@ -14,6 +14,7 @@ extension Locker {
             authorizationEndpoint: server.discovery.authorization.text, clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
             redirectURI: configuration.redirectURI)
+        let begun = now
         let code = try await (context.options.channel ?? configuration.channel).authorize(request)
         try Task.checkCancellation()
         let answer = try await server.exchange(code, redirectURI: try redirectURI(of: code))
@@ -21,10 +22,11 @@ extension Locker {
         guard let idToken = tokens.idToken else {
             throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
         }
-        let claims = try await IDTokenVerifier(issuer: server.discovery.issuer, clientID: configuration.clientID)
-            .verify(
-                idToken, keys: server.keys(), nonce: request.nonce, accessToken: tokens.accessToken, now: now,
-                serverDate: answer.date)
+        let verifier = IDTokenVerifier(issuer: server.discovery.issuer, clientID: configuration.clientID)
+        let claims = try await verifier.verify(
+            idToken, keys: server.keys(), nonce: request.nonce, accessToken: tokens.accessToken, now: now,
+            serverDate: answer.date)
+        let loggedInAt = try verifier.checkLogin(claims, since: begun, now: now)
         guard enrolment == nil || enrolment?.userID == claims.sub else {
             throw ErsteGroupAuthError(
                 operation: context.operation, code: .userMismatch,
@@ -32,7 +34,7 @@ extension Locker {
                 recovery: "Log in as that user, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
-        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: now, context)
+        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt, context)
     }
 
     /// The address to which the code came: the configured one, or one of this machine's own.
@@ -67,7 +69,7 @@ extension Locker {
         }
         draft.levels = try open(enrolment, shares, context)
         try await countOnline(context, &draft)
-        await removeLeftovers(of: enrolment, server, context, draft)
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
     /// Has the easy-access key sign: the one prompt, and the one use of hardware that a person opens.
@@ -76,7 +78,8 @@ extension Locker {
         guard let key = enrolment.easyAccess?.key else {
             throw ErsteGroupAuthError.refusal(context.operation, .easyAccessDisabled)
         }
-        try await see(context, &draft)
+        // Remembers the time, so that a clock that is set back shows.
+        draft.counters = try await count(context) { [now] in $0.see(now) }
         let server = try await server(context.operation)
         let challenge = try await server.challenge()
         let assertion = try await signEasily(key, challenge, enrolment, server, context)
@@ -90,12 +93,14 @@ extension Locker {
             guard claims.sub == enrolment.userID else {
                 throw ErsteGroupAuthError.invalidResponse(context.operation, "the server answered for another user")
             }
+        } else if configuration.scopes.contains("openid") {
+            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
         }
         draft.token = try token(tokens, answer, asked: configuration.scopes, context)
         draft.levels = try open(enrolment, answer.shares(context.operation), context)
         try await countOnline(context, &draft)
-        cache.keep(context.consent.pin)
-        await removeLeftovers(of: enrolment, server, context, draft)
+        draft.secret = context.consent.pin
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
     /// Signs with the secret that was right a while ago, where the app wants that, else with one that is asked for. A
@@ -118,15 +123,6 @@ extension Locker {
     }
 
     // MARK: For both
-
-    /// Has the server give up the keys of a change of easy access that was not finished. What can't be done now is left
-    /// for the next time.
-    private func removeLeftovers(
-        of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext, _ draft: SessionDraft
-    ) async {
-        guard let token = draft.token?.handle.secret else { return }
-        _ = try? await finish { try await self.removeLeftovers(enrolment, token, server, context) }
-    }
 
     func token(
         _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], loggedInAt: Date? = nil,
@@ -162,19 +158,9 @@ extension Locker {
         }
     }
 
-    /// Remembers the time, so that a clock that is set back shows.
-    func see(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        var counters = draft.counters ?? state.withLock { $0.counters }
-        counters.see(now)
-        _ = try await store([LockerRows.put(counters)], context)
-        draft.counters = counters
-    }
-
     /// Stores that the server was there, although the call was dismissed meanwhile: what the server gave is given.
     private func countOnline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        var counters = draft.counters ?? state.withLock { $0.counters }
-        counters.reset(online: now)
-        _ = try await finish { [counters] in try await self.store([LockerRows.put(counters)], context) }
-        draft.counters = counters
+        let now = now
+        draft.counters = try await finish { try await self.count(context) { $0.reset(online: now) } }
     }
 }

@@ -10,6 +10,7 @@ internal import Synchronization
 /// from any task. One that may ask somebody runs at a time; another is refused with `userInteractionInProgress`. Each
 /// call ends once, with the status or an error.
 public final class Locker: Sendable {
+    /// What it was initialized with.
     public let configuration: LockerConfiguration
     let rows: LockerRows
     let keyring = LevelKeyring()
@@ -48,29 +49,19 @@ public final class Locker: Sendable {
     }
 
     /// Reads what is stored and unseals what needs nobody, so that the level `base` is open and background access asks
-    /// nobody. Tells the server of destroyed enrolments that it has not heard of. Once this device is enrolled, a second
-    /// call changes nothing.
+    /// nobody. Tells the server of destroyed enrolments that it has not heard of.
     ///
     /// - Throws: ``ErsteGroupAuthError``; see ``ErsteGroupAuth/initializeLocker(_:)``.
     public func open() async throws(ErsteGroupAuthError) {
         let context = context("initialize the locker", "open the locker")
         do {
             let enrolment = try await rows.enrolment(for: context.prompt, authorizedBy: context.consent)
-            if let enrolment {
-                guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
-                    throw ErsteGroupAuthError(
-                        operation: context.operation, code: .environmentChanged,
-                        reason: "this device is enrolled with another server or client",
-                        recovery: "Use another container, or destroy that enrolment first.")
-                }
-            }
+            if let enrolment { try check(enrolment, context.operation) }
             let counters =
                 enrolment == nil
                 ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.consent)
-            let change = state.withLock { state -> (old: AuthSessionStatus, new: AuthSessionStatus)? in
-                // Another program may have enrolled this device since this one was opened.
-                guard state.machine.map({ $0.phase == .unregistered && !$0.isInteracting }) ?? true else { return nil }
-                let old = state.machine.map { _ in state.status(configuration.offlineVerification) }
+            state.withLock { state in
+                guard state.machine == nil else { return }
                 state.machine = SessionMachine(
                     phase: enrolment == nil ? .unregistered : .enrolled, hasEasyAccess: enrolment?.easyAccess != nil,
                     allowsOffline: configuration.offlineVerification != nil,
@@ -78,10 +69,7 @@ public final class Locker: Sendable {
                 state.enrolment = enrolment
                 state.counters = counters
                 if let enrolment { keyring.adopt([.base: enrolment.baseKey], in: .enrolled) }
-                let new = state.status(configuration.offlineVerification)
-                return old.flatMap { $0 == new ? nil : ($0, new) }
             }
-            if let change { tell(change.old, change.new, .started) }
             log(.info, "opened, \(authSessionStatus.phase)")
         } catch {
             throw ErsteGroupAuthError(context.operation, any: error)
@@ -179,12 +167,13 @@ public final class Locker: Sendable {
     /// An assertion, signed by the hardware.
     func sign(
         _ action: LockerAssertion.Action, challenge: String?, with key: HardwareKey, enrolmentID: String?,
-        _ server: LockerServer, _ context: FlowContext, authorizedBy presence: (any PresenceAuthority)? = nil
+        removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
+        authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> String {
         let assertion = LockerAssertion(
             action: action, issuer: server.discovery.issuer, enrolmentID: enrolmentID, challenge: challenge, key: key,
             issuedAt: now, metadata: action == .revoke ? nil : context.metadata,
-            device: action == .enrol ? configuration.device : nil)
+            device: action == .enrol ? configuration.device : nil, easyAccessKey: easyAccessKey)
         let input = try assertion.signingInput()
         let signature = try await configuration.records.keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: context.prompt,

@@ -16,8 +16,8 @@ struct LockerState: Sendable {
     var lastUse: SessionUse?
     /// Locks the session when nobody uses it.
     var idleTimer: Task<Void, Never>?
-    /// The request for background access, which everybody shares.
-    var background: Task<Result<AuthSessionStatus, BackgroundAccessError>, Never>?
+    /// The request for background access, which everybody shares, and the session in which it was begun.
+    var background: (task: Task<Result<AuthSessionStatus, BackgroundAccessError>, Never>, epoch: Int)?
 
     func status(_ offline: OfflineVerification?) -> AuthSessionStatus {
         let phase = machine?.phase ?? .unregistered
@@ -28,9 +28,13 @@ struct LockerState: Sendable {
             offlineAttemptsLeft: hasEasyAccess ? offline.map { max(0, $0.maximumAttempts - counters.failures) } : nil)
     }
 
-    /// Gives up the tokens that don't belong to the phase.
-    mutating func closeTokens() {
+    /// Gives up what does not belong to the session as it is now: tokens, and the request of one that has ended.
+    mutating func closeRest() {
         let phase = machine?.phase ?? .unregistered
+        if let background, background.epoch != machine?.epoch {
+            background.task.cancel()
+            self.background = nil
+        }
         if !phase.isActive {
             token?.handle.close()
             token = nil

@@ -1,5 +1,6 @@
 /// How a session stands at one moment.
 public struct AuthSessionStatus: Hashable, Sendable {
+    /// Which of the six it is.
     public let phase: SessionPhase
     /// Whether there is a secret with which the next start is an easy one. Without it, that takes strong authentication.
     public let isEasyAccessEnabled: Bool
@@ -8,5 +9,6 @@ public struct AuthSessionStatus: Hashable, Sendable {
     /// How often the secret may still be wrong without a network; nil where that is not allowed at all.
     public let offlineAttemptsLeft: Int?
 
+    /// Whether there is a token of full scope, perhaps an expired one.
     public var isActive: Bool { phase.isActive }
 }

@@ -10,7 +10,9 @@ struct SessionMachine: Sendable {
     let allowsOffline: Bool
     /// What follows the last secret that the hardware takes.
     let exhaustion: SecretExhaustion
-    private var flow: (call: Call, action: Action)?
+    /// Which session this is. It rises whenever one ends: what was begun in one opens nothing in the next.
+    private(set) var epoch = 0
+    private var flow: (call: Call, action: Action, epoch: Int)?
 
     init(
         phase: SessionPhase, hasEasyAccess: Bool, allowsOffline: Bool,
@@ -30,6 +32,14 @@ struct SessionMachine: Sendable {
         case enableEasyAccess
         case disableEasyAccess
         case changeEasyAccess
+
+        /// Whether somebody may be asked for it.
+        var mayAsk: Bool {
+            switch self {
+            case .start, .enableEasyAccess, .changeEasyAccess: true
+            case .lock, .destroy, .disableEasyAccess: false
+            }
+        }
     }
 
     /// What is to be done next.
@@ -48,9 +58,10 @@ struct SessionMachine: Sendable {
         case registerEasyAccess
         /// Takes the easy-access keys away, at the server and here.
         case removeEasyAccess
-        /// Takes them away here, where the server or the hardware has done so already.
+        /// Takes them away here, where the server has done so already.
         case dropEasyAccess
-        case lock
+        /// Takes them away here, where the hardware takes no secret any more: the server has yet to hear of it.
+        case giveUpEasyAccess
         case destroy
         /// Deletes an enrolment that the server no longer knows.
         case purge
@@ -70,6 +81,8 @@ struct SessionMachine: Sendable {
         /// The server knows the enrolment and not the easy-access key.
         case easyAccessRevoked
         case enrolmentRevoked
+        /// The person may not be recognised without the network any more.
+        case verificationUnavailable
         /// All is deleted here, and the server could not be told.
         case revocationPending
         case other
@@ -85,20 +98,33 @@ struct SessionMachine: Sendable {
         case refuse(ErsteGroupAuthError.Code)
     }
 
-    /// Whether somebody may be looking at a prompt or a page.
+    /// Whether a call is under way.
     var isInteracting: Bool { flow != nil }
+
+    /// Whether somebody may be looking at a prompt or a page.
+    var mayAsk: Bool { flow?.call.mayAsk ?? false }
+
+    /// Whether the session has ended in which the call was begun: what it stored stands, and it opens nothing any more.
+    var isSuperseded: Bool { flow.map { $0.epoch != epoch } ?? false }
 
     // MARK: Calls
 
     /// - Parameter hasFreshLogin: Whether the user logged in for this session a moment ago, so that the server takes a new
     ///   secret without another login.
     mutating func begin(_ call: Call, hasFreshLogin: Bool = false) -> Step {
-        guard flow == nil else { return .refuse(.userInteractionInProgress) }
+        // A lock waits for nobody.
+        guard flow == nil || call == .lock else { return .refuse(.userInteractionInProgress) }
         switch call {
         case .start(let level): return begin(call, level)
-        case .lock, .destroy:
+        case .lock:
+            epoch += 1
             guard phase != .unregistered else { return .refuse(.notEnrolled) }
-            return perform(call == .lock ? .lock : .destroy, for: call)
+            phase = .enrolled
+            return .succeed
+        case .destroy:
+            guard phase != .unregistered else { return .refuse(.notEnrolled) }
+            epoch += 1
+            return perform(.destroy, for: call)
         case .enableEasyAccess, .disableEasyAccess, .changeEasyAccess:
             guard phase.isActive else { return .refuse(phase == .unregistered ? .notEnrolled : .notActive) }
             guard hasEasyAccess == (call != .enableEasyAccess) else {
@@ -125,7 +151,7 @@ struct SessionMachine: Sendable {
 
     /// Takes the answer to the action of the last step.
     mutating func receive(_ answer: Answer) -> Step {
-        guard let (call, action) = flow else { return .fail }
+        guard let (call, action, _) = flow else { return .fail }
         switch answer {
         case .done: return succeeded(action, in: call)
         case .failed(let cause): return failed(action, in: call, cause)
@@ -135,6 +161,7 @@ struct SessionMachine: Sendable {
     private mutating func succeeded(_ action: Action, in call: Call) -> Step {
         switch action {
         case .authenticateStrongly:
+            guard !isSuperseded else { return end(.fail) }
             if call == .enableEasyAccess || call == .changeEasyAccess { return perform(.registerEasyAccess, for: call) }
             return perform(phase == .unregistered ? .enrol : .openLevels, for: call)
         case .enrol, .registerEasyAccess: return end(in: .activeViaStrongAuth, easyAccess: true)
@@ -142,9 +169,8 @@ struct SessionMachine: Sendable {
         case .authenticateEasily: return end(in: .activeViaEasyAccess, easyAccess: true)
         case .verifyOffline: return end(in: .verifiedOffline, easyAccess: true)
         case .removeEasyAccess: return end(in: .enrolled, easyAccess: false)
-        case .lock: return end(in: .enrolled, easyAccess: hasEasyAccess)
         case .destroy: return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
-        case .dropEasyAccess: return end(in: phase, easyAccess: false, .fail)
+        case .dropEasyAccess, .giveUpEasyAccess: return end(in: phase, easyAccess: false, .fail)
         case .purge: return end(in: .unregistered, easyAccess: false, .fail)
         }
     }
@@ -157,20 +183,22 @@ struct SessionMachine: Sendable {
         case (.authenticateEasily, .easyAccessRevoked): return perform(.dropEasyAccess, for: call)
         case (.authenticateEasily, .secretExhausted), (.verifyOffline, .secretExhausted):
             switch exhaustion {
-            case .disableEasyAccess: return perform(.dropEasyAccess, for: call)
+            case .disableEasyAccess: return perform(.giveUpEasyAccess, for: call)
             case .destroyEnrolment: return perform(.destroy, for: call)
             case .wait: return end(.fail)
             }
-        case (.authenticateEasily, .network) where phase == .verifiedOffline: return end(.succeed)
-        case (.authenticateEasily, .network) where phase == .enrolled && allowsOffline:
+        case (.authenticateEasily, .network)
+        where allowsOffline && !isSuperseded && (phase == .enrolled || phase == .verifiedOffline):
             return perform(.verifyOffline, for: call)
+        case (.verifyOffline, .verificationUnavailable) where phase == .verifiedOffline:
+            return end(in: .enrolled, easyAccess: hasEasyAccess, .fail)
         case (.authenticateStrongly, .network) where phase == .verifiedOffline: return end(.refuse(.offline))
         default: return end(.fail)
         }
     }
 
     private mutating func perform(_ action: Action, for call: Call) -> Step {
-        flow = (call, action)
+        flow = (call, action, flow?.epoch ?? epoch)
         return .perform(action)
     }
 
@@ -180,18 +208,39 @@ struct SessionMachine: Sendable {
     }
 
     private mutating func end(in phase: SessionPhase, easyAccess: Bool, _ step: Step = .succeed) -> Step {
-        self.phase = phase
-        hasEasyAccess = easyAccess
+        if isSuperseded, phase.isOpen {
+            if flow?.action == .enrol { self.phase = .enrolled }
+            hasEasyAccess = easyAccess && self.phase != .unregistered
+            return end(.fail)
+        }
+        // Nothing but an enrolment leads out of having none.
+        if self.phase != .unregistered || flow?.action == .enrol {
+            self.phase = phase
+            hasEasyAccess = easyAccess
+        }
         return end(step)
     }
 
-    /// Nobody has used the session for a while.
+    /// Nobody has used the session for a while. A start that is under way goes on, as from `enrolled`; what needs the
+    /// session that has ended does not.
     ///
-    /// - Returns: Whether that ends anything. Nothing ends while somebody may be asked.
+    /// - Returns: Whether that ends anything.
     mutating func idle() -> Bool {
-        guard flow == nil, phase.isOpen else { return false }
+        guard phase.isOpen else { return false }
         phase = .enrolled
+        epoch += 1
+        if case .start = flow?.call { flow?.epoch = epoch }
         return true
+    }
+
+    /// Another program has changed what is stored.
+    ///
+    /// - Parameter isSame: Whether it is still the same enrolment; otherwise the session ends.
+    mutating func reload(isEnrolled: Bool, isSame: Bool, hasEasyAccess: Bool) {
+        self.hasEasyAccess = hasEasyAccess
+        guard !isSame else { return }
+        phase = isEnrolled ? .enrolled : .unregistered
+        epoch += 1
     }
 
     // MARK: Background access
@@ -212,10 +261,14 @@ struct SessionMachine: Sendable {
         case purge
         /// The enrolment was destroyed meanwhile.
         case refuseNotEnrolled
+        /// The session was ended meanwhile: the answer counts for nothing.
+        case drop
     }
 
-    mutating func receive(_ answer: BackgroundAnswer) -> BackgroundStep {
+    /// - Parameter epoch: That of the session in which the request was begun.
+    mutating func receive(_ answer: BackgroundAnswer, of epoch: Int) -> BackgroundStep {
         guard phase != .unregistered else { return .refuseNotEnrolled }
+        guard epoch == self.epoch else { return .drop }
         switch answer {
         case .granted:
             if !phase.isActive { phase = .backgroundAccess }
@@ -232,5 +285,6 @@ struct SessionMachine: Sendable {
     mutating func purged() {
         phase = .unregistered
         hasEasyAccess = false
+        epoch += 1
     }
 }

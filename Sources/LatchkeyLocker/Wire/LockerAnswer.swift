@@ -13,9 +13,11 @@ struct LockerAnswer: Sendable {
     /// The server's clock (RFC 9110 section 6.6.1); whole seconds.
     var date: Date? { fields[.date].flatMap(HTTPDate.parse) }
 
+    /// - Parameter isOfLocker: Whether the locker's own protocol is spoken there. Nobody else's word ends an enrolment.
     /// - Throws: ``ErsteGroupAuthError`` when no answer comes, and for every one outside of 200 to 299.
     static func success(
-        _ transport: any HTTPTransport, _ request: HTTPRequest, _ body: [UInt8], _ operation: String
+        _ transport: any HTTPTransport, _ request: HTTPRequest, _ body: [UInt8], isOfLocker: Bool = false,
+        _ operation: String
     ) async throws(ErsteGroupAuthError) -> LockerAnswer {
         let response: HTTPResponse
         let bytes: [UInt8]
@@ -29,7 +31,9 @@ struct LockerAnswer: Sendable {
             guard let error = try? JSONDecoder().decode(OAuth2Error.self, from: body) else {
                 throw .unexpectedStatus(operation, response.status.code)
             }
-            throw .refused(operation, error, status: response.status.code)
+            throw isOfLocker
+                ? .refusedByLocker(operation, error, status: response.status.code)
+                : .refused(operation, error, status: response.status.code)
         }
         return LockerAnswer(status: response.status.code, fields: response.headerFields, body: body)
     }

@@ -7,6 +7,7 @@ struct LockerAssertion: Sendable {
     enum Action: String, Encodable, Sendable {
         case enrol
         case easyAccessEnable = "easy-access-enable"
+        case easyAccessDisable = "easy-access-disable"
         case easyAccess = "easy-access"
         case backgroundAccess = "background-access"
         case levelShares = "level-shares"
@@ -35,6 +36,8 @@ struct LockerAssertion: Sendable {
     let issuedAt: Date
     var metadata: [String: JSONValue]?
     var device: DeviceInfo?
+    /// In `easyAccessDisable` only: the key to remove; nil for all.
+    var easyAccessKey: KeyID?
 
     /// What the device key signs to say that the device wants an assertion of another key: a text with a colon, which no
     /// signing input has.
@@ -52,7 +55,7 @@ struct LockerAssertion: Sendable {
             payload: Payload(
                 action: action, aud: issuer, iss: enrolmentID, iat: issued,
                 exp: action.expires ? issued + Self.life : nil, challenge: challenge, metadata: metadata,
-                deviceInfo: device))
+                deviceInfo: device, easyAccessKey: easyAccessKey?.rawValue))
     }
 
     private struct Header: Encodable {
@@ -71,10 +74,12 @@ struct LockerAssertion: Sendable {
         let challenge: String?
         let metadata: [String: JSONValue]?
         let deviceInfo: DeviceInfo?
+        let easyAccessKey: String?
 
         private enum CodingKeys: String, CodingKey {
             case action, aud, iss, iat, exp, challenge, metadata
             case deviceInfo = "device_info"
+            case easyAccessKey = "easy_access_kid"
         }
     }
 }

@@ -42,7 +42,7 @@ struct LockerServer: Sendable {
     {
         var fields = [("client_id", clientID), ("grant_type", grant), ("assertion", assertion)]
         if !scopes.isEmpty { fields.append(("scope", scopes.joined(separator: " "))) }
-        return try await success(form(discovery.token), Self.body(fields))
+        return try await locker(form(discovery.token), Self.body(fields))
     }
 
     func keys() async throws(ErsteGroupAuthError) -> JWKSet {
@@ -55,7 +55,7 @@ struct LockerServer: Sendable {
     func enrol(
         _ assertion: String, as id: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) -> LockerEnrolmentAnswer {
-        let answer = try await success(json(enrolment(), token), encode(["assertion": assertion]))
+        let answer = try await locker(json(enrolment(), token), encode(["assertion": assertion]))
             .json(LockerEnrolmentAnswer.self, operation)
         guard answer.enrolmentID == id else {
             throw .invalidResponse(operation, "the server's enrolment has another name than its key gives it")
@@ -67,30 +67,35 @@ struct LockerServer: Sendable {
     func enableEasyAccess(
         _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) {
-        try await success(
+        try await locker(
             json(enrolment("/\(id)/easy-access"), token),
             encode(["assertion": assertion, "device_signature": deviceSignature])
         ).checkDone(operation)
     }
 
-    /// - Parameter kid: The key to remove; nil for all.
-    func removeEasyAccess(_ id: String, kid: KeyID?, _ token: SecretBytes) async throws(ErsteGroupAuthError) {
-        let query = kid.map { "?kid=\($0)" } ?? ""
-        var request = try enrolment("/\(id)/easy-access\(query)").request(.delete)
+    /// Removes all easy-access keys, for a session of full access.
+    func removeEasyAccess(_ id: String, _ token: SecretBytes) async throws(ErsteGroupAuthError) {
+        var request = try enrolment("/\(id)/easy-access").request(.delete)
         request.headerFields[.authorization] = "Bearer \(token.text)"
-        try await success(request, []).checkDone(operation)
+        try await locker(request, []).checkDone(operation)
+    }
+
+    /// Removes what the device's assertion names; needs no session.
+    func giveUpEasyAccess(_ id: String, _ assertion: String) async throws(ErsteGroupAuthError) {
+        try await locker(json(enrolment("/\(id)/easy-access/disable")), encode(["assertion": assertion])).checkDone(
+            operation)
     }
 
     func levelShares(
         _ id: String, _ assertion: String, _ token: SecretBytes
     ) async throws(ErsteGroupAuthError) -> LevelShares? {
-        try await success(json(enrolment("/\(id)/level-shares"), token), encode(["assertion": assertion])).shares(
+        try await locker(json(enrolment("/\(id)/level-shares"), token), encode(["assertion": assertion])).shares(
             operation)
     }
 
     /// Revokes an enrolment by the device's statement; needs no session.
     func revoke(_ id: String, statement: String) async throws(ErsteGroupAuthError) {
-        try await success(json(enrolment("/\(id)/revoke")), encode(["assertion": statement])).checkDone(operation)
+        try await locker(json(enrolment("/\(id)/revoke")), encode(["assertion": statement])).checkDone(operation)
     }
 
     // MARK: Helpers
@@ -100,6 +105,11 @@ struct LockerServer: Sendable {
             throw .noLocker(operation)
         }
         return suffix.isEmpty ? enrolment : enrolment.appending(suffix)
+    }
+
+    /// A request of the locker's own protocol.
+    private func locker(_ request: HTTPRequest, _ body: [UInt8]) async throws(ErsteGroupAuthError) -> LockerAnswer {
+        try await LockerAnswer.success(transport, request, body, isOfLocker: true, operation)
     }
 
     private func success(_ request: HTTPRequest, _ body: [UInt8]) async throws(ErsteGroupAuthError) -> LockerAnswer {

@@ -2,6 +2,7 @@ public import FoundationEssentials
 
 /// Whether somebody can be recognised on this machine now, and if not, why: what `LAContext` says on iOS.
 public enum BiometricAvailability: Hashable, Sendable {
+    /// It can be enabled now.
     case available
     /// There is no hardware for it: no TPM or token, no reader, no presence broker. The text says which.
     case notAvailable(String)

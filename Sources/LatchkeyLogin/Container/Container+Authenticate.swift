@@ -12,7 +12,7 @@ extension Container {
     /// with the clocks known to agree, is the key the reason: then it is removed from the list of keys.
     ///
     /// - Throws: ``LoginError``; `notEnabled` before anybody is asked, `identityNotFound` after the key was removed,
-    ///   `clockSkew`; ``KeystoreError`` of the hardware, with the key kept.
+    ///   `clockSkew`; `KeystoreError` of the hardware, with the key kept.
     @discardableResult
     public func authenticateBiometric() async throws -> AuthorizeResult {
         let operation = "authenticate"

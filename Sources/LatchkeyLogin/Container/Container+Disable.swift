@@ -16,13 +16,13 @@ extension Container {
     /// A token gives up the private half of a guarded key to its owner only, and some tokens to nobody. Since nobody is
     /// asked, that half then **stays on the token**, where it signs nothing without the owner's PIN and this library
     /// doesn't use it any more: it has no row, and the server is asked to forget its public half. To destroy it too, use
-    /// the token's own tool, or ``Keystore/delete(_:for:authorizedBy:)`` with the key that ``enableBiometric()``
+    /// the token's own tool, or `Keystore.delete(_:for:authorizedBy:)` with the key that `enableBiometric()`
     /// returned.
     ///
     /// - Parameter force: Disables on this device only, whatever the server would say. The server is asked when
     ///   biometric login is enabled or disabled the next time.
     /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
-    ///   ``KeystoreError``.
+    ///   `KeystoreError`.
     public func disableBiometric(force: Bool = false) async throws {
         let operation = "disable biometric login"
         guard !force else { return try await deleteKeysHere() }

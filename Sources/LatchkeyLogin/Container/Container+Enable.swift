@@ -17,7 +17,7 @@ extension Container {
     ///     ``ContainerConfiguration/policy`` says in its place.
     ///   - replacing: Whether an enabled key gives way. The old one stays until the new one is stored.
     /// - Throws: ``LoginError``; `unauthenticated` without a session, `conflict` when it is enabled already or another
-    ///   process is enabling it; ``KeystoreError``. Nothing is enabled then.
+    ///   process is enabling it; `KeystoreError`. Nothing is enabled then.
     @discardableResult
     public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
         let operation = "enable biometric login"

@@ -47,7 +47,7 @@ extension Container {
     /// - Parameters:
     ///   - keepBiometric: Leaves the key, so that the same user, and nobody else, can log in with it again.
     ///   - force: Does everything that can be done here, whatever the server says.
-    /// - Throws: ``LoginError``, or ``KeystoreError``; without `force` the session is then kept.
+    /// - Throws: ``LoginError``, or `KeystoreError`; without `force` the session is then kept.
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         let operation = "log out"
         let hasKey = force ? true : try await rows.key() != nil

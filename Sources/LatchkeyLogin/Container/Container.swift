@@ -8,9 +8,10 @@ public import LatchkeyOAuth
 /// Everything stored is scoped by the container's name. For several accounts make several containers. All calls may
 /// be made from any task, and several processes may use one container.
 ///
-/// A call throws ``LoginError``, or ``KeystoreError`` when it is the hardware or the store that says no. Nothing is
+/// A call throws ``LoginError``, or `KeystoreError` when it is the hardware or the store that says no. Nothing is
 /// shown to anybody before everything that can fail without a person has been checked.
 public actor Container {
+    /// What it was made with.
     public nonisolated let configuration: ContainerConfiguration
     let endpoint: Endpoint
     let records: RecordContainer

@@ -19,7 +19,7 @@ public struct ContainerStatus: Hashable, Sendable {
 
     /// Reads it.
     ///
-    /// - Throws: ``KeystoreError``; `damaged` when a row can't be read.
+    /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
         let rows = LoginRows(records: records, presence: NobodyPresent())
         container = records.name

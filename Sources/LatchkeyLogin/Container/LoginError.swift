@@ -33,6 +33,7 @@ public struct LoginError: Error, Sendable {
     /// What a lower layer said, where there is one.
     public let underlying: KeystoreError.Underlying?
 
+    /// An error of the given code.
     public init(
         operation: String, code: Code, reason: String, recovery: String, oauthError: OAuthError? = nil,
         serverError: ServerError? = nil, httpStatus: Int? = nil, underlying: KeystoreError.Underlying? = nil
@@ -56,7 +57,7 @@ public struct LoginError: Error, Sendable {
         }
 
         private let name: Name
-        /// The same in the vocabulary of ``KeystoreError``, from which a program's exit code follows.
+        /// The same in the vocabulary of `KeystoreError`, from which a program's exit code follows.
         public let keystoreCode: KeystoreError.Code
 
         /// The person cancelled the login in the browser.

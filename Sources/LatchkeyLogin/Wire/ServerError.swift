@@ -9,6 +9,7 @@ public struct ServerError: Hashable, Sendable, Codable {
     /// The server's own words.
     public let message: String
 
+    /// An error as the server named it.
     public init(name: String, reason: String, message: String) {
         self.name = String(oneLine: name, limit: OAuth2Error.maximumCodeLength)
         self.reason = String(oneLine: reason, limit: OAuth2Error.maximumCodeLength)

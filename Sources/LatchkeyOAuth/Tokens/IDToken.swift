@@ -11,10 +11,13 @@ package struct IDToken: Decodable, Hashable, Sendable {
     package let iat: Double
     package let nonce: String?
     package let atHash: String?
+    /// When the user logged in, by the server's clock; seconds since 1970.
+    package let authTime: Double?
 
     private enum CodingKeys: String, CodingKey {
         case iss, sub, aud, azp, exp, iat, nonce
         case atHash = "at_hash"
+        case authTime = "auth_time"
     }
 
     /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
@@ -39,6 +42,7 @@ package struct IDToken: Decodable, Hashable, Sendable {
         iat = try container.decode(Double.self, forKey: .iat)
         nonce = try container.decodeIfPresent(String.self, forKey: .nonce)
         atHash = try container.decodeIfPresent(String.self, forKey: .atHash)
+        authTime = try container.decodeIfPresent(Double.self, forKey: .authTime)
         guard Self.isSubject(sub) else {
             throw DecodingError.dataCorruptedError(forKey: .sub, in: container, debugDescription: "not a user id")
         }

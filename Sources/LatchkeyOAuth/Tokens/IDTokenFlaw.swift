@@ -13,6 +13,8 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     case clock(secondsAhead: Double)
     case nonce
     case accessToken
+    /// The user logged in before it was asked for, or nobody says when.
+    case login
 
     /// What is wrong with it, to go on after "the server's ID token".
     package var reason: String {
@@ -25,6 +27,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .time, .clock: "is not valid now"
         case .nonce: "belongs to another login"
         case .accessToken: "belongs to another access token"
+        case .login: "is not of a login that was made for it"
         }
     }
 }

@@ -56,6 +56,18 @@ package struct IDTokenVerifier: Sendable {
         return token
     }
 
+    /// Checks that the user logged in for this token: after that was asked for, and not in some session of the browser's
+    /// from before (`auth_time`). Both times that are compared are the server's, so this machine's clock may be wrong.
+    ///
+    /// - Parameter begun: When it was asked for.
+    /// - Returns: When the user logged in, by this machine's clock.
+    package func checkLogin(_ token: IDToken, since begun: Date, now: Date) throws(IDTokenFlaw) -> Date {
+        guard let authTime = token.authTime else { throw .login }
+        let age = max(0, token.iat - authTime)
+        guard age <= max(0, now.timeIntervalSince(begun)) + Self.leeway else { throw .login }
+        return now.addingTimeInterval(-age)
+    }
+
     private func checkSignature(_ compact: String, _ keys: JWKSet) throws(IDTokenFlaw) {
         guard let parts = JWS.parse(compact) else { throw .unreadable }
         do throws(SignatureFlaw) {

@@ -40,6 +40,7 @@ public struct CryptokiError: Error, Sendable {
         case invalidURI
     }
 
+    /// What happened.
     public let kind: Kind
     /// The Cryptoki function, for example `C_Sign`, where one was being called.
     public let function: String?

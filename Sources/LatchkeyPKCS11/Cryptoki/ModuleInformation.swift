@@ -11,9 +11,12 @@ public struct ModuleInformation: Hashable, Sendable {
 
     /// `CK_VERSION`.
     public struct Version: Hashable, Sendable, Comparable, CustomStringConvertible {
+        /// The number before the point.
         public let major: UInt8
+        /// The number after the point, as the module gives it: 40 in 2.40.
         public let minor: UInt8
 
+        /// A version of two numbers.
         public init(major: UInt8, minor: UInt8) {
             self.major = major
             self.minor = minor

@@ -3,12 +3,24 @@
 public struct ModuleProfile: Hashable, Sendable {
     /// The family.
     public enum Family: String, Hashable, Sendable {
-        case softhsm, ykcs11, opensc, tpm2, generic
+        /// SoftHSM2.
+        case softhsm
+        /// Yubico's, for the PIV application of its tokens.
+        case ykcs11
+        /// OpenSC's, for many cards.
+        case opensc
+        /// tpm2-pkcs11's, for keys in a TPM.
+        case tpm2
+        /// Any other.
+        case generic
     }
 
     /// Who may generate keys.
     public enum Generator: Hashable, Sendable {
-        case user, securityOfficer
+        /// Whoever knows the PIN.
+        case user
+        /// The token's security officer.
+        case securityOfficer
         /// Nobody, through this module: adopt a key that another program made.
         case nobody
     }
@@ -41,6 +53,7 @@ public struct ModuleProfile: Hashable, Sendable {
         case program(String)
     }
 
+    /// Which family it is.
     public let family: Family
     /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
     public let takesExtractable: Bool
@@ -48,9 +61,13 @@ public struct ModuleProfile: Hashable, Sendable {
     public let takesAlwaysAuthenticate: Bool
     /// Whether `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key are true where they should be.
     public let reportsProtection: Bool
+    /// Who may generate keys.
     public let generator: Generator
+    /// What a `CKA_ID` may be.
     public let identifiers: IdentifierRule
+    /// What `C_DestroyObject` does to a key.
     public let deletion: Deletion
+    /// How a blocked PIN is unblocked.
     public let unblocking: Unblocking
     /// Whether a key that needs no login signs without one.
     public let signsWithoutLogin: Bool

@@ -1,98 +1,192 @@
 /// The values of PKCS#11 2.40 section 5.1, as p11-kit's header lists them.
 extension ReturnValue {
+    /// `CKR_OK`.
     public static let ok = ReturnValue(rawValue: 0x000)
+    /// `CKR_CANCEL`.
     public static let cancel = ReturnValue(rawValue: 0x001)
+    /// `CKR_HOST_MEMORY`.
     public static let hostMemory = ReturnValue(rawValue: 0x002)
+    /// `CKR_SLOT_ID_INVALID`.
     public static let slotIDInvalid = ReturnValue(rawValue: 0x003)
+    /// `CKR_GENERAL_ERROR`.
     public static let generalError = ReturnValue(rawValue: 0x005)
+    /// `CKR_FUNCTION_FAILED`.
     public static let functionFailed = ReturnValue(rawValue: 0x006)
+    /// `CKR_ARGUMENTS_BAD`.
     public static let argumentsBad = ReturnValue(rawValue: 0x007)
+    /// `CKR_NO_EVENT`.
     public static let noEvent = ReturnValue(rawValue: 0x008)
+    /// `CKR_NEED_TO_CREATE_THREADS`.
     public static let needToCreateThreads = ReturnValue(rawValue: 0x009)
+    /// `CKR_CANT_LOCK`.
     public static let cantLock = ReturnValue(rawValue: 0x00a)
+    /// `CKR_ATTRIBUTE_READ_ONLY`.
     public static let attributeReadOnly = ReturnValue(rawValue: 0x010)
+    /// `CKR_ATTRIBUTE_SENSITIVE`.
     public static let attributeSensitive = ReturnValue(rawValue: 0x011)
+    /// `CKR_ATTRIBUTE_TYPE_INVALID`.
     public static let attributeTypeInvalid = ReturnValue(rawValue: 0x012)
+    /// `CKR_ATTRIBUTE_VALUE_INVALID`.
     public static let attributeValueInvalid = ReturnValue(rawValue: 0x013)
+    /// `CKR_ACTION_PROHIBITED`.
     public static let actionProhibited = ReturnValue(rawValue: 0x01b)
+    /// `CKR_DATA_INVALID`.
     public static let dataInvalid = ReturnValue(rawValue: 0x020)
+    /// `CKR_DATA_LEN_RANGE`.
     public static let dataLenRange = ReturnValue(rawValue: 0x021)
+    /// `CKR_DEVICE_ERROR`.
     public static let deviceError = ReturnValue(rawValue: 0x030)
+    /// `CKR_DEVICE_MEMORY`.
     public static let deviceMemory = ReturnValue(rawValue: 0x031)
+    /// `CKR_DEVICE_REMOVED`.
     public static let deviceRemoved = ReturnValue(rawValue: 0x032)
+    /// `CKR_ENCRYPTED_DATA_INVALID`.
     public static let encryptedDataInvalid = ReturnValue(rawValue: 0x040)
+    /// `CKR_ENCRYPTED_DATA_LEN_RANGE`.
     public static let encryptedDataLenRange = ReturnValue(rawValue: 0x041)
+    /// `CKR_FUNCTION_CANCELED`.
     public static let functionCanceled = ReturnValue(rawValue: 0x050)
+    /// `CKR_FUNCTION_NOT_PARALLEL`.
     public static let functionNotParallel = ReturnValue(rawValue: 0x051)
+    /// `CKR_FUNCTION_NOT_SUPPORTED`.
     public static let functionNotSupported = ReturnValue(rawValue: 0x054)
+    /// `CKR_KEY_HANDLE_INVALID`.
     public static let keyHandleInvalid = ReturnValue(rawValue: 0x060)
+    /// `CKR_KEY_SIZE_RANGE`.
     public static let keySizeRange = ReturnValue(rawValue: 0x062)
+    /// `CKR_KEY_TYPE_INCONSISTENT`.
     public static let keyTypeInconsistent = ReturnValue(rawValue: 0x063)
+    /// `CKR_KEY_NOT_NEEDED`.
     public static let keyNotNeeded = ReturnValue(rawValue: 0x064)
+    /// `CKR_KEY_CHANGED`.
     public static let keyChanged = ReturnValue(rawValue: 0x065)
+    /// `CKR_KEY_NEEDED`.
     public static let keyNeeded = ReturnValue(rawValue: 0x066)
+    /// `CKR_KEY_INDIGESTIBLE`.
     public static let keyIndigestible = ReturnValue(rawValue: 0x067)
+    /// `CKR_KEY_FUNCTION_NOT_PERMITTED`.
     public static let keyFunctionNotPermitted = ReturnValue(rawValue: 0x068)
+    /// `CKR_KEY_NOT_WRAPPABLE`.
     public static let keyNotWrappable = ReturnValue(rawValue: 0x069)
+    /// `CKR_KEY_UNEXTRACTABLE`.
     public static let keyUnextractable = ReturnValue(rawValue: 0x06a)
+    /// `CKR_MECHANISM_INVALID`.
     public static let mechanismInvalid = ReturnValue(rawValue: 0x070)
+    /// `CKR_MECHANISM_PARAM_INVALID`.
     public static let mechanismParamInvalid = ReturnValue(rawValue: 0x071)
+    /// `CKR_OBJECT_HANDLE_INVALID`.
     public static let objectHandleInvalid = ReturnValue(rawValue: 0x082)
+    /// `CKR_OPERATION_ACTIVE`.
     public static let operationActive = ReturnValue(rawValue: 0x090)
+    /// `CKR_OPERATION_NOT_INITIALIZED`.
     public static let operationNotInitialized = ReturnValue(rawValue: 0x091)
+    /// `CKR_PIN_INCORRECT`.
     public static let pinIncorrect = ReturnValue(rawValue: 0x0a0)
+    /// `CKR_PIN_INVALID`.
     public static let pinInvalid = ReturnValue(rawValue: 0x0a1)
+    /// `CKR_PIN_LEN_RANGE`.
     public static let pinLenRange = ReturnValue(rawValue: 0x0a2)
+    /// `CKR_PIN_EXPIRED`.
     public static let pinExpired = ReturnValue(rawValue: 0x0a3)
+    /// `CKR_PIN_LOCKED`.
     public static let pinLocked = ReturnValue(rawValue: 0x0a4)
+    /// `CKR_SESSION_CLOSED`.
     public static let sessionClosed = ReturnValue(rawValue: 0x0b0)
+    /// `CKR_SESSION_COUNT`.
     public static let sessionCount = ReturnValue(rawValue: 0x0b1)
+    /// `CKR_SESSION_HANDLE_INVALID`.
     public static let sessionHandleInvalid = ReturnValue(rawValue: 0x0b3)
+    /// `CKR_SESSION_PARALLEL_NOT_SUPPORTED`.
     public static let sessionParallelNotSupported = ReturnValue(rawValue: 0x0b4)
+    /// `CKR_SESSION_READ_ONLY`.
     public static let sessionReadOnly = ReturnValue(rawValue: 0x0b5)
+    /// `CKR_SESSION_EXISTS`.
     public static let sessionExists = ReturnValue(rawValue: 0x0b6)
+    /// `CKR_SESSION_READ_ONLY_EXISTS`.
     public static let sessionReadOnlyExists = ReturnValue(rawValue: 0x0b7)
+    /// `CKR_SESSION_READ_WRITE_SO_EXISTS`.
     public static let sessionReadWriteSoExists = ReturnValue(rawValue: 0x0b8)
+    /// `CKR_SIGNATURE_INVALID`.
     public static let signatureInvalid = ReturnValue(rawValue: 0x0c0)
+    /// `CKR_SIGNATURE_LEN_RANGE`.
     public static let signatureLenRange = ReturnValue(rawValue: 0x0c1)
+    /// `CKR_TEMPLATE_INCOMPLETE`.
     public static let templateIncomplete = ReturnValue(rawValue: 0x0d0)
+    /// `CKR_TEMPLATE_INCONSISTENT`.
     public static let templateInconsistent = ReturnValue(rawValue: 0x0d1)
+    /// `CKR_TOKEN_NOT_PRESENT`.
     public static let tokenNotPresent = ReturnValue(rawValue: 0x0e0)
+    /// `CKR_TOKEN_NOT_RECOGNIZED`.
     public static let tokenNotRecognized = ReturnValue(rawValue: 0x0e1)
+    /// `CKR_TOKEN_WRITE_PROTECTED`.
     public static let tokenWriteProtected = ReturnValue(rawValue: 0x0e2)
+    /// `CKR_UNWRAPPING_KEY_HANDLE_INVALID`.
     public static let unwrappingKeyHandleInvalid = ReturnValue(rawValue: 0x0f0)
+    /// `CKR_UNWRAPPING_KEY_SIZE_RANGE`.
     public static let unwrappingKeySizeRange = ReturnValue(rawValue: 0x0f1)
+    /// `CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT`.
     public static let unwrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x0f2)
+    /// `CKR_USER_ALREADY_LOGGED_IN`.
     public static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
+    /// `CKR_USER_NOT_LOGGED_IN`.
     public static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
+    /// `CKR_USER_PIN_NOT_INITIALIZED`.
     public static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
+    /// `CKR_USER_TYPE_INVALID`.
     public static let userTypeInvalid = ReturnValue(rawValue: 0x103)
+    /// `CKR_USER_ANOTHER_ALREADY_LOGGED_IN`.
     public static let userAnotherAlreadyLoggedIn = ReturnValue(rawValue: 0x104)
+    /// `CKR_USER_TOO_MANY_TYPES`.
     public static let userTooManyTypes = ReturnValue(rawValue: 0x105)
+    /// `CKR_WRAPPED_KEY_INVALID`.
     public static let wrappedKeyInvalid = ReturnValue(rawValue: 0x110)
+    /// `CKR_WRAPPED_KEY_LEN_RANGE`.
     public static let wrappedKeyLenRange = ReturnValue(rawValue: 0x112)
+    /// `CKR_WRAPPING_KEY_HANDLE_INVALID`.
     public static let wrappingKeyHandleInvalid = ReturnValue(rawValue: 0x113)
+    /// `CKR_WRAPPING_KEY_SIZE_RANGE`.
     public static let wrappingKeySizeRange = ReturnValue(rawValue: 0x114)
+    /// `CKR_WRAPPING_KEY_TYPE_INCONSISTENT`.
     public static let wrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x115)
+    /// `CKR_RANDOM_SEED_NOT_SUPPORTED`.
     public static let randomSeedNotSupported = ReturnValue(rawValue: 0x120)
+    /// `CKR_RANDOM_NO_RNG`.
     public static let randomNoRNG = ReturnValue(rawValue: 0x121)
+    /// `CKR_DOMAIN_PARAMS_INVALID`.
     public static let domainParamsInvalid = ReturnValue(rawValue: 0x130)
+    /// `CKR_CURVE_NOT_SUPPORTED`.
     public static let curveNotSupported = ReturnValue(rawValue: 0x140)
+    /// `CKR_BUFFER_TOO_SMALL`.
     public static let bufferTooSmall = ReturnValue(rawValue: 0x150)
+    /// `CKR_SAVED_STATE_INVALID`.
     public static let savedStateInvalid = ReturnValue(rawValue: 0x160)
+    /// `CKR_INFORMATION_SENSITIVE`.
     public static let informationSensitive = ReturnValue(rawValue: 0x170)
+    /// `CKR_STATE_UNSAVEABLE`.
     public static let stateUnsaveable = ReturnValue(rawValue: 0x180)
+    /// `CKR_CRYPTOKI_NOT_INITIALIZED`.
     public static let cryptokiNotInitialized = ReturnValue(rawValue: 0x190)
+    /// `CKR_CRYPTOKI_ALREADY_INITIALIZED`.
     public static let cryptokiAlreadyInitialized = ReturnValue(rawValue: 0x191)
+    /// `CKR_MUTEX_BAD`.
     public static let mutexBad = ReturnValue(rawValue: 0x1a0)
+    /// `CKR_MUTEX_NOT_LOCKED`.
     public static let mutexNotLocked = ReturnValue(rawValue: 0x1a1)
+    /// `CKR_NEW_PIN_MODE`.
     public static let newPINMode = ReturnValue(rawValue: 0x1b0)
+    /// `CKR_NEXT_OTP`.
     public static let nextOTP = ReturnValue(rawValue: 0x1b1)
+    /// `CKR_EXCEEDED_MAX_ITERATIONS`.
     public static let exceededMaxIterations = ReturnValue(rawValue: 0x1c0)
+    /// `CKR_FIPS_SELF_TEST_FAILED`.
     public static let fipsSelfTestFailed = ReturnValue(rawValue: 0x1c1)
+    /// `CKR_LIBRARY_LOAD_FAILED`.
     public static let libraryLoadFailed = ReturnValue(rawValue: 0x1c2)
+    /// `CKR_PIN_TOO_WEAK`.
     public static let pinTooWeak = ReturnValue(rawValue: 0x1c3)
+    /// `CKR_PUBLIC_KEY_INVALID`.
     public static let publicKeyInvalid = ReturnValue(rawValue: 0x1c4)
+    /// `CKR_FUNCTION_REJECTED`.
     public static let functionRejected = ReturnValue(rawValue: 0x200)
 }
 

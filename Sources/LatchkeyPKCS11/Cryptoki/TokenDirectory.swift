@@ -2,10 +2,13 @@
 public struct TokenDirectory: Sendable {
     /// A token and where it was found.
     public struct Entry: Hashable, Sendable {
+        /// What names it and no other: manufacturer, model, serial and label.
         public let uri: TokenURI
+        /// What it says of itself.
         public let information: TokenInformation
         /// The module's file.
         public let modulePath: String
+        /// What its module says of itself.
         public let module: ModuleInformation
         /// `swtpm` or `softhsm` for a token that is software; nil for what says that it is hardware.
         public let simulator: String?
@@ -13,10 +16,13 @@ public struct TokenDirectory: Sendable {
 
     /// A module that shows nothing, and why.
     public struct Failure: Sendable {
+        /// The module's file.
         public let modulePath: String
+        /// What went wrong.
         public let error: CryptokiError
     }
 
+    /// The tokens that were found.
     public let tokens: [Entry]
     /// The modules that could not be used. Never hidden.
     public let failures: [Failure]

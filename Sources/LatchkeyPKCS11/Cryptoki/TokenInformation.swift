@@ -8,10 +8,13 @@ public struct TokenInformation: Hashable, Sendable {
     public let model: String
     /// At most 16 bytes.
     public let serial: String
+    /// What it can and wants, and how its PINs stand.
     public let flags: Flags
     /// The fewest and the most bytes that a PIN may have; nil where the token says nothing that makes sense.
     public let pinLength: ClosedRange<Int>?
+    /// The version of its hardware.
     public let hardwareVersion: ModuleInformation.Version
+    /// The version of its firmware.
     public let firmwareVersion: ModuleInformation.Version
     /// Whether its slot says that it is realised in hardware (`CKF_HW_SLOT` of `C_GetSlotInfo`).
     public internal(set) var isInHardwareSlot = false
@@ -22,19 +25,31 @@ public struct TokenInformation: Hashable, Sendable {
 
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
+        /// `CKF_RNG`: it has a random number generator.
         public static let randomNumberGenerator = Flags(rawValue: 0x1)
+        /// `CKF_WRITE_PROTECTED`: nothing on it can be changed.
         public static let writeProtected = Flags(rawValue: 0x2)
+        /// `CKF_LOGIN_REQUIRED`: some functions need a login.
         public static let loginRequired = Flags(rawValue: 0x4)
+        /// `CKF_USER_PIN_INITIALIZED`: the user's PIN is set.
         public static let userPINInitialized = Flags(rawValue: 0x8)
-        /// The token asks for the PIN or the finger itself: log in with ``LoginProof/protectedPath``.
+        /// The token asks for the PIN or the finger itself: log in with `LoginProof.protectedPath`.
         public static let protectedAuthenticationPath = Flags(rawValue: 0x100)
+        /// `CKF_TOKEN_INITIALIZED`: it was initialised.
         public static let initialized = Flags(rawValue: 0x400)
+        /// `CKF_USER_PIN_COUNT_LOW`: a wrong PIN was given since the last right one.
         public static let userPINCountLow = Flags(rawValue: 0x10000)
+        /// `CKF_USER_PIN_FINAL_TRY`: the next wrong PIN locks it.
         public static let userPINFinalTry = Flags(rawValue: 0x20000)
+        /// `CKF_USER_PIN_LOCKED`: the user can't log in any more.
         public static let userPINLocked = Flags(rawValue: 0x40000)
+        /// `CKF_USER_PIN_TO_BE_CHANGED`: the PIN is a default, or expired.
         public static let userPINToBeChanged = Flags(rawValue: 0x80000)
+        /// `CKF_SO_PIN_COUNT_LOW`: a wrong SO PIN was given since the last right one.
         public static let securityOfficerPINCountLow = Flags(rawValue: 0x100000)
+        /// `CKF_SO_PIN_FINAL_TRY`: the next wrong SO PIN locks it.
         public static let securityOfficerPINFinalTry = Flags(rawValue: 0x200000)
+        /// `CKF_SO_PIN_LOCKED`: the security officer can't log in any more.
         public static let securityOfficerPINLocked = Flags(rawValue: 0x400000)
     }
 

@@ -4,7 +4,9 @@ public struct TokenOptions: Hashable, Sendable {
     public enum Isolation: Hashable, Sendable {
         /// As the module's profile advises: OpenSC before 0.24 is isolated.
         case automatic
+        /// It runs in this process.
         case never
+        /// It runs in a process of its own.
         case always
     }
 
@@ -19,6 +21,7 @@ public struct TokenOptions: Hashable, Sendable {
         /// From when on a signature that is refused for want of a login is taken for one that nobody touched.
         public var touch: Duration
 
+        /// Deadlines; by default enough for slow readers and slow people.
         public init(
             data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(15),
             touch: Duration = .seconds(5)
@@ -34,13 +37,16 @@ public struct TokenOptions: Hashable, Sendable {
         var restart: Duration { load * 3 + data }
     }
 
+    /// Whether the module runs in a process of its own.
     public var isolation: Isolation
     /// What the isolating process has in its environment beside our own variables: `SOFTHSM2_CONF=…`.
     public var environment: [String: String]
+    /// How long its calls may take.
     public var deadlines: Deadlines
     /// How long to wait for the system to notice that a token is gone or back, before it is looked for again.
     public var settlingTime: Duration
 
+    /// Options; by default what a module's profile advises.
     public init(
         isolation: Isolation = .automatic, environment: [String: String] = [:], deadlines: Deadlines = Deadlines(),
         settlingTime: Duration = .milliseconds(500)

@@ -11,8 +11,11 @@ public struct TokenURI: Hashable, Sendable {
     public let string: String
     /// `token`: the token's label.
     public let label: String?
+    /// Who made the token, or nil for anybody.
     public let manufacturer: String?
+    /// Its model, or nil for any.
     public let model: String?
+    /// Its serial number, or nil for any.
     public let serial: String?
     /// `id`: the key's `CKA_ID`, where the URI names a key.
     public let keyID: Data?

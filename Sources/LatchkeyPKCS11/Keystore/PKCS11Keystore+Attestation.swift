@@ -2,10 +2,10 @@ public import FoundationEssentials
 public import Latchkey
 
 extension PKCS11Keystore {
-    /// The certificate that a YubiKey made for a key of its own, in the format ``KeyAttestation/piv``. It was taken when
+    /// The certificate that a YubiKey made for a key of its own, in the format `KeyAttestation.piv`. It was taken when
     /// the key was made or adopted, and is stored with it; the card is not asked again.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` for a key without one.
+    /// - Throws: `KeystoreError`; `unsupported` for a key without one.
     public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
         let operation = "attest a key"
         guard (8...32).contains(challenge.count) else {

@@ -8,7 +8,7 @@ extension PKCS11Keystore {
     /// A token's PIN is its own: for a guarded key `presence` is asked for the current one. Where only the security
     /// officer may make keys (YubiKey: the management key), it is asked for that first.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` for a policy that the token can't enforce and for a module that makes no
+    /// - Throws: `KeystoreError`; `unsupported` for a policy that the token can't enforce and for a module that makes no
     ///   keys, `conflict` when the chosen slot is taken, `notFound` when there is no key to adopt.
     public func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority

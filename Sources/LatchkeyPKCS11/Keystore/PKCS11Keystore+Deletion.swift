@@ -7,7 +7,7 @@ extension PKCS11Keystore {
     ///
     /// An adopted key stays on the token: Latchkey did not make it.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` where the module can't delete keys.
+    /// - Throws: `KeystoreError`; `unsupported` where the module can't delete keys.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {
         let operation = "delete a key"
         guard let (blob, sight) = try await deletable(key, operation) else { return }

@@ -6,7 +6,7 @@ extension PKCS11Keystore {
     ///
     /// Nothing happens when none of them has a PIN.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` where the token asks for PIN or finger by itself, `invalidInput` for a
+    /// - Throws: `KeystoreError`; `unsupported` where the token asks for PIN or finger by itself, `invalidInput` for a
     ///   new PIN of a length that the token does not take.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,

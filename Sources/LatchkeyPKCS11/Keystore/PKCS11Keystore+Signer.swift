@@ -14,7 +14,7 @@ extension PKCS11Keystore {
     ///
     /// - Parameter body: Runs on the token's own thread, and everything else that wants the token waits meanwhile. Don't
     ///   use the keystore in it.
-    /// - Throws: What `body` throws; ``KeystoreError`` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
+    /// - Throws: What `body` throws; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
     ///   anybody is asked, for a key whose policy or token wants its PIN at each use.
     public func withSigner<R: Sendable>(
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,

@@ -29,7 +29,7 @@ public struct PKCS11Keystore: Keystore {
         desk = TokenDesk(uri: uri, options: options.token)
     }
 
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for text that is no URI of a token.
+    /// - Throws: `KeystoreError` with code `invalidInput` for text that is no URI of a token.
     public init(uri: String, options: PKCS11Options = PKCS11Options()) throws(KeystoreError) {
         do {
             self.init(uri: try TokenURI(uri), options: options)

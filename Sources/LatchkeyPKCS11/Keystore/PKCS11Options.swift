@@ -12,10 +12,12 @@ public struct PKCS11Options: Hashable, Sendable {
 
     /// How the module is loaded, and its deadlines.
     public var token: TokenOptions
+    /// Whether the token asks for the proof by itself.
     public var protectedPath: ProtectedPath
     /// On a PIV card: where the next key is made. By default the first free slot that can enforce the policy.
     public var slot: PIVSlot?
 
+    /// Options; by default as the token says of itself.
     public init(
         token: TokenOptions = TokenOptions(), protectedPath: ProtectedPath = .asTokenSays, slot: PIVSlot? = nil
     ) {

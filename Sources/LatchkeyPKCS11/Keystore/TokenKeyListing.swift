@@ -9,6 +9,7 @@ public struct TokenKeyListing: Hashable, Sendable {
     public let id: Data
     /// `CKA_LABEL`.
     public let label: String
+    /// Its public half.
     public let publicKey: PublicKey
     /// Whether it can be used only after a login; nil where the token does not say.
     public let needsLogin: Bool?

@@ -22,7 +22,7 @@ public final class TokenSigner {
     /// The first signature is verified with the public half, which shows that the session holds the right key; those
     /// after it come from the same handle in the same session and are returned as the token made them.
     ///
-    /// - Throws: ``KeystoreError``; `unavailable` when the token was lost, `failed` when the first signature is not the
+    /// - Throws: `KeystoreError`; `unavailable` when the token was lost, `failed` when the first signature is not the
     ///   key's.
     public func sign(_ digest: MessageDigest) throws(KeystoreError) -> ECDSASignature {
         let signature: ECDSASignature

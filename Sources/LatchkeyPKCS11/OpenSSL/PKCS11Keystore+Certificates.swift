@@ -20,7 +20,7 @@ extension PKCS11Keystore {
     /// Stores a certificate beside its key. Asks for the token's PIN.
     ///
     /// - Parameter certificate: X.509, DER, for this key.
-    /// - Throws: ``KeystoreError``; `invalidInput` for what is no certificate or one for another key, `unsupported` on a
+    /// - Throws: `KeystoreError`; `invalidInput` for what is no certificate or one for another key, `unsupported` on a
     ///   YubiKey: ykcs11 refuses libp11's template (`CKA_NAME_HASH_ALGORITHM`; `CKR_ATTRIBUTE_TYPE_INVALID`).
     public func storeCertificate(
         _ certificate: Data, for key: HardwareKey, prompt: PromptContext,

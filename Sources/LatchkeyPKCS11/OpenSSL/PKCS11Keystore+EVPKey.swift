@@ -20,7 +20,7 @@ extension PKCS11Keystore {
     ///   - body: Runs on a thread of its own, which may block. The pointer is an `EVP_PKEY *` of OpenSSL 3 (`libcrypto`,
     ///     not a library that takes its names) and is valid until `body` returns; what keeps it longer crashes. Don't use
     ///     the keystore in `body`: it waits.
-    /// - Throws: What `body` throws; ``KeystoreError`` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
+    /// - Throws: What `body` throws; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
     ///   anybody is asked, for a module in a process of its own, and for a key whose policy wants a PIN for each use
     ///   where the token does not see to that itself.
     public func withEVPKey<R: Sendable>(

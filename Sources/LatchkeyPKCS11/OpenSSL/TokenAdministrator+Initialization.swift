@@ -12,7 +12,7 @@ extension TokenAdministrator {
     ///   - label: 1 to 32 bytes of UTF-8.
     ///   - isErasing: Whether a token that is initialised may be erased, with all keys on it.
     /// - Returns: What the token says of itself now; its serial number may be another than before.
-    /// - Throws: ``KeystoreError``; `conflict` for a token that is initialised and may not be erased, `wrongProof`,
+    /// - Throws: `KeystoreError`; `conflict` for a token that is initialised and may not be erased, `wrongProof`,
     ///   `unsupported`.
     public func initialize(label: String, erasing isErasing: Bool = false) async throws(KeystoreError)
         -> TokenInformation

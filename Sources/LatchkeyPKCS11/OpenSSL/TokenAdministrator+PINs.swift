@@ -3,7 +3,7 @@ public import Latchkey
 extension TokenAdministrator {
     /// Changes the user's PIN. Asks for the one that is set, then for the new one.
     ///
-    /// - Throws: ``KeystoreError``; `wrongProof`, `lockedOut`, `passcodeNotSet` when the user has none yet,
+    /// - Throws: `KeystoreError`; `wrongProof`, `lockedOut`, `passcodeNotSet` when the user has none yet,
     ///   `invalidInput` for a new PIN that the token won't take.
     public func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
@@ -35,7 +35,7 @@ extension TokenAdministrator {
     /// Sets the user's PIN as the security officer: the first one, or instead of one that was forgotten or is locked.
     /// Asks for the security officer's PIN, then for the user's new one.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` for a token whose module unblocks in another way: see
+    /// - Throws: `KeystoreError`; `unsupported` for a token whose module unblocks in another way: see
     ///   ``unblockPIN()``.
     public func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
@@ -52,7 +52,7 @@ extension TokenAdministrator {
     ///
     /// Asks for the unblocking code (PUK or security officer's PIN), then for the new PIN.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` where only another program can: the recovery names it.
+    /// - Throws: `KeystoreError`; `unsupported` where only another program can: the recovery names it.
     public func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
         let entry = try await usable(operation)

@@ -33,7 +33,7 @@ public struct TokenAdministrator: Sendable {
 
     /// What the token says of itself now.
     ///
-    /// - Throws: ``KeystoreError``; `unavailable` when it is not there, `conflict` when the URI fits several.
+    /// - Throws: `KeystoreError`; `unavailable` when it is not there, `conflict` when the URI fits several.
     public func information() async throws(KeystoreError) -> TokenInformation {
         try await entry("look at the token").information
     }

@@ -7,6 +7,7 @@ public struct BrokeredPresence: PresenceAuthority {
     public let preference: PresencePreference
     public var acceptsEarlierProof: Bool { pins.acceptsEarlierProof }
 
+    /// An authority that has the broker look at fingers, and another one ask for PINs.
     public init(
         pins: any PresenceAuthority, broker: any PresenceBroker, preferring preference: PresencePreference = .any
     ) {

@@ -21,7 +21,7 @@ public struct PinentryPresence: PresenceAuthority {
         self.timeout = timeout
     }
 
-    /// - Throws: ``KeystoreError``: `unavailable` when the program is missing or can't ask, `failed` when it does not
+    /// - Throws: `KeystoreError`: `unavailable` when the program is missing or can't ask, `failed` when it does not
     ///   speak its protocol, `invalidInput` when three answers in a row could not be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(

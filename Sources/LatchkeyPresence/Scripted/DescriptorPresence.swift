@@ -21,7 +21,7 @@ public final class DescriptorPresence: PresenceAuthority {
         self.timeout = timeout
     }
 
-    /// - Throws: ``KeystoreError``: `unavailable` when there are no lines left or the descriptor can't be read,
+    /// - Throws: `KeystoreError`: `unavailable` when there are no lines left or the descriptor can't be read,
     ///   `invalidInput` for a line that can't be a PIN.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let result = await onOwnThread { wakeUp in self.turn.withLock { _ in self.readLine(wakeUp) } }

@@ -11,7 +11,7 @@ public final class FilePresence: PresenceAuthority {
 
     /// Opens the file. For a FIFO's first writer nobody waits here, but when a PIN is asked for.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput`, saying what is wrong with the file.
+    /// - Throws: `KeystoreError` with code `invalidInput`, saying what is wrong with the file.
     public init(path: String, timeout: Duration = .seconds(120)) throws(KeystoreError) {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.refusal(path, systemReason(errno)) }

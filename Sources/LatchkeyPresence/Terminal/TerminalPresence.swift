@@ -31,7 +31,7 @@ public struct TerminalPresence: PresenceAuthority {
         return isatty(descriptor) == 1
     }
 
-    /// - Throws: ``KeystoreError``: `unavailable` without a terminal, `invalidInput` when three lines in a row could not
+    /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` when three lines in a row could not
     ///   be a PIN, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))

@@ -1,5 +1,6 @@
 /// Why an attestation proves nothing. Two errors are equal when their ``code`` is.
 public struct AttestationError: Error, Sendable, CustomStringConvertible {
+    /// What is wrong with it.
     public enum Code: String, Sendable, CaseIterable {
         /// The format is not `tpm`.
         case unsupportedFormat
@@ -21,6 +22,7 @@ public struct AttestationError: Error, Sendable, CustomStringConvertible {
         case invalidSignature
     }
 
+    /// What is wrong with it.
     public let code: Code
     /// What exactly was wrong.
     public let detail: String

@@ -9,10 +9,11 @@ public import Latchkey
 ///
 /// What is proved is relative to the attestation key. By default no certificate is trusted: see ``AttestedKey``.
 public struct KeyAttestationVerifier: Sendable {
+    /// A verifier. It keeps nothing.
     public init() {}
 
     /// - Parameters:
-    ///   - attestation: From ``Keystore/attest(_:challenge:)``, of format `tpm`.
+    ///   - attestation: From `Keystore.attest(_:challenge:)`, of format `tpm`.
     ///   - challenge: The 8 to 32 bytes that the device was given. Give each out once.
     /// - Throws: ``AttestationError``.
     public func verify(

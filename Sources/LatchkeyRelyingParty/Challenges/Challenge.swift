@@ -10,6 +10,7 @@ public struct Challenge: Hashable, Sendable {
 
     /// 32 characters of Crockford's base 32: digits and upper-case letters without I, L, O and U.
     public let token: String
+    /// The only purpose that it serves.
     public let purpose: ChallengePurpose
     /// The moment from which on it is refused.
     public let expiresAt: Date

@@ -5,6 +5,7 @@ public import Latchkey
 /// The shapes are those of the deployed server: an object `android`, else an object `ios`. There is no shape for Linux;
 /// a Linux client fills one of these.
 public struct DeviceInfo: Hashable, Sendable {
+    /// What the device says of itself, in bounds and otherwise unread.
     public let json: JSONValue
     /// The most Unicode scalars that ``model`` and ``name`` have.
     public static let maximumTextLength = 100

@@ -8,6 +8,7 @@ public import Latchkey
 /// Latchkey's own clients have P-256 keys and sign with ES256. RSA keys with RS256 are what the mobile SDKs of Authgear
 /// have. There is no other kind: no symmetric key, and no unsigned request.
 public enum DevicePublicKey: Hashable, Sendable {
+    /// A key on P-256, for ES256 (RFC 7518 section 3.4).
     case es256(PublicKey)
     /// The modulus has 2048 to 4096 bits; both numbers are big-endian without leading zeros.
     case rs256(modulus: Data, exponent: Data)

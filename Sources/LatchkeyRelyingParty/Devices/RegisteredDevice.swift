@@ -9,10 +9,14 @@ public struct RegisteredDevice: Hashable, Sendable, Identifiable {
     public let kid: KeyID
     /// The user whose device it is.
     public let userID: String
+    /// The key that it signs with.
     public let key: DevicePublicKey
+    /// What it says of itself.
     public let info: DeviceInfo
+    /// When it was registered.
     public let createdAt: Date
 
+    /// A device as a registry keeps it.
     public init(
         id: String = UUID().uuidString.lowercased(), kid: KeyID, userID: String, key: DevicePublicKey, info: DeviceInfo,
         createdAt: Date

@@ -15,7 +15,7 @@ public struct DatabaseLockerRegistry: LockerRegistry {
     ///   - database: One that has gone through ``registerMigrations(_:)``, with foreign keys enforced, as GRDB does.
     ///   - project: Another project on the same database doesn't see these enrolments.
     ///   - shareKey: 32 bytes that seal the shares. Whoever has them and the database has the shares.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when `shareKey` has another length.
+    /// - Throws: `KeystoreError` with code `invalidInput` when `shareKey` has another length.
     public init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
         self.database = database
         self.project = project

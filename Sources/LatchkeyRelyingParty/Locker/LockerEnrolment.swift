@@ -20,10 +20,13 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
     public let easyAccessKeys: [LockerKey]
     /// What the device said about itself when it was enrolled.
     public let info: DeviceInfo
+    /// When it was made.
     public let createdAt: Date
     /// When the device last got tokens or shares; nil for never.
     public let lastUsedAt: Date?
 
+    /// An enrolment as a registry keeps it.
+    ///
     /// - Parameter id: nil for the name that the device key gives it.
     public init(
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,

@@ -2,6 +2,8 @@
 ///
 /// It proves nothing about a user. The session in which it arrived does that.
 public struct LockerEnrolmentProof: Hashable, Sendable {
+    /// The key that the sender has.
     public let deviceKey: LockerKey
+    /// What the device says of itself.
     public let info: DeviceInfo
 }

@@ -35,6 +35,7 @@ public struct LockerRequest: Sendable {
     /// The longest time between `iat` and `exp`, in seconds.
     public static let maximumLifetime = 300.0
 
+    /// What it asks for.
     public let action: Action
     /// What the app sends along, an object, for the server's own purposes: nothing that Latchkey stores or logs.
     public let metadata: JSONValue?

@@ -2,6 +2,7 @@
 ///
 /// A client is told much less than this says: see ``oauthError``. Log the rest.
 public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Why it was refused.
     public enum Code: String, Sendable, CaseIterable {
         /// Not an assertion as the protocol has it: form, header, or a member that is missing, wrong or too much.
         case malformed
@@ -27,10 +28,12 @@ public struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvert
         case enrolmentLimit
     }
 
+    /// Why it was refused.
     public let code: Code
     /// What exactly was wrong, for a log. It never has anything of the request's text in it.
     public let detail: String
 
+    /// An error of the given code; the detail is for logs.
     public init(_ code: Code, _ detail: String) {
         self.code = code
         self.detail = detail

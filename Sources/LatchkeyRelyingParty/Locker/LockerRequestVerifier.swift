@@ -16,6 +16,7 @@ public struct LockerRequestVerifier: Sendable {
     private let registry: any LockerRegistry
     private let clock: WallClock
 
+    /// A verifier over the server's challenges and enrolments.
     public init(challenges: any ChallengeStore, registry: any LockerRegistry, clock: WallClock = .system) {
         self.challenges = challenges
         self.registry = registry

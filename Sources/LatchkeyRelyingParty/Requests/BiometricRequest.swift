@@ -14,6 +14,7 @@ public struct BiometricRequest: Sendable {
     /// The longest request that is looked at, in bytes.
     public static let maximumLength = 16_384
 
+    /// What it asks for.
     public let action: Action
     /// The member `device_info`, which the client makes up.
     public let deviceInfo: JSONValue?

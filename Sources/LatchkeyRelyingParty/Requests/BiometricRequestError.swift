@@ -22,10 +22,12 @@ public struct BiometricRequestError: Error, Hashable, Sendable, CustomStringConv
         case duplicateKeyID
     }
 
+    /// Why it was refused.
     public let code: Code
     /// What exactly was wrong, for a log. With ``Code/invalidAction`` the action itself.
     public let detail: String
 
+    /// An error of the given code; the detail is for logs.
     public init(_ code: Code, _ detail: String) {
         self.code = code
         self.detail = detail

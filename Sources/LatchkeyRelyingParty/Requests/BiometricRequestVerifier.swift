@@ -19,6 +19,7 @@ public struct BiometricRequestVerifier: Sendable {
     private let devices: any DeviceRegistry
     private let clock: WallClock
 
+    /// A verifier over the server's challenges and devices.
     public init(challenges: any ChallengeStore, devices: any DeviceRegistry, clock: WallClock = .system) {
         self.challenges = challenges
         self.devices = devices

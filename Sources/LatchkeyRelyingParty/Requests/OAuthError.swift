@@ -12,6 +12,7 @@ public struct OAuthError: Error, Hashable, Sendable {
     /// many seconds old would do (RFC 9470 section 3).
     public var maximumAge: Int?
 
+    /// An answer with this code.
     public init(
         status: Int = 400, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil
     ) {
@@ -22,11 +23,15 @@ public struct OAuthError: Error, Hashable, Sendable {
         self.maximumAge = maximumAge
     }
 
+    /// `invalid_request`: a parameter is missing, malformed or there twice.
     public static func invalidRequest(_ description: String) -> OAuthError {
         OAuthError("invalid_request", description)
     }
+    /// `invalid_grant`: what was brought is not good, or not good any more.
     public static func invalidGrant(_ description: String) -> OAuthError { OAuthError("invalid_grant", description) }
+    /// `invalid_scope`: the scopes are unknown, or more than may be had.
     public static func invalidScope(_ description: String) -> OAuthError { OAuthError("invalid_scope", description) }
+    /// `unauthorized_client`: this client may not do that.
     public static func unauthorizedClient(_ description: String) -> OAuthError {
         OAuthError("unauthorized_client", description)
     }

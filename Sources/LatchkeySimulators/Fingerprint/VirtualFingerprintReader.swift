@@ -27,7 +27,7 @@ public actor VirtualFingerprintReader {
 
     /// Starts the bus and what serves on it.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when a program is not installed (Debian's `dbus-daemon`,
+    /// - Throws: `KeystoreError` with code `unavailable` when a program is not installed (Debian's `dbus-daemon`,
     ///   `fprintd`, `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
@@ -73,7 +73,7 @@ public actor VirtualFingerprintReader {
     /// - Parameters:
     ///   - image: What the finger looks like to the sensor, a word without blanks.
     ///   - user: A user's name.
-    /// - Throws: ``KeystoreError`` with code `unavailable` when fprintd refuses, with its words.
+    /// - Throws: `KeystoreError` with code `unavailable` when fprintd refuses, with its words.
     public func enroll(
         _ finger: Finger = .rightIndex, as image: String, for user: String
     ) async throws(KeystoreError) {
@@ -87,7 +87,7 @@ public actor VirtualFingerprintReader {
 
     /// Deletes all fingers of `user`, or one.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when fprintd refuses, with its words.
+    /// - Throws: `KeystoreError` with code `unavailable` when fprintd refuses, with its words.
     public func delete(_ finger: Finger? = nil, of user: String) async throws(KeystoreError) {
         let result =
             if let finger {
@@ -102,7 +102,7 @@ public actor VirtualFingerprintReader {
     ///
     /// Each waits until fprintd asks for a finger.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when nobody asks for a finger within `limit`.
+    /// - Throws: `KeystoreError` with code `unavailable` when nobody asks for a finger within `limit`.
     public func present(_ touches: Touch..., within limit: Duration = .seconds(30)) async throws(KeystoreError) {
         guard await take(touches, within: limit) else {
             throw .fingerprintReaderFailed("nobody asked for a finger within \(limit)")
@@ -119,7 +119,7 @@ public actor VirtualFingerprintReader {
 
     /// Starts fprintd again with the fingers that it had. Does nothing when it runs.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when it does not answer within thirty seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` when it does not answer within thirty seconds.
     public func start() async throws(KeystoreError) {
         guard daemon?.isRunning != true else { return }
         let daemon = try await ChildProcess(

@@ -6,7 +6,7 @@ extension ApprovalAuthority {
     /// What a user's keys must be bound to under a policy.
     ///
     /// - Parameter enrolmentSet: See ``approve(_:for:enrolmentSet:elapsed:)``.
-    /// - Throws: ``KeystoreError`` with code `unsupported` when the policy needs a set of fingers and none is given.
+    /// - Throws: `KeystoreError` with code `unsupported` when the policy needs a set of fingers and none is given.
     public func terms(
         for user: UInt32, _ policy: AccessPolicy, enrolmentSet: Data?
     ) async throws(KeystoreError) -> PresenceTerms {

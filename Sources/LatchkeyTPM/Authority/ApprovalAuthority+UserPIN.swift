@@ -6,7 +6,7 @@ extension ApprovalAuthority {
     /// Makes an index for a user's own PIN, with a random value in the PIN's place. Called again before the PIN is set,
     /// it gives the same.
     ///
-    /// - Throws: ``KeystoreError``: `conflict` when the user's PIN is set: whoever made it anew could choose another.
+    /// - Throws: `KeystoreError`: `conflict` when the user's PIN is set: whoever made it anew could choose another.
     ///   `unsupported` when the TPM has no room or no such indices.
     public func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
         let operation = "make room for a PIN"
@@ -37,7 +37,7 @@ extension ApprovalAuthority {
 
     /// Begins the count of a user's wrong PINs anew, if there are any. For after a finger, and for the administrator.
     ///
-    /// - Throws: ``KeystoreError`` with code `notFound` when the user has no PIN.
+    /// - Throws: `KeystoreError` with code `notFound` when the user has no PIN.
     public func resetPIN(of user: UInt32) async throws(KeystoreError) {
         let operation = "reset a PIN's count"
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in

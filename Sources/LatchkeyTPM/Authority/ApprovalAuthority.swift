@@ -38,7 +38,7 @@ public struct ApprovalAuthority: Sendable {
     /// - Parameters:
     ///   - enrolmentSet: The user's fingers as they are enrolled now, 32 bytes.
     ///   - elapsed: How long ago the request came: a time of reuse begins with the touch.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a request that no honest program makes.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a request that no honest program makes.
     public func approve(
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {

@@ -6,9 +6,9 @@ extension TPMKeystore {
     /// How often a place is chosen for a secret: another program may be faster to take it.
     private static let maximumPlaces = 4
 
-    /// Puts the secret into the TPM's non-volatile memory; see ``RevocableSecret``.
+    /// Puts the secret into the TPM's non-volatile memory; see `RevocableSecret`.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` where the TPM's owner has a password, and for a policy that is neither
+    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password, and for a policy that is neither
     ///   `none` nor a PIN: the presence broker approves the use of keys and of sealed secrets only.
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,

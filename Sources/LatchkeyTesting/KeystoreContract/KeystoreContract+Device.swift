@@ -27,7 +27,9 @@ extension KeystoreContract {
             case unlimited
         }
 
+        /// Whose the PIN is.
         public var pin: PINOwner
+        /// What guards it against guessing.
         public var guessing: Guessing
         /// The policy of guarded keys.
         public var guardedPolicy: AccessPolicy
@@ -52,6 +54,7 @@ extension KeystoreContract {
         /// The presence broker, where its owner's program has one.
         public var broker: (any PresenceBroker)?
 
+        /// A device; by default like a TPM.
         public init(
             pin: PINOwner = .perKey, guessing: Guessing = .counted, guardedPolicy: AccessPolicy = .pin,
             pinBytes: ClosedRange<Int> = PIN.minimumCharacters...PIN.maximumBytes, takesDigitsOnly: Bool = false,

@@ -1,7 +1,7 @@
 public import Latchkey
 internal import Testing
 
-/// What every ``Keystore`` must do, as a suite that runs over any of them.
+/// What every `Keystore` must do, as a suite that runs over any of them.
 ///
 /// Each ``Requirement`` is one test, on a device of its own whose guard against guessing is fresh. Where devices rightly
 /// differ, a ``Device`` says what this one is like:

@@ -16,6 +16,7 @@ public final class KillSwitch: Sendable {
         /// What went to the network.
         public let network: Int
 
+        /// All of them.
         public var total: Int { files + local + network }
     }
 
@@ -23,6 +24,7 @@ public final class KillSwitch: Sendable {
     private var path: String { directory.path(of: "switch") }
     private let library: String
 
+    /// Loads nothing yet: ``environment`` does that in a program.
     public init() throws {
         directory = try TemporaryDirectory()
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")

@@ -4,19 +4,33 @@ internal import Latchkey
 
 /// A way in which a locker assertion is not well-formed. None of them may use its challenge up.
 public enum LockerFlaw: String, Sendable, CaseIterable {
+    /// In the header, apart from the key.
     case anotherType, noType, anotherAlgorithm, noAlgorithm, criticalExtension
+    /// In the key's name.
     case noKeyID, shortKeyID, longKeyID, oddKeyID
+    /// In the key: there or not, and what it is.
     case missingKey, unwantedKey, privateKey, keyOnAnotherCurve, keyOffTheCurve, rsaKey, keyWithAnotherName
+    /// In what the key says that it is for.
     case keyForAnotherAlgorithm, keyForEncryption
+    /// In `action`.
     case anotherAction, unknownAction, noAction
+    /// In `aud`.
     case anotherAudience, audienceWithSlash, audienceInArray, noAudience
+    /// In `iss`.
     case missingIssuer, unwantedIssuer, anotherIssuer, oddIssuer
+    /// In `iat`.
     case noIssueTime, issueTimeAsText, issuedInFuture
+    /// In `exp`.
     case noExpiry, unwantedExpiry, expired, livesTooLong, expiresBeforeIssue
+    /// In `challenge`.
     case noChallenge, unwantedChallenge, challengeAsNumber
+    /// In `metadata`.
     case metadataAsArray, metadataTooLong
+    /// In `device_info`.
     case noDeviceInfo, deviceInfoWithoutModel, unwantedDeviceInfo
+    /// In the name of the easy-access key that a revocation ends.
     case oddEasyAccessKeyID, unwantedEasyAccessKeyID
+    /// In the whole.
     case tooLong, fourParts, paddedPart, shortSignature, derSignature, payloadNotAnObject
 
     /// Whether an assertion for the action can have the flaw.

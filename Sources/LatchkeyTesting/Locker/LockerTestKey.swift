@@ -4,9 +4,12 @@ public import Latchkey
 
 /// A device's key in the test's own memory, and the locker assertions that it signs, right and wrong ones.
 public struct LockerTestKey: Sendable {
+    /// The name under which it signs.
     public var kid: String
+    /// The key, in software.
     public var key: P256.Signing.PrivateKey
 
+    /// A new key of a random name.
     public init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
         self.kid = kid
         self.key = key
@@ -15,6 +18,7 @@ public struct LockerTestKey: Sendable {
     /// Another key under the same name.
     public var impostor: LockerTestKey { LockerTestKey(kid: kid) }
 
+    /// Its public half.
     public var publicKey: PublicKey {
         get throws { try PublicKey(x963Representation: key.publicKey.x963Representation) }
     }

@@ -4,6 +4,7 @@ public import VirtualSmartCard
 
 /// A virtual YubiKey in a private pcscd, for one test: what ykcs11, OpenSC and yubico-piv-tool take for a YubiKey.
 public final class VirtualYubiKey: Sendable {
+    /// The reader that it is in.
     public let reader: SmartCardReader
     /// The card in the first slot.
     public let card: VirtualCard
@@ -45,7 +46,7 @@ public final class VirtualYubiKey: Sendable {
 
     /// Pulls the card out of the first slot and waits until pcscd has noticed it.
     ///
-    /// ``VirtualCard/eject()`` does not wait: what modules do in the 0.4 seconds until then differs.
+    /// `VirtualCard.eject()` does not wait: what modules do in the 0.4 seconds until then differs.
     public func eject() async throws {
         card.eject()
         try await wait(slot: 0, hasCard: false)
@@ -59,7 +60,7 @@ public final class VirtualYubiKey: Sendable {
 
     /// Waits until a key of the card in the first slot wants to be touched.
     ///
-    /// - Throws: ``KeystoreError`` with code `unavailable` when none does within ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` when none does within ten seconds.
     public func waitUntilTouchIsWanted() async throws {
         let deadline = ContinuousClock.now + .seconds(10)
         while !card.isWaitingForTouch {

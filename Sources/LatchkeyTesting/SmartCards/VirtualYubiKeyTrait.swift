@@ -68,7 +68,7 @@ extension VirtualYubiKey {
 
     /// The YubiKey of the running test.
     ///
-    /// - Throws: ``KeystoreError`` with code `wrongState` in a test without the trait ``VirtualYubiKeyTrait``.
+    /// - Throws: `KeystoreError` with code `wrongState` in a test without the trait ``VirtualYubiKeyTrait``.
     public static var current: VirtualYubiKey {
         get throws { try VirtualYubiKeyTrait.current(scoped, "virtual YubiKey", from: ".virtualYubiKey") }
     }

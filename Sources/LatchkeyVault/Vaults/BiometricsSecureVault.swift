@@ -17,7 +17,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// The credentials as they are stored now. Asks nobody and uses no hardware.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` once the vault was locked, `conflict` when its protection was changed or
+    /// - Throws: `KeystoreError`; `wrongState` once the vault was locked, `conflict` when its protection was changed or
     ///   it was reset, `damaged` when what is stored is not what this program stored.
     public func read() throws(KeystoreError) -> Credentials {
         try checkOpen("read")
@@ -26,7 +26,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Replaces the credentials. The vault is open, so nobody is asked.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` once the vault was locked, `conflict` when the credentials were changed
+    /// - Throws: `KeystoreError`; `wrongState` once the vault was locked, `conflict` when the credentials were changed
     ///   since this vault was retrieved.
     public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
         try checkOpen("update")
@@ -39,7 +39,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` once the vault was locked, `conflict`.
+    /// - Throws: `KeystoreError`; `wrongState` once the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
         let record = try slot.makeNow(slot.storingPlain(read(), ifGeneration: record.generation))

@@ -9,7 +9,7 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Stores the credentials without biometrics: bound to this machine's hardware, readable without anybody present.
     ///
-    /// - Throws: ``KeystoreError``; `conflict` when something was stored meanwhile, `wrongState` when the space is not
+    /// - Throws: `KeystoreError`; `conflict` when something was stored meanwhile, `wrongState` when the space is not
     ///   open.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
@@ -28,7 +28,7 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
     /// Stores the credentials so that only somebody who is present can read them. Whoever is present is asked once. The
     /// vault that comes back is unlocked.
     ///
-    /// - Throws: ``KeystoreError``; `cancelled` when the person declines, `unsupported` when the hardware can't enforce
+    /// - Throws: `KeystoreError`; `cancelled` when the person declines, `unsupported` when the hardware can't enforce
     ///   the space's policy, `conflict` when something was stored meanwhile. Nothing is then stored.
     public func storeToBiometrics(
         credentials: Credentials

@@ -8,7 +8,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// The vault's name.
     public var key: String { slot.key }
 
-    /// The credentials as they are stored now, or nil: ``read()`` says why.
+    /// The credentials as they are stored now, or nil: `read()` says why.
     ///
     /// They are nil when the space is not open, and when what is stored was taken away, changed its protection or was
     /// damaged.
@@ -16,7 +16,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// The credentials as they are stored now.
     ///
-    /// - Throws: ``KeystoreError``; `wrongState` when the space is not open, `conflict` when the vault is in another state
+    /// - Throws: `KeystoreError`; `wrongState` when the space is not open, `conflict` when the vault is in another state
     ///   by now, `damaged` when what is stored is not what this program stored.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func read() throws(KeystoreError) -> Credentials { try slot.read(in: nil) }
@@ -29,7 +29,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Replaces the credentials.
     ///
-    /// - Throws: ``KeystoreError``; `conflict` when they were changed since this vault was retrieved.
+    /// - Throws: `KeystoreError`; `conflict` when they were changed since this vault was retrieved.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func update(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault {
         let record = try slot.makeNow(slot.updatingPlain(credentials, ifGeneration: record.generation))
@@ -46,7 +46,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///
     /// The credentials are encrypted under a new key: a copy of the store from before does not open it.
     ///
-    /// - Throws: ``KeystoreError``; `cancelled`, `unsupported`, `conflict`. The credentials then stay as they were.
+    /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay as they were.
     public func upgrade() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let credentials = try await read()
         let prepared = try await slot.newClass("upgrade")
@@ -57,7 +57,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Deletes the credentials.
     ///
-    /// - Throws: ``KeystoreError`` when anything is left.
+    /// - Throws: `KeystoreError` when anything is left.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func reset() throws(KeystoreError) -> Vault<Credentials> { try slot.resetNow() }
 

@@ -1,7 +1,9 @@
 extension TPM {
     /// What `Startup` and `Shutdown` do with the state, `TPM_SU` (Part 2 section 6.10).
     public enum StartupType: UInt16, Sendable {
+        /// `TPM_SU_CLEAR`: anew.
         case clear = 0
+        /// `TPM_SU_STATE`: as it was when it shut down with the same.
         case state = 1
     }
 

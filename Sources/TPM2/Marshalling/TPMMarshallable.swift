@@ -1,5 +1,6 @@
 /// A structure that has a wire form.
 public protocol TPMMarshallable {
+    /// Writes the structure as the specification lays it out.
     func marshal(into writer: inout TPMWriter)
 }
 

@@ -5,6 +5,7 @@ public struct TPMReader {
     private var bytes: [UInt8]
     private var position = 0
 
+    /// Reads from the first of these bytes on.
     public init(_ bytes: some Collection<UInt8>) {
         self.bytes = Array(bytes)
     }

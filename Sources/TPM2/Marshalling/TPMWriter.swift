@@ -5,6 +5,7 @@ public struct TPMWriter {
     /// What was written so far.
     public private(set) var bytes: [UInt8] = []
 
+    /// Nothing written yet.
     public init() {}
 
     /// A writer that won't move its bytes before it has `capacity` of them, so that no copy of a secret is left behind.

@@ -11,6 +11,7 @@ public struct Approval: Hashable, Sendable {
     /// What the policy names besides the key.
     public var policyRef: [UInt8]
 
+    /// An approval; by default of anything, at any time.
     public init(nonceTPM: [UInt8] = [], expiration: Int32 = 0, commandHash: [UInt8] = [], policyRef: [UInt8] = []) {
         self.nonceTPM = nonceTPM
         self.expiration = expiration

@@ -8,14 +8,18 @@ package import Crypto
 public final class Session: TPMEntity {
     /// What a session is for, `TPM_SE` (Part 2 section 6.11).
     public enum Kind: UInt8, Sendable {
+        /// `TPM_SE_HMAC`: proves secrets.
         case hmac = 0x00
+        /// `TPM_SE_POLICY`: collects what a policy wants.
         case policy = 0x01
         /// A policy session that computes a digest and authorizes nothing.
         case trial = 0x03
     }
 
+    /// Its handle.
     public let handle: TPMHandle
     public var name: TPMName { TPMName(of: handle) }
+    /// What it is for.
     public let kind: Kind
     /// Whether the TPM still has the session: it goes with a command that does not continue it.
     public internal(set) var isLoaded = true

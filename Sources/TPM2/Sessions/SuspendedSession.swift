@@ -2,7 +2,9 @@ internal import Crypto
 
 /// A session that was swapped out of the TPM, with what its user knows of it. It may travel between threads.
 public struct SuspendedSession: Sendable {
+    /// Its handle.
     public let handle: TPMHandle
+    /// Its Name.
     public let name: TPMName
     /// The TPM's latest nonce: what an approval by signature is bound to.
     public let nonceTPM: [UInt8]

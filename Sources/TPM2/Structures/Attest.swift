@@ -11,11 +11,15 @@ public struct Attest: Hashable, Sendable {
         case other(type: UInt16, bytes: [UInt8])
     }
 
+    /// The qualified Name of the key that signs.
     public let qualifiedSigner: TPMName
     /// The verifier's challenge.
     public let extraData: [UInt8]
+    /// The TPM's clock when it was said.
     public let clockInfo: ClockInfo
+    /// The firmware that said it.
     public let firmwareVersion: UInt64
+    /// What is said.
     public let statement: Statement
 }
 

@@ -2,7 +2,9 @@
 public struct ClockInfo: Hashable, Sendable {
     /// Milliseconds during which the TPM has been powered, over its life.
     public let clock: UInt64
+    /// How often the TPM was reset since it was last cleared.
     public let resetCount: UInt32
+    /// How often it came back or was suspended since its last reset.
     public let restartCount: UInt32
     /// Whether no later value of ``clock`` was ever reported.
     public let isSafe: Bool

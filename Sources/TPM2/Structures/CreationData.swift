@@ -2,16 +2,24 @@
 public struct CreationData: Hashable, Sendable {
     /// The hash algorithm and the bitmap of each bank of PCRs.
     public let pcrSelection: [PCRSelection]
+    /// The digest of the selected PCRs.
     public let pcrDigest: [UInt8]
+    /// The locality from which the command came, a bitmap (section 8.5).
     public let locality: UInt8
+    /// The hash of the parent's Name.
     public let parentNameAlgorithm: TPMAlgorithm
+    /// The parent's Name.
     public let parentName: TPMName
+    /// The parent's qualified Name.
     public let parentQualifiedName: TPMName
+    /// What the caller had added.
     public let outsideInfo: [UInt8]
 
     /// `TPMS_PCR_SELECTION` (section 10.6.2).
     public struct PCRSelection: Hashable, Sendable {
+        /// The bank.
         public let hash: TPMAlgorithm
+        /// A bit for each PCR, the first in the lowest bit of the first byte.
         public let bitmap: [UInt8]
     }
 }

@@ -4,7 +4,10 @@ public struct ECCCurve: RawRepresentable, Hashable, Sendable {
 
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
+    /// `TPM_ECC_NIST_P256`.
     public static let nistP256 = ECCCurve(rawValue: 0x0003)
+    /// `TPM_ECC_NIST_P384`.
     public static let nistP384 = ECCCurve(rawValue: 0x0004)
+    /// `TPM_ECC_NIST_P521`.
     public static let nistP521 = ECCCurve(rawValue: 0x0005)
 }

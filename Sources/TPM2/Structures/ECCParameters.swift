@@ -2,10 +2,14 @@
 public struct ECCParameters: Hashable, Sendable {
     /// The cipher that protects children, for a storage key.
     public var symmetric: SymmetricDefinition
+    /// The only scheme that the key serves, or null for any.
     public var scheme: Scheme
+    /// The curve.
     public var curve: ECCCurve
+    /// The key derivation; no TPM implements another than null.
     public var kdf: Scheme
 
+    /// Parameters of a key.
     public init(
         symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, curve: ECCCurve = .nistP256, kdf: Scheme = .null
     ) {

@@ -8,6 +8,7 @@ public struct ECCPoint: Hashable, Sendable {
     /// Big-endian. Some TPMs leave leading zeros out.
     public let y: [UInt8]
 
+    /// A point; an empty one in a template.
     public init(x: [UInt8], y: [UInt8]) {
         self.x = x
         self.y = y

@@ -1,12 +1,17 @@
 /// What is public about an NV index, `TPMS_NV_PUBLIC` (TPM 2.0 Part 2 section 13.5).
 public struct NVPublicArea: Hashable, Sendable {
+    /// Its handle.
     public let index: TPMHandle
+    /// The hash of its Name and of its policy.
     public let nameAlgorithm: TPMAlgorithm
+    /// What may be done with it, and by whom.
     public let attributes: NVAttributes
+    /// The digest of its policy, or empty.
     public let authPolicy: [UInt8]
     /// In bytes.
     public let dataSize: UInt16
 
+    /// The public area of an index that is to be made.
     public init(
         index: TPMHandle, nameAlgorithm: TPMAlgorithm = .sha256, attributes: NVAttributes, authPolicy: [UInt8] = [],
         dataSize: UInt16

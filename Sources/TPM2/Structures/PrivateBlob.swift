@@ -4,6 +4,7 @@ public struct PrivateBlob: Hashable, Sendable {
     /// The most bytes that a wrapped private part has here.
     public static let maximumBytes = 1536
 
+    /// As the TPM gave it. Nobody else can read it.
     public let bytes: [UInt8]
 
     /// - Returns: nil when there are no bytes, or more than ``maximumBytes``.

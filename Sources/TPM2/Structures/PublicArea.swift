@@ -5,18 +5,24 @@ public struct PublicArea: Hashable, Sendable {
 
     /// What depends on the object's type.
     public enum Detail: Hashable, Sendable {
+        /// A key on a curve. In a template the point is empty.
         case ecc(ECCParameters, ECCPoint)
+        /// An RSA key. In a template the modulus is empty.
         case rsa(RSAParameters, modulus: [UInt8])
         /// An HMAC key or sealed data. The unique field is a digest of the secret part.
         case keyedHash(Scheme, unique: [UInt8])
     }
 
+    /// The hash of its Name and of its policy.
     public var nameAlgorithm: TPMAlgorithm
+    /// What it may do.
     public var attributes: ObjectAttributes
     /// The digest of the policy that can authorize use, or empty.
     public var authPolicy: [UInt8]
+    /// What depends on its type.
     public var detail: Detail
 
+    /// A public area; in a template that of the object to make.
     public init(
         nameAlgorithm: TPMAlgorithm = .sha256, attributes: ObjectAttributes, authPolicy: [UInt8] = [], detail: Detail
     ) {

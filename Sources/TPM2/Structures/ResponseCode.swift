@@ -14,9 +14,13 @@ public struct ResponseCode: RawRepresentable, Hashable, Sendable {
 
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
+        /// The TPM itself.
         public static let tpm = Layer(rawValue: 0)
+        /// What carries commands to it.
         public static let tcti = Layer(rawValue: 10)
+        /// A resource manager, in the words of a TPM.
         public static let resourceManagerTPM = Layer(rawValue: 11)
+        /// A resource manager, in its own words.
         public static let resourceManager = Layer(rawValue: 12)
     }
 
@@ -30,6 +34,7 @@ public struct ResponseCode: RawRepresentable, Hashable, Sendable {
         case parameter(Int)
     }
 
+    /// Who raised it.
     public var layer: Layer { Layer(rawValue: UInt8(truncatingIfNeeded: rawValue >> 16)) }
 
     /// Whether the TPM itself raised the code, or a resource manager in its words.
@@ -60,57 +65,107 @@ public struct ResponseCode: RawRepresentable, Hashable, Sendable {
 }
 
 extension ResponseCode {
+    /// `TPM_RC_SUCCESS`.
     public static let success = ResponseCode(rawValue: 0x000)
     // Format zero, errors.
+    /// `TPM_RC_INITIALIZE`.
     public static let initialize = ResponseCode(rawValue: 0x100)
+    /// `TPM_RC_FAILURE`.
     public static let failure = ResponseCode(rawValue: 0x101)
+    /// `TPM_RC_DISABLED`.
     public static let disabled = ResponseCode(rawValue: 0x120)
+    /// `TPM_RC_AUTH_TYPE`.
     public static let authType = ResponseCode(rawValue: 0x124)
+    /// `TPM_RC_POLICY`.
     public static let policy = ResponseCode(rawValue: 0x126)
+    /// `TPM_RC_COMMAND_SIZE`.
     public static let commandSize = ResponseCode(rawValue: 0x142)
+    /// `TPM_RC_COMMAND_CODE`.
     public static let commandCode = ResponseCode(rawValue: 0x143)
+    /// `TPM_RC_NV_UNINITIALIZED`.
     public static let nvUninitialized = ResponseCode(rawValue: 0x14a)
+    /// `TPM_RC_NV_SPACE`.
     public static let nvSpace = ResponseCode(rawValue: 0x14b)
+    /// `TPM_RC_NV_DEFINED`.
     public static let nvDefined = ResponseCode(rawValue: 0x14c)
+    /// `TPM_RC_AUTH_UNAVAILABLE`.
     public static let authUnavailable = ResponseCode(rawValue: 0x12f)
     // Format zero, warnings.
+    /// `TPM_RC_CONTEXT_GAP`.
     public static let contextGap = ResponseCode(rawValue: 0x901)
+    /// `TPM_RC_OBJECT_MEMORY`.
     public static let objectMemory = ResponseCode(rawValue: 0x902)
+    /// `TPM_RC_SESSION_MEMORY`.
     public static let sessionMemory = ResponseCode(rawValue: 0x903)
+    /// `TPM_RC_MEMORY`.
     public static let memory = ResponseCode(rawValue: 0x904)
+    /// `TPM_RC_SESSION_HANDLES`.
     public static let sessionHandles = ResponseCode(rawValue: 0x905)
+    /// `TPM_RC_OBJECT_HANDLES`.
     public static let objectHandles = ResponseCode(rawValue: 0x906)
+    /// `TPM_RC_YIELDED`.
     public static let yielded = ResponseCode(rawValue: 0x908)
+    /// `TPM_RC_CANCELED`.
     public static let canceled = ResponseCode(rawValue: 0x909)
+    /// `TPM_RC_TESTING`.
     public static let testing = ResponseCode(rawValue: 0x90a)
+    /// `TPM_RC_REFERENCE_H0`.
     public static let referenceH0 = ResponseCode(rawValue: 0x910)
+    /// `TPM_RC_REFERENCE_S0`.
     public static let referenceS0 = ResponseCode(rawValue: 0x918)
+    /// `TPM_RC_NV_RATE`.
     public static let nvRate = ResponseCode(rawValue: 0x920)
+    /// `TPM_RC_LOCKOUT`.
     public static let lockout = ResponseCode(rawValue: 0x921)
+    /// `TPM_RC_RETRY`.
     public static let retry = ResponseCode(rawValue: 0x922)
+    /// `TPM_RC_NV_UNAVAILABLE`.
     public static let nvUnavailable = ResponseCode(rawValue: 0x923)
     // Format one, without their subject.
+    /// `TPM_RC_ATTRIBUTES`.
     public static let attributes = ResponseCode(rawValue: 0x082)
+    /// `TPM_RC_HASH`.
     public static let hash = ResponseCode(rawValue: 0x083)
+    /// `TPM_RC_VALUE`.
     public static let value = ResponseCode(rawValue: 0x084)
+    /// `TPM_RC_HIERARCHY`.
     public static let hierarchy = ResponseCode(rawValue: 0x085)
+    /// `TPM_RC_TYPE`.
     public static let type = ResponseCode(rawValue: 0x08a)
+    /// `TPM_RC_HANDLE`.
     public static let handle = ResponseCode(rawValue: 0x08b)
+    /// `TPM_RC_AUTH_FAIL`.
     public static let authFail = ResponseCode(rawValue: 0x08e)
+    /// `TPM_RC_NONCE`.
     public static let nonce = ResponseCode(rawValue: 0x08f)
+    /// `TPM_RC_SCHEME`.
     public static let scheme = ResponseCode(rawValue: 0x092)
+    /// `TPM_RC_SIZE`.
     public static let size = ResponseCode(rawValue: 0x095)
+    /// `TPM_RC_SYMMETRIC`.
     public static let symmetric = ResponseCode(rawValue: 0x096)
+    /// `TPM_RC_SELECTOR`.
     public static let selector = ResponseCode(rawValue: 0x098)
+    /// `TPM_RC_INSUFFICIENT`.
     public static let insufficient = ResponseCode(rawValue: 0x09a)
+    /// `TPM_RC_SIGNATURE`.
     public static let signature = ResponseCode(rawValue: 0x09b)
+    /// `TPM_RC_KEY`.
     public static let key = ResponseCode(rawValue: 0x09c)
+    /// `TPM_RC_POLICY_FAIL`.
     public static let policyFail = ResponseCode(rawValue: 0x09d)
+    /// `TPM_RC_INTEGRITY`.
     public static let integrity = ResponseCode(rawValue: 0x09f)
+    /// `TPM_RC_TICKET`.
     public static let ticket = ResponseCode(rawValue: 0x0a0)
+    /// `TPM_RC_BAD_AUTH`.
     public static let badAuth = ResponseCode(rawValue: 0x0a2)
+    /// `TPM_RC_EXPIRED`.
     public static let expired = ResponseCode(rawValue: 0x0a3)
+    /// `TPM_RC_BINDING`.
     public static let binding = ResponseCode(rawValue: 0x0a5)
+    /// `TPM_RC_CURVE`.
     public static let curve = ResponseCode(rawValue: 0x0a6)
+    /// `TPM_RC_ECC_POINT`.
     public static let eccPoint = ResponseCode(rawValue: 0x0a7)
 }

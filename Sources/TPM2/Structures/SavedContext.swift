@@ -1,9 +1,13 @@
 /// An object or session that was swapped out of the TPM, `TPMS_CONTEXT` (TPM 2.0 Part 2 section 14.5). Encrypted by
 /// the TPM.
 public struct SavedContext: Hashable, Sendable {
+    /// The TPM's count of saved contexts.
     public let sequence: UInt64
+    /// What kind of thing it was.
     public let savedHandle: TPMHandle
+    /// The hierarchy that it belongs to.
     public let hierarchy: TPMHandle
+    /// The context, which the TPM has encrypted.
     public let blob: [UInt8]
 }
 

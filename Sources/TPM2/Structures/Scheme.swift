@@ -1,6 +1,7 @@
 /// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`, `TPMT_RSA_SCHEME`,
 /// `TPMT_SIG_SCHEME`, `TPMT_KDF_SCHEME`, `TPMT_KEYEDHASH_SCHEME` (TPM 2.0 Part 2 section 11.2).
 public struct Scheme: Hashable, Sendable {
+    /// The algorithm, or null.
     public let algorithm: TPMAlgorithm
     /// Absent when ``algorithm`` is null or RSAES.
     public let hash: TPMAlgorithm?
@@ -9,6 +10,7 @@ public struct Scheme: Hashable, Sendable {
 
     /// The key decides, or there is none.
     public static let null = Scheme(algorithm: .null, hash: nil, extra: nil)
+    /// ECDSA over a SHA-256 digest.
     public static let ecdsaSHA256 = Scheme(algorithm: .ecdsa, hash: .sha256, extra: nil)
 }
 

@@ -19,9 +19,25 @@ public struct TPMHandle: RawRepresentable, Hashable, Sendable {
 
     /// What the top byte says (Part 2 section 7.2).
     public enum Kind: Hashable, Sendable {
-        case pcr, nvIndex, hmacSession, policySession, permanent, transient, persistent, other
+        /// A platform configuration register.
+        case pcr
+        /// An NV index.
+        case nvIndex
+        /// An HMAC session.
+        case hmacSession
+        /// A policy session.
+        case policySession
+        /// A hierarchy, or another thing that is always there.
+        case permanent
+        /// An object that is gone with the next reset.
+        case transient
+        /// An object that stays.
+        case persistent
+        /// None of these.
+        case other
     }
 
+    /// What the top byte says.
     public var kind: Kind {
         switch rawValue >> 24 {
         case 0x00: .pcr

@@ -2,6 +2,7 @@
 public struct TimeInfo: Hashable, Sendable {
     /// Milliseconds since the TPM was last powered on.
     public let time: UInt64
+    /// The clock that outlives resets.
     public let clockInfo: ClockInfo
 }
 

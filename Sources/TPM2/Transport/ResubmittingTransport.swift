@@ -11,6 +11,7 @@ public final class ResubmittingTransport: TPMTransport {
 
     private let inner: any TPMTransport
 
+    /// Sends over this transport.
     public init(_ inner: any TPMTransport) {
         self.inner = inner
     }

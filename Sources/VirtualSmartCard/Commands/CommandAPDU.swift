@@ -1,9 +1,14 @@
 /// One command to a card, in the short or the extended form (ISO/IEC 7816-4 section 5.1).
 public struct CommandAPDU: Hashable, Sendable {
+    /// `CLA`.
     public let commandClass: UInt8
+    /// `INS`.
     public let instruction: UInt8
+    /// `P1`.
     public let p1: UInt8
+    /// `P2`.
     public let p2: UInt8
+    /// The data field; empty where there is none.
     public let data: [UInt8]
     /// How many bytes of response fit the reader, 1 to 65536. 256 in a short command that does not say.
     public let responseLimit: Int

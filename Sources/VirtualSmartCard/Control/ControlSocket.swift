@@ -10,6 +10,7 @@ internal import Glibc
 ///
 /// Only its owner may connect (mode 0600). It closes, and its file goes, when the last reference goes.
 public final class ControlSocket: Sendable {
+    /// Where it listens, at most 107 bytes.
     public let path: String
     private let descriptor: Int32
 

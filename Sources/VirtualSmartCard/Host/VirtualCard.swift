@@ -17,6 +17,7 @@ public final class VirtualCard: Sendable {
 
     /// Where the reader's driver listens, on 127.0.0.1.
     public let port: UInt16
+    /// What it is like.
     public let profile: CardProfile
     private let touchTimeout: Duration
     private let sensor = TouchSensor()
@@ -66,6 +67,7 @@ public final class VirtualCard: Sendable {
     @discardableResult
     public func press() -> Bool { sensor.press() }
 
+    /// Whether it is in the reader.
     public var isInserted: Bool { core.state.withLock { $0.isInserted } }
 
     /// Pulls the card out of the reader. The reader notices when it looks the next time, within 0.4 seconds.
@@ -87,6 +89,7 @@ public final class VirtualCard: Sendable {
         core.state.withLock { $0.applet.failNextUse(of: slot, with: status) }
     }
 
+    /// What it has done so far.
     public var statistics: CardStatistics { core.state.withLock { $0.statistics } }
 
     private func remove(forGood: Bool) {

@@ -1,6 +1,8 @@
 /// Which YubiKey a card pretends to be.
 public struct CardProfile: Hashable, Sendable {
+    /// The firmware that it behaves like.
     public let firmware: Firmware
+    /// The serial number that it gives.
     public let serialNumber: UInt32
     /// The kind of management key after a reset.
     public let managementKeyAlgorithm: ManagementKeyAlgorithm

@@ -1,9 +1,13 @@
 /// The version of a card's firmware. Yubico's additions came one by one.
 public struct Firmware: Comparable, Hashable, Sendable, LosslessStringConvertible {
+    /// The first number.
     public let major: UInt8
+    /// The second number.
     public let minor: UInt8
+    /// The third number.
     public let patch: UInt8
 
+    /// A version of three numbers.
     public init(_ major: UInt8, _ minor: UInt8, _ patch: UInt8) {
         self.major = major
         self.minor = minor

@@ -11,9 +11,13 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
         self.rawValue = rawValue
     }
 
+    /// 9a, PIV Authentication.
     public static let authentication = KeySlot(0x9A)
+    /// 9c, Digital Signature.
     public static let signature = KeySlot(0x9C)
+    /// 9d, Key Management.
     public static let keyManagement = KeySlot(0x9D)
+    /// 9e, Card Authentication: needs no PIN.
     public static let cardAuthentication = KeySlot(0x9E)
     /// The key that attests the others.
     public static let attestation = KeySlot(0xF9)

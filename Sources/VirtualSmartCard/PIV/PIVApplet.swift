@@ -32,6 +32,7 @@ public struct PIVApplet: Sendable {
         static let done = Outcome.data([])
     }
 
+    /// What it is like.
     public let profile: CardProfile
 
     let environment: CardEnvironment

@@ -64,16 +64,17 @@ struct Machine: Sendable {
     ///   - input: What comes on its standard input.
     ///   - life: After how long it is killed.
     ///   - extra: More variables for its environment.
+    ///   - program: Another program than `latchkey`.
     func run(
         _ arguments: String..., pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
-        extra: [String: String] = [:]
+        extra: [String: String] = [:], program: FilePath = Products.latchkey
     ) async throws -> Outcome {
-        try await run(arguments, pins: pins, input: input, life: life, extra: extra)
+        try await run(arguments, pins: pins, input: input, life: life, extra: extra, program: program)
     }
 
     func run(
         _ arguments: [String], pins: [String]? = nil, input: String = "", life: Duration = .seconds(60),
-        extra: [String: String] = [:]
+        extra: [String: String] = [:], program: FilePath = Products.latchkey
     ) async throws -> Outcome {
         var variables = environment.merging(extra) { $1 }
         if let pins {
@@ -83,7 +84,7 @@ struct Machine: Sendable {
             variables["LATCHKEY_PIN_SOURCE"] = "file:\(path)"
         }
         let result = try await Subprocess.run(
-            .path(Products.latchkey), arguments: Arguments(arguments), environment: .custom(Self.keys(variables)),
+            .path(program), arguments: Arguments(arguments), environment: .custom(Self.keys(variables)),
             input: .string(input), output: .sequence, error: .sequence
         ) { execution in
             let process = execution.processIdentifier.value

@@ -45,6 +45,13 @@ struct TokenTests {
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Token.self, from: Data(newer.utf8)) }
     }
 
+    @Test(arguments: ["1e300", "-1e300", "253402300800"])
+    func `a token of a time that is none is refused`(_ time: String) throws {
+        let stored = #"{"version":1,"id":"1","issuedAt":\#(time),"context":{"issuer":"https://id.test","clientID":"a"}"#
+        let json = stored + #","response":{"access_token":"a","token_type":"Bearer"}}"#
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode(Token.self, from: Data(json.utf8)) }
+    }
+
     @Test func `an ID token says where a bare answer is from`() throws {
         let signer = try Signer()
         let one = try signer.sign(["iss": .string("https://id.test"), "sub": .string("j"), "aud": .string("app")])

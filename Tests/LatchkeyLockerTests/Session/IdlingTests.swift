@@ -49,19 +49,53 @@ struct IdlingTests {
         }
     }
 
-    @Test func `a prompt is no idleness`() async throws {
+    @Test func `a prompt keeps no session open`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence([.pin("2468"), .hesitate])) {
                 $0.sessionIdleTimeout = .seconds(600)
             }
-            _ = try await program.locker.startAuthSession()
+            let status = try await program.locker.startAuthSession()
+            let texts = program.sealAll()
             let asked = Task { try await program.locker.changeEasyAccess() }
             while program.presence.requests.count < 2 { await Task.yield() }
-            scene.clock.advance(by: 6000)
-            #expect(program.phase == .activeViaStrongAuth)
+            scene.clock.advance(by: 601)
+            #expect(program.phase == .enrolled)
+            #expect(program.readable(texts) == [.base])
+            #expect(status.accessToken?.value == nil)
+            #expect(program.locker.isUserInteractionInProgress)
             await #expect(throws: Never.self) { try await program.locker.dismissUI() }
             await #expect(throws: refusal(.userCancelled)) { try await asked.value }
+            #expect(program.phase == .enrolled)
+        }
+    }
+
+    @Test func `a start that is asking goes on when its session is locked`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start { $0.sessionIdleTimeout = .seconds(100) }
+            _ = try await program.locker.startAuthSession()
+            let texts = program.sealAll()
+            scene.line.fail(at: "/token", .late)
+            let starting = Task { try await program.locker.startAuthSession() }
+            await scene.line.reached()
+            scene.clock.advance(by: 101)
+            #expect(program.readable(texts) == [.base])
+            scene.line.release()
+            #expect(try await starting.value.phase == .activeViaEasyAccess)
+            #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
+        }
+    }
+
+    @Test func `a start that fails is no use of the session`() async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start(ScriptedPresence([.pin("2468"), .decline])) {
+                $0.sessionIdleTimeout = .seconds(600)
+            }
+            _ = try await program.locker.startAuthSession()
+            scene.clock.advance(by: 500)
+            await #expect(throws: refusal(.userCancelled)) { try await program.locker.startAuthSession() }
             #expect(program.phase == .activeViaStrongAuth)
+            scene.clock.advance(by: 101)
+            #expect(program.phase == .enrolled)
         }
     }
 }

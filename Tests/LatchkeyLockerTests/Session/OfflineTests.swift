@@ -96,6 +96,60 @@ struct OfflineTests {
         }
     }
 
+    @Test func `programs that began before count where the others left off`() async throws {
+        try await offline { scene, _ in
+            let first = try await scene.start(ScriptedPresence(pins: "999999"), rules)
+            let second = try await scene.start(ScriptedPresence(pins: "999999"), rules)
+            let third = try await scene.start(ScriptedPresence(pins: scene.pin), rules)
+            await #expect(throws: refusal(.wrongSecret)) { try await first.locker.startAuthSession() }
+            await #expect(throws: refusal(.wrongSecret)) { try await second.locker.startAuthSession() }
+            await #expect(throws: refusal(.verificationUnavailable)) { try await third.locker.startAuthSession() }
+            #expect(third.presence.requests.isEmpty)
+            #expect(try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 0)
+        }
+    }
+
+    @Test func `a program that began before does not forget what time it was`() async throws {
+        try await offline { scene, _ in
+            let old = try await scene.start(ScriptedPresence([]), rules)
+            scene.clock.advance(by: 3000)
+            let new = try await scene.start(nil, rules)
+            #expect(try await new.locker.startAuthSession().phase == .verifiedOffline)
+            scene.clock.advance(by: -2900)
+            await #expect(throws: refusal(.verificationUnavailable)) { try await old.locker.startAuthSession() }
+        }
+    }
+
+    @Test func `a clock that was ahead once counts until the next start with a network`() async throws {
+        try await offline { scene, _ in
+            let program = try await scene.start(nil, rules)
+            scene.clock.advance(by: 31_536_000)
+            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            scene.clock.advance(by: -31_536_000)
+            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            scene.line.isDown = false
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            scene.line.isDown = true
+            #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
+        }
+    }
+
+    @Test func `who was recognised is recognised anew at each start, and not for ever`() async throws {
+        try await offline { scene, texts in
+            let program = try await scene.start(ScriptedPresence(pins: scene.pin, "999999", scene.pin), rules)
+            #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
+            await #expect(throws: refusal(.wrongSecret)) { try await program.locker.startAuthSession() }
+            #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 1)
+            #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
+            #expect(program.presence.requests.count == 3)
+            scene.clock.advance(by: 3601)
+            await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
+            #expect(program.phase == .enrolled)
+            #expect(program.readable(texts) == [.base])
+        }
+    }
+
     @Test func `a server that says no is no missing network`() async throws {
         try await offline { scene, _ in
             scene.line.isDown = false

@@ -45,7 +45,7 @@ struct SessionFlowTests {
             #expect(await scene.channel.requests.count == 1)
 
             // After a restart there is an enrolment and nothing else.
-            program = try await scene.start(ScriptedPresence(pins: scene.pin), offline)
+            program = try await scene.start(ScriptedPresence(pins: scene.pin, scene.pin), offline)
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
             let background = try await program.locker.backgroundAccess()
@@ -63,7 +63,9 @@ struct SessionFlowTests {
             #expect(program.keystore.calls.filter { $0.hasSuffix("!") } == ["unseal!"])
             #expect(program.readable(texts) == [.base, .offline])
             #expect(program.presence.requests.count == 1)
+            // Whoever is there now is asked anew.
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
+            #expect(program.presence.requests.count == 2)
             await #expect(throws: refusal(.offline)) {
                 try await program.locker.startAuthSession(options: .init(requiredLevel: .strong))
             }
@@ -73,7 +75,7 @@ struct SessionFlowTests {
             #expect(
                 try await program.locker.startAuthSession(options: .init(requiredLevel: .strong)).phase
                     == .activeViaStrongAuth)
-            #expect(program.presence.requests.count == 1)
+            #expect(program.presence.requests.count == 2)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
 
             // The end.

@@ -85,7 +85,7 @@ struct SessionMachineTests {
                     easyAccess: true),
                 Cell(.start(.strong), [failed(.authenticateStrongly, .network)], .fail, .enrolled, easyAccess: true),
                 Cell(.start(.strong), [strong, failed(.openLevels)], .fail, .enrolled, easyAccess: true),
-                Cell(.lock, [(.lock, .done)], .succeed, .enrolled, easyAccess: true),
+                Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered, easyAccess: false),
                 Cell(.destroy, [failed(.destroy)], .fail, .enrolled, easyAccess: true),
@@ -100,7 +100,7 @@ struct SessionMachineTests {
                     .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: false),
                 Cell(.start(.easyAccess), [], .refuse(.easyAccessDisabled), .enrolled, easyAccess: false),
                 Cell(.start(.any), [failed(.authenticateStrongly, .network)], .fail, .enrolled, easyAccess: false),
-                Cell(.lock, [(.lock, .done)], .succeed, .enrolled, easyAccess: false),
+                Cell(.lock, [], .succeed, .enrolled, easyAccess: false),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.enableEasyAccess, [], .refuse(.notActive), .enrolled, easyAccess: false),
             ], from: .enrolled, easyAccess: false)
@@ -121,7 +121,7 @@ struct SessionMachineTests {
                 Cell(
                     .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
                 Cell(.start(.strong), [failed(.authenticateStrongly)], .fail, phase, easyAccess: true),
-                Cell(.lock, [(.lock, .done)], .succeed, .enrolled, easyAccess: true),
+                Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.disableEasyAccess, [(.removeEasyAccess, .done)], .succeed, .enrolled, easyAccess: false),
                 Cell(.disableEasyAccess, [failed(.removeEasyAccess, .network)], .fail, phase, easyAccess: true),
@@ -177,7 +177,7 @@ struct SessionMachineTests {
                     .start(.any), [failed(.authenticateEasily, .network)], .fail, .backgroundAccess, easyAccess: true),
                 Cell(
                     .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.lock, [(.lock, .done)], .succeed, .enrolled, easyAccess: true),
+                Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.disableEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
                 Cell(.changeEasyAccess, [], .refuse(.notActive), .backgroundAccess, easyAccess: true),
@@ -190,14 +190,22 @@ struct SessionMachineTests {
             [
                 Cell(.start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .network)], .succeed, .verifiedOffline, easyAccess: true),
+                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)], .succeed,
+                    .verifiedOffline, easyAccess: true),
+                Cell(
+                    .start(.any), [failed(.authenticateEasily, .network), failed(.verifyOffline)], .fail,
+                    .verifiedOffline, easyAccess: true),
+                Cell(
+                    .start(.any),
+                    [failed(.authenticateEasily, .network), failed(.verifyOffline, .verificationUnavailable)], .fail,
+                    .enrolled, easyAccess: true),
                 Cell(.start(.any), [failed(.authenticateEasily)], .fail, .verifiedOffline, easyAccess: true),
                 Cell(
                     .start(.strong), [failed(.authenticateStrongly, .network)], .refuse(.offline), .verifiedOffline,
                     easyAccess: true),
                 Cell(
                     .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
-                Cell(.lock, [(.lock, .done)], .succeed, .enrolled, easyAccess: true),
+                Cell(.lock, [], .succeed, .enrolled, easyAccess: true),
                 Cell(
                     .destroy, [failed(.destroy, .revocationPending)], .fail, .unregistered, easyAccess: false),
                 Cell(.disableEasyAccess, [], .refuse(.notActive), .verifiedOffline, easyAccess: true),
@@ -220,7 +228,7 @@ struct SessionMachineTests {
                     .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.dropEasyAccess, .done)], .fail,
                     phase, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .secretExhausted), (.dropEasyAccess, .done)], .fail,
+                    .start(.any), [failed(.authenticateEasily, .secretExhausted), (.giveUpEasyAccess, .done)], .fail,
                     phase, easyAccess: false),
             ], from: phase, easyAccess: true)
     }
@@ -232,7 +240,7 @@ struct SessionMachineTests {
                     .start(.any),
                     [
                         failed(.authenticateEasily, .network), failed(.verifyOffline, .secretExhausted),
-                        (.dropEasyAccess, .done),
+                        (.giveUpEasyAccess, .done),
                     ], .fail, .enrolled, easyAccess: false)
             ], from: .enrolled, easyAccess: true)
     }
@@ -241,7 +249,7 @@ struct SessionMachineTests {
     func `background access weakens no session`(phase: SessionPhase) {
         func after(_ answer: SessionMachine.BackgroundAnswer) -> (SessionMachine.BackgroundStep, SessionPhase) {
             var machine = Machine(phase: phase, hasEasyAccess: true, allowsOffline: true)
-            return (machine.receive(answer), machine.phase)
+            return (machine.receive(answer, of: machine.epoch), machine.phase)
         }
         guard phase != .unregistered else {
             #expect(after(.granted) == (.refuseNotEnrolled, .unregistered))
@@ -252,6 +260,96 @@ struct SessionMachineTests {
         #expect(after(.failed) == (.fail, phase))
         #expect(after(.deviceKeyUnusable) == (.fail, phase.isActive ? phase : .enrolled))
         #expect(after(.enrolmentRevoked).0 == .purge)
+    }
+
+    // MARK: The end of a session
+
+    private let opening: [(call: Call, actions: [Action], easyAccess: Bool)] = [
+        (.start(.any), [.authenticateEasily], true), (.start(.strong), [.authenticateStrongly, .openLevels], true),
+        (.changeEasyAccess, [.authenticateStrongly, .registerEasyAccess], true),
+        (.enableEasyAccess, [.authenticateStrongly, .registerEasyAccess], false),
+    ]
+
+    @Test func `a lock waits for no call, and what was begun before opens nothing`() {
+        for (call, actions, easyAccess) in opening {
+            for done in actions.indices {
+                var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
+                _ = machine.begin(call)
+                for _ in 0..<done { _ = machine.receive(.done) }
+                #expect(machine.begin(.lock) == .succeed)
+                #expect(machine.phase == .enrolled && machine.isSuperseded)
+                #expect(machine.receive(.done) == .fail, "\(call) \(done)")
+                #expect(machine.phase == .enrolled && !machine.isInteracting)
+            }
+        }
+    }
+
+    @Test func `a lock within an enrolment leaves what was stored, locked`() {
+        var machine = Machine(phase: .unregistered, hasEasyAccess: false, allowsOffline: true)
+        _ = machine.begin(.start(.any))
+        #expect(machine.receive(.done) == .perform(.enrol))
+        #expect(machine.begin(.lock) == .refuse(.notEnrolled))
+        #expect(machine.receive(.done) == .fail)
+        #expect(machine.phase == .enrolled && machine.hasEasyAccess)
+    }
+
+    @Test func `after a lock nobody is asked offline`() {
+        var machine = Machine(phase: .enrolled, hasEasyAccess: true, allowsOffline: true)
+        _ = machine.begin(.start(.any))
+        _ = machine.begin(.lock)
+        #expect(machine.receive(.failed(.network)) == .fail)
+    }
+
+    @Test func `a lock does not hold a destruction up`() {
+        var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: true, allowsOffline: true)
+        #expect(machine.begin(.destroy) == .perform(.destroy))
+        #expect(!machine.mayAsk)
+        #expect(machine.begin(.lock) == .succeed)
+        #expect(machine.receive(.done) == .succeed)
+        #expect(machine.phase == .unregistered)
+    }
+
+    @Test func `an enrolment that went within a call does not come back by it`() {
+        for (call, actions, easyAccess) in opening + [(.disableEasyAccess, [.removeEasyAccess], true)] {
+            var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
+            _ = machine.begin(call)
+            for _ in 1..<actions.count { _ = machine.receive(.done) }
+            #expect(machine.receive(.enrolmentRevoked, of: machine.epoch) == .purge)
+            machine.purged()
+            _ = machine.receive(.done)
+            #expect(machine.phase == .unregistered && !machine.hasEasyAccess, "\(call)")
+        }
+    }
+
+    @Test func `idleness ends a session within a prompt, and a start goes on as from enrolled`() {
+        for (call, actions, easyAccess) in opening {
+            var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: easyAccess, allowsOffline: true)
+            _ = machine.begin(call)
+            for _ in 1..<actions.count { _ = machine.receive(.done) }
+            let (first, second) = (machine.idle(), machine.idle())
+            #expect(first && !second)
+            #expect(machine.phase == .enrolled)
+            let isStart = if case .start = call { true } else { false }
+            #expect(machine.receive(.done) == (isStart ? .succeed : .fail), "\(call)")
+            #expect(machine.phase.isActive == isStart, "\(call)")
+        }
+    }
+
+    @Test(arguments: [SessionMachine.BackgroundAnswer.granted, .enrolmentRevoked, .deviceKeyUnusable, .failed])
+    func `background access of a session that has ended counts for nothing`(answer: SessionMachine.BackgroundAnswer) {
+        for end in ["lock", "idle", "destroy", "elsewhere"] {
+            var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: true, allowsOffline: true)
+            let epoch = machine.epoch
+            switch end {
+            case "lock": _ = machine.begin(.lock)
+            case "idle": _ = machine.idle()
+            case "destroy": _ = machine.begin(.destroy)
+            default: machine.reload(isEnrolled: true, isSame: false, hasEasyAccess: true)
+            }
+            let phase = machine.phase
+            #expect(machine.receive(answer, of: epoch) == .drop)
+            #expect(machine.phase == phase)
+        }
     }
 
     @Test func `each status opens what the table says`() {

@@ -18,6 +18,10 @@ final class Line: HTTPTransport {
         case stopAfter
         /// The server does what it is asked, and its answer takes its time.
         case late
+        /// It gets out late, whoever has lost interest meanwhile.
+        case held
+        /// The server's answer has another text in the place of this one.
+        case altered(String, to: String)
         /// The server seems to answer this.
         case answer(status: Int, body: String)
     }
@@ -125,6 +129,17 @@ final class Line: HTTPTransport {
             let answer = try await forward(request, body)
             try await stop()
             return answer
+        case .held:
+            try await stop()
+            let result = await Task { () -> Result<(HTTPResponse, [UInt8]), KeystoreError> in
+                do throws(KeystoreError) { return .success(try await forward(request, body)) } catch {
+                    return .failure(error)
+                }
+            }.value
+            return try result.get()
+        case .altered(let text, let other):
+            let (response, answer) = try await forward(request, body)
+            return (response, Array(String(decoding: answer, as: UTF8.self).replacing(text, with: other).utf8))
         case .answer(let status, let text):
             return (HTTPResponse(status: .init(code: status)), Array(text.utf8))
         }

@@ -49,6 +49,30 @@ struct MigrationTests {
         #expect(try Data(contentsOf: URL(filePath: path)) == before)
     }
 
+    /// SQLite keeps other types out of our tables, and nobody who may write the file out of making others.
+    @Test func `values of other types in tables that are not ours are damage`() async throws {
+        let directory = try TemporaryDirectory()
+        let before = try await container(directory)
+        try await before.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+        try await queue(directory).write {
+            try $0.execute(
+                sql: """
+                    CREATE TABLE rows AS SELECT * FROM record;
+                    DROP TABLE record;
+                    ALTER TABLE rows RENAME TO record;
+                    UPDATE record SET generation = NULL;
+                    DROP TABLE classKey;
+                    CREATE TABLE classKey (container, name, sealed, generation);
+                    INSERT INTO classKey VALUES ('default', 'device', NULL, NULL);
+                    """)
+        }
+        let after = try await container(directory)
+        await #expect(throws: damaged) { try await after.metadata("a") }
+        await #expect(throws: damaged) { try await after.list("note") }
+        #expect(throws: damaged) { try after.scanNow("note") { _ in true } }
+        await #expect(throws: damaged) { try await after.open(.device, for: prompt, authorizedBy: NobodyPresent()) }
+    }
+
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
         try DatabaseQueue(path: directory.path(of: "default/latchkey.sqlite"))
     }

@@ -1,0 +1,30 @@
+import Foundation
+import LatchkeySimulators
+import Testing
+
+/// The commands that the documentation tells people to type.
+@Suite(.timeLimit(.minutes(2))) struct DocumentedCommandTests {
+    /// The words before the first argument, of each line in a block that begins with `$ latchkey`.
+    private static let commands: [String] = {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let documents = ["README.md", "swtpm/README.md", "Sources/Latchkey/Latchkey.docc/Recovery.md"]
+        let texts = documents.compactMap { try? String(contentsOf: root.appending(path: $0), encoding: .utf8) }
+        let lines = texts.joined().matches(of: /(?m)^\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)
+        return Set(lines.map { $0.words.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces) }).sorted()
+    }()
+
+    @Test func `there are commands in the documentation`() {
+        #expect(Self.commands.contains("vault reset"))
+        #expect(Self.commands.count > 20)
+    }
+
+    @Test(arguments: commands) func `each of them is there`(_ command: String) async throws {
+        let words = command.split(separator: " ").map(String.init)
+        let help = try await Machine(tcti: nil).run(words + ["--help"])
+        let usage = try #require(help.output.firstMatch(of: /USAGE: latchkey (?<path>[a-z -]+)(?<rest>.*)/))
+        // A group's own help means that there is no such command in it.
+        #expect(!usage.rest.contains("<subcommand>"), "\(help.output)")
+        #expect(command.hasPrefix(usage.path.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces)))
+    }
+}

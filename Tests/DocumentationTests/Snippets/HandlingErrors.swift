@@ -1,0 +1,20 @@
+import Latchkey
+
+/// What an app does with an error.
+enum NextStep {
+    case nothing
+    case askAgain(message: String)
+    case waitUntil(String)
+    case setUpAgain(message: String)
+    case show(message: String)
+}
+
+func nextStep(after error: KeystoreError) -> NextStep {
+    switch error.code {
+    case .cancelled: .nothing
+    case .wrongProof: .askAgain(message: error.description)
+    case .lockedOut: .waitUntil(error.lockedOutUntil.map { "\($0)" } ?? error.recovery)
+    case .notFound, .invalidated, .wrongDevice: .setUpAgain(message: error.recovery)
+    default: .show(message: "\(error.description) \(error.recovery)")
+    }
+}

@@ -1,0 +1,23 @@
+import Latchkey
+import LatchkeyLogin
+import LatchkeyTPM
+
+/// Logs in with the key, or in the browser where there is none yet.
+func logIn(
+    at endpoint: String, clientID: String, tcti: String, storeDirectory: String,
+    presence: any PresenceAuthority, browser: any Browser
+) async throws -> UserInfo {
+    let store = try await RecordStore(directory: storeDirectory)
+    let keystore = TPMKeystore(tcti: tcti, anchors: store)
+    let container = try Container(
+        ContainerConfiguration(endpoint: endpoint, clientID: clientID),
+        records: RecordContainer(store: store, keystore: keystore),
+        presence: presence, browser: browser)
+
+    if try await container.isBiometricEnabled {
+        return try await container.authenticateBiometric().userInfo
+    }
+    let result = try await container.authorize()
+    try await container.enableBiometric()
+    return result.userInfo
+}

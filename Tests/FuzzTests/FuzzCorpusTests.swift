@@ -1,0 +1,30 @@
+import FoundationEssentials
+import Testing
+
+/// Everything in the fuzzers' corpus, and all that they ever found, through every parser: without a sanitizer, and in no
+/// time.
+struct FuzzCorpusTests {
+    private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus")
+
+    @Test(arguments: FuzzTarget.all.map(\.name))
+    func `every input of the corpus is read or refused`(_ name: String) throws {
+        let target = try #require(FuzzTarget.all.first { $0.name == name })
+        let inputs = try Self.inputs(of: name)
+        #expect(!inputs.isEmpty, "the corpus has inputs for \(name)")
+        for (file, input) in inputs {
+            #expect(throws: Never.self, "\(file)") { try target.run(input) }
+        }
+    }
+
+    @Test func `the corpus has no inputs for parsers that don't exist`() throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.corpus.path)
+        #expect(names.filter { !$0.hasSuffix(".md") }.sorted() == FuzzTarget.all.map(\.name).sorted())
+    }
+
+    private static func inputs(of target: String) throws -> [(file: String, input: [UInt8])] {
+        let directory = corpus.appending(path: target)
+        return try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted().map { file in
+            (file, Array(try Data(contentsOf: directory.appending(path: file))))
+        }
+    }
+}

@@ -1,0 +1,27 @@
+import FoundationEssentials
+
+@testable import VirtualSmartCard
+
+extension FuzzTarget {
+    /// Commands to the virtual card, one after the other, each with its length in two bytes before it.
+    static let cardCommands = FuzzTarget("card-commands") { (input) throws(Contradiction) in
+        guard let authority = try? authority.get() else { throw Contradiction(description: "there is no card") }
+        let environment = CardEnvironment(
+            now: { Date(timeIntervalSinceReferenceDate: 800_000_000) },
+            randomBytes: { [UInt8](repeating: 0x5A, count: $0) })
+        let profile = CardProfile(firmware: input.first ?? 0 < 0x80 ? Firmware(5, 4, 3) : Firmware(5, 7, 2))
+        var applet = PIVApplet(profile: profile, authority: authority, environment: environment)
+        for command in pieces(of: Array(input.dropFirst())).prefix(64) {
+            let response =
+                switch applet.respond(to: command) {
+                case .response(let response): response
+                case .touchWanted: applet.finish(touched: command.count % 2 == 0)
+                }
+            try expect((2...65_538).contains(response.count), "a response of \(response.count) bytes")
+        }
+        _ = ControlRequest(String(decoding: input, as: UTF8.self))
+    }
+
+    /// One for all cards: it takes its time.
+    private static let authority = Result { try AttestationAuthority() }
+}

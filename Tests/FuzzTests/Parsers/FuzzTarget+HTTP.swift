@@ -1,0 +1,122 @@
+import FoundationEssentials
+import HTTPTypes
+
+@testable import Latchkey
+@testable import LatchkeyCredentials
+@testable import LatchkeyLocker
+@testable import LatchkeyLogin
+@testable import LatchkeyOAuth
+
+/// What servers answer: each body is read as everything that a facade expects of its server.
+extension FuzzTarget {
+    static let loginAnswers = FuzzTarget("login-answers") { (input) throws(Contradiction) in
+        let date = HTTPFields([HTTPField(name: .date, value: "Sun, 06 Nov 2094 08:49:37 GMT")])
+        let answer = ServerResponse(status: 200, fields: date, body: Data(input))
+        if let document = try? answer.json(DiscoveryDocument.self, "fuzz") {
+            _ = (document.challenge.text, document.biometricRemoval?.appending("/x").text)
+        }
+        if let envelope = try? answer.json(LatchkeyLogin.Challenge.Envelope.self, "fuzz") {
+            _ = LatchkeyLogin.Challenge(envelope.result, date: answer.date).isExpired
+        }
+        if let tokens = try? answer.json(TokenResponse.self, "fuzz") {
+            _ = LatchkeyLogin.AccessToken(tokens, receivedAt: Date()).refreshAt
+            _ = tokens.idToken.flatMap(IDToken.init)
+        }
+        _ = try? answer.json(JWKSet.self, "fuzz")
+        if let user = try? answer.json(LatchkeyLogin.UserInfo.self, "fuzz") {
+            let again = (try? JSONEncoder().encode(user)).flatMap {
+                try? JSONDecoder().decode(LatchkeyLogin.UserInfo.self, from: $0)
+            }
+            try expect(again == user, "what is said of a user is written as something else")
+        }
+        _ = try? JSONDecoder().decode(StoredSession.self, from: answer.body).session(generation: 1)
+        _ = ServerResponse(status: 400, fields: [:], body: Data(input)).failure("fuzz").description
+    }
+
+    static let credentialAnswers = FuzzTarget("credential-answers") { (input) throws(Contradiction) in
+        let json = Data(input)
+        let context = Token.Context(issuer: "https://a.example", clientID: "client")
+        _ = try? JSONDecoder().decode(ProviderMetadata.self, from: json)
+        _ = TokenIntrospection(json)?.subject
+        _ = try? JSONDecoder().decode(Credential.UserInfo.self, from: json).subject
+        if let token = try? Token(response: json, context: context) { try look(at: token) }
+        if let token = try? JSONDecoder().decode(Token.self, from: json) {
+            try look(at: token)
+            let again = (try? JSONEncoder().encode(token)).flatMap { try? JSONDecoder().decode(Token.self, from: $0) }
+            try expect(again == token, "a token is written as something else")
+        }
+        if let answer = try? RefreshAnswer(SecretBytes(input), id: "1") { try look(at: answer.token) }
+        let old = try? Token(response: Data(oldToken.utf8), context: context)
+        if let answer = try? old?.refreshed(by: json, at: Date(), serverDate: nil, "fuzz") {
+            try look(at: answer.token)
+        }
+    }
+
+    static let lockerAnswers = FuzzTarget("locker-answers") { (input) throws(Contradiction) in
+        let answer = LockerAnswer(fields: [:], body: Data(input))
+        if let discovery = try? answer.json(LockerDiscovery.self, "fuzz") {
+            _ = (discovery.challenge.text, discovery.enrolment?.appending("/x").text)
+        }
+        _ = try? answer.json(LockerEnrolmentAnswer.self, "fuzz")
+        _ = try? answer.tokens("fuzz")
+        _ = try? answer.shares("fuzz")
+        _ = try? answer.scopes(asked: [], "fuzz")
+        if let attributes = try? JSONDecoder().decode([String: String].self, from: answer.body) {
+            var counters = LockerCounters(attributes)
+            _ = counters.isTooOld(at: Date(), maximumAge: .seconds(60))
+            counters.see(Date())
+            _ = LevelWraps(attributes)
+        }
+    }
+
+    /// Texts that a locker has encrypted, and keys that it has wrapped.
+    static let lockerTexts = FuzzTarget("locker-texts") { (input) throws(Contradiction) in
+        let key = LevelKey(SecretBytes([UInt8](repeating: 1, count: LevelKey.byteCount)))
+        for text in [String(decoding: input, as: UTF8.self), Base64URL.encode(input)] {
+            _ = try? ProtectedText(text).open(with: key)
+        }
+        let wrapped = Base64URL.encode(input)
+        guard
+            let wraps = LevelWraps(["wrap.background": wrapped, "wrap.active": wrapped, "wrap.offline": wrapped])
+        else { return }
+        for level in [ProtectionLevel.background, .active] {
+            _ = try? wraps.open(level, deviceSecret: key.secret, share: nil, enrolmentID: "12345678")
+        }
+    }
+
+    /// What comes to the loopback port of a login, and addresses and dates in answers.
+    static let redirects = FuzzTarget("redirects") { (input) throws(Contradiction) in
+        let text = String(decoding: input, as: UTF8.self)
+        let request = AuthorizationRequest(clientID: "c", scope: "s", options: AuthorizationOptions(), hint: nil)
+        _ = request.answer(text)
+        _ = request.answer(text + "&state=\(request.state)")
+        if let fields = FormEncoding.decode(text) {
+            let pairs = fields.map { (name: $0.key, value: $0.value) }
+            try expect(FormEncoding.decode(FormEncoding.encode(pairs)) == fields, "a form is written as something else")
+        }
+        if let endpoint = Endpoint(text) {
+            try expect(Endpoint(endpoint.text) == endpoint, "an address is written as something else")
+            _ = endpoint.appending("/x").text
+            _ = request.url(at: endpoint, redirectURI: "http://127.0.0.1:1/")
+        }
+        _ = HTTPDate.parse(text)
+        if let bytes = Base64URL.decode(text) {
+            try expect(Base64URL.encode(bytes) == text, "base64url has a second spelling")
+        }
+        _ = KeyID(rawValue: text)
+    }
+
+    private static let oldToken = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","expires_in":60}"#
+
+    /// What is done with a token that can be read: it is looked at, and its row is written.
+    private static func look(at token: Token) throws(Contradiction) {
+        _ = (token.isExpired(), token.subject, token.scope, token.issuedTokenType)
+        let row = CredentialRows.metadata(of: token, tags: ["tag": "a"], security: .none, copying: .all)
+        guard let metadata = try? CredentialRows.metadata(row) else {
+            throw Contradiction(description: "what is written of a token can't be read")
+        }
+        let schedule = RefreshSchedule(grace: 300)
+        guard case .wait(let seconds) = schedule.next(metadata, at: Date()) else { return }
+        try expect((1...RefreshSchedule.longestWait).contains(seconds), "a wait of \(seconds) s")
+    }
+}

@@ -1,0 +1,81 @@
+import Crypto
+import FoundationEssentials
+import SwiftASN1
+
+@testable import Latchkey
+@testable import LatchkeyTPM
+@testable import TPM2
+
+extension FuzzTarget {
+    /// What a TPM answers to each typed command. The first byte chooses the command, the rest are the answer, with its
+    /// size put right so that the parsers behind the header are reached; with its high bit, as it is.
+    static let tpmResponses = FuzzTarget("tpm-responses") { (input) throws(Contradiction) in
+        guard let choice = input.first else { return }
+        let response = Array(input.dropFirst())
+        let calls = TPMCalls.all
+        let transport = AnsweringTransport(choice & 0x80 == 0 ? response.withTrueSize : response)
+        try? calls[Int(choice & 0x7f) % calls.count](TPM(transport))
+    }
+
+    /// What an authentic TPM answers in a session that decrypts: the bytes are the parameters of `Unseal`, `Create` and
+    /// `GetRandom`, proven under the session's key.
+    static let tpmSessions = FuzzTarget("tpm-sessions") { (input) throws(Contradiction) in
+        guard let choice = input.first else { return }
+        let session = Session(
+            handle: TPMHandle(rawValue: 0x0200_0000), kind: .hmac,
+            salt: SymmetricKey(data: [UInt8](repeating: 1, count: 32)),
+            nonceCaller: [UInt8](repeating: 2, count: 32), nonceTPM: [UInt8](repeating: 3, count: 32))
+        let transport = ProvingTransport(
+            session: session, parameters: Array(input.dropFirst()), encrypts: choice & 1 == 1)
+        let tpm = TPM(transport)
+        let authorization = Authorization.lastUse(of: session, protecting: choice & 1 == 1 ? .encrypt : [])
+        switch choice >> 1 & 1 {
+        case 0: try? tpm.unseal(TPMCalls.key, authorizedBy: authorization) { _ in }
+        default: _ = try? tpm.create(TPMCalls.template, under: TPMCalls.key, authorizedBy: authorization)
+        }
+    }
+
+    /// The structures in which stored and sent things hold what a TPM made.
+    static let tpmStructures = FuzzTarget("tpm-structures") { (input) throws(Contradiction) in
+        try rewritten(PublicArea.self, input)
+        try rewritten(NVPublicArea.self, input)
+        try rewritten(SavedContext.self, input)
+        try rewritten(PrivateBlob.self, input)
+        try rewritten(TPMSignature.self, input)
+        try rewritten(Ticket.self, input)
+        _ = try? Attest(unmarshalling: input)
+        _ = try? CreationData(unmarshalling: input)
+        if let area = try? PublicArea(unmarshalling: input) {
+            _ = try? area.name
+            _ = try? SessionSalt(for: area)
+        }
+        _ = try? StorageRoot(anchor: Data(input))
+        if let protection = try? PresenceProtection(bytes: input) {
+            try expect(protection.bytes == input, "a protection is written as something else")
+            _ = try? protection.digest(under: .userPresence)
+        }
+        guard let state = try? JSONDecoder().decode(AuthorityState.self, from: Data(input)) else { return }
+        _ = try? StorageRoot(anchor: state.root)
+        _ = try? PublicArea(unmarshalling: Array(state.publicArea))
+        _ = PrivateBlob(bytes: Array(state.privatePart))
+    }
+
+    /// `TSS2 PRIVATE KEY` files, and what is stored around them; the digest behind a stored blob is put right.
+    static let tpmKeys = FuzzTarget("tpm-keys") { (input) throws(Contradiction) in
+        if let key = try? TSS2PrivateKey(derEncoded: input) {
+            let again = try? TSS2PrivateKey(derEncoded: serialized(key))
+            try expect(again == key, "a key file is written as something else")
+        }
+        if let blob = try? TPMKeyBlob(Data(input) + Data(SHA256.hash(data: input))) {
+            let again = try? TPMKeyBlob(blob.serialized)
+            try expect(again == blob, "a stored key is written as something else")
+        }
+    }
+
+    private static func rewritten<T: TPMMarshallable & TPMUnmarshallable>(
+        _ type: T.Type, _ input: [UInt8]
+    ) throws(Contradiction) {
+        guard let value = try? T(unmarshalling: input) else { return }
+        try expect(value.marshalled == input, "a \(type) is written as something else")
+    }
+}

@@ -1,0 +1,48 @@
+import FoundationEssentials
+import Latchkey
+
+/// Hardware that opens whatever it is given to one and the same secret, so that what is behind a class key is reached.
+struct OpenKeystore: Keystore {
+    let backend = "tpm"
+
+    private var secret: SecretBytes { SecretBytes([UInt8](repeating: 1, count: 32)) }
+
+    private var refusal: KeystoreError {
+        KeystoreError(operation: "fuzz", code: .unsupported, reason: "it only opens", recovery: "Use real hardware.")
+    }
+
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+        KeystoreCapabilities(device: "fuzz", root: .swtpm, requirements: [.none], canAttest: false)
+    }
+
+    func pinStatus() async throws(KeystoreError) -> PINStatus {
+        PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
+    }
+
+    func createKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey { throw refusal }
+
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature { throw refusal }
+
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret { throw refusal }
+
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes { self.secret }
+
+    func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw refusal }
+
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation { throw refusal }
+}

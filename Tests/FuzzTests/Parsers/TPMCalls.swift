@@ -1,0 +1,92 @@
+@testable import LatchkeyTPM
+@testable import TPM2
+
+/// One call for each command whose response holds something, and what a keystore does with several.
+enum TPMCalls {
+    typealias Call = @Sendable (TPM) throws -> Void
+
+    static let template = PublicArea(
+        attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
+        detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+
+    /// The generator of P-256 (SEC 2 section 2.4.2) as a key in a TPM.
+    static let key = object(KeyTemplates.storageRoot)
+    static let signer = object(KeyTemplates.attestationKey)
+
+    static let index = NVPublicArea(
+        index: TPMHandle(rawValue: 0x0180_0001), attributes: [.ownerRead, .written], dataSize: 8)
+
+    /// In the order in which the corpus names them by its first byte: add at the end.
+    static let all: [Call] = [
+        { _ = try $0.properties(from: .revision, count: 12) },
+        { _ = try $0.handles(from: .persistentFirst) },
+        { _ = try $0.curves() },
+        { _ = try $0.algorithms() },
+        { _ = try $0.commands() },
+        { _ = try $0.getRandom(32) },
+        { _ = try $0.readPublic(.storageRootKey) },
+        { _ = try $0.readClock() },
+        { _ = try $0.startAuthSession(.hmac, saltedTo: key) },
+        { _ = try $0.create(template, under: key) },
+        { _ = try $0.load(try privatePart, key.publicArea, under: key) },
+        { _ = try $0.loadExternal(key.publicArea) },
+        { _ = try $0.createPrimary(template, in: .owner) },
+        {
+            _ = try $0.certifyCreation(
+                of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2], by: signer)
+        },
+        { _ = try $0.contextSave(key) },
+        { _ = try $0.contextLoad(context) },
+        { _ = try $0.nvReadPublic(index.index) },
+        { _ = try $0.nvRead(try NVIndex(publicArea: index)) },
+        {
+            _ = try $0.objectChangeAuth(
+                of: key, under: key, to: .empty, authorizedBy: .emptyPassword)
+        },
+        { _ = try $0.policyGetDigest(session) },
+        { _ = try $0.policySecret(Approval(), of: key, authorizedBy: .emptyPassword, in: session) },
+        { _ = try $0.policySigned(Approval(), signature: signature, by: signer, in: session) },
+        { _ = try $0.sign([UInt8](repeating: 1, count: 32), with: signer, authorizedBy: .emptyPassword) },
+        { _ = try $0.unseal(key, authorizedBy: .emptyPassword) { _ in } },
+        { _ = try $0.verifySignature(signature, over: [UInt8](repeating: 1, count: 32), by: signer) },
+        { _ = try $0.ecdhZGen(ECCPoint(x: [1], y: [2]), with: key, authorizedBy: .emptyPassword) },
+        { _ = try $0.suspend(session) },
+        { _ = try TPMIdentity($0).description },
+        { _ = try LockoutState($0).status },
+        { _ = try $0.discoverStorageRoot(pinned: nil) },
+        { try $0.selfTest(full: true) },
+    ]
+
+    private static var session: Session {
+        Session(
+            handle: TPMHandle(rawValue: 0x0300_0000), kind: .policy, salt: nil, nonceCaller: [1],
+            nonceTPM: [UInt8](repeating: 3, count: 32))
+    }
+
+    private static let signature = TPMSignature.ecdsa(hash: .sha256, r: [1], s: [2])
+    private static let context = SavedContext(
+        sequence: 1, savedHandle: TPMHandle(rawValue: 0x8000_0000), hierarchy: .null, blob: [1, 2, 3])
+
+    private static var privatePart: PrivateBlob {
+        get throws { try PrivateBlob(unmarshalling: [0, 1, 0]) }
+    }
+
+    private static func object(_ template: PublicArea) -> TPMObject {
+        var area = template
+        if case .ecc(let parameters, _) = template.detail {
+            area.detail = .ecc(parameters, ECCPoint(x: bytes(generatorX), y: bytes(generatorY)))
+        }
+        guard let object = try? TPMObject(handle: TPMHandle(rawValue: 0x8000_0000), publicArea: area) else {
+            preconditionFailure("SHA-256 is known")
+        }
+        return object
+    }
+
+    private static let generatorX = "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
+    private static let generatorY = "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5"
+
+    private static func bytes(_ digits: String) -> [UInt8] {
+        let digits = digits.compactMap(\.hexDigitValue)
+        return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
+    }
+}

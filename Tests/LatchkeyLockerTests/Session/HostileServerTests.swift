@@ -1,0 +1,124 @@
+import Foundation
+import Latchkey
+import LatchkeyLocker
+import LatchkeyOAuth
+import LatchkeyTesting
+import Testing
+
+/// Answers that say more than they may.
+@Suite(.softwareTPM)
+struct HostileServerTests {
+    private static let revoked = #"{"error":"enrolment_revoked"}"#
+
+    /// A program whose user is enrolled.
+    private func enrolled(_ scene: Scene) async throws -> [ProtectionLevel: String] {
+        let program = try await scene.start()
+        _ = try await program.locker.startAuthSession()
+        return program.sealAll()
+    }
+
+    @Test(arguments: ["enrolment_revoked", "easy_access_revoked"])
+    func `the browser's word ends no enrolment`(code: String) async throws {
+        try await Scene.with { scene in
+            let texts = try await enrolled(scene)
+            let program = try await scene.start()
+            let channel = RefusedChannel(code: code)
+            await #expect(throws: refusal(.server)) {
+                try await program.locker.startAuthSession(options: .init(requiredLevel: .strong, channel: channel))
+            }
+            #expect(program.locker.authSessionStatus.isEasyAccessEnabled)
+            _ = try await program.locker.startAuthSession()
+            #expect(program.readable(texts) == Set(texts.keys))
+        }
+    }
+
+    private struct RefusedChannel: StrongAuthenticationChannel {
+        let code: String
+
+        func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode {
+            throw AuthorizationFailure.refused(OAuth2Error(error: code))
+        }
+    }
+
+    /// Where the locker's protocol is not spoken, and where it is with another status.
+    @Test(
+        arguments: [
+            ("openid-configuration", 500, RequiredLevel.any), ("/challenge", 429, .any), ("/challenge", 401, .any),
+            ("/token", 400, .any), ("/token", 503, .any), ("/token", 401, .strong), ("/jwks", 401, .strong),
+            ("/level-shares", 400, .strong),
+        ])
+    func `nobody but the locker's endpoints ends an enrolment`(
+        place: String, status: Int, level: RequiredLevel
+    ) async throws {
+        try await Scene.with { scene in
+            let texts = try await enrolled(scene)
+            let program = try await scene.start()
+            scene.line.fail(at: place, .answer(status: status, body: Self.revoked))
+            await #expect(throws: refusal(.server)) {
+                try await program.locker.startAuthSession(options: .init(requiredLevel: level))
+            }
+            #expect(program.phase == .enrolled)
+            _ = try await program.locker.startAuthSession()
+            #expect(program.readable(texts) == Set(texts.keys))
+        }
+    }
+
+    @Test(arguments: [("/token", RequiredLevel.any), ("/level-shares", .strong)])
+    func `the locker's endpoints do`(place: String, level: RequiredLevel) async throws {
+        try await Scene.with { scene in
+            _ = try await enrolled(scene)
+            let program = try await scene.start()
+            scene.line.fail(at: place, .answer(status: 401, body: Self.revoked))
+            await #expect(throws: refusal(.enrolmentRevoked)) {
+                try await program.locker.startAuthSession(options: .init(requiredLevel: level))
+            }
+            #expect(program.phase == .unregistered)
+        }
+    }
+
+    @Test func `a background token that is good for more than offered is refused`() async throws {
+        try await Scene.with { scene in
+            _ = try await enrolled(scene)
+            let program = try await scene.start()
+            scene.line.fail(
+                at: "/token", .altered("\"scope\":\"", to: "\"scope\":\"https://authgear.com/scopes/full-access "))
+            let error = await #expect(throws: BackgroundAccessError.self) {
+                try await program.locker.backgroundAccess()
+            }
+            #expect(error?.code == .server)
+            #expect(program.phase == .enrolled)
+            #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
+        }
+    }
+
+    @Test func `easy access without an ID token is refused where one was asked for`() async throws {
+        try await Scene.with { scene in
+            _ = try await enrolled(scene)
+            let program = try await scene.start()
+            scene.line.fail(at: "/token", .altered("\"id_token\"", to: "\"no_token\""))
+            await #expect(throws: refusal(.server)) { try await program.locker.startAuthSession() }
+            #expect(program.phase == .enrolled)
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+        }
+    }
+
+    @Test(
+        arguments: [
+            (#""auth_time":1000"#, 0.0, 1000.0), (#""auth_time":940"#, 0, 940), (#""auth_time":939"#, 0, nil),
+            (#""auth_time":900"#, 40, 900), (#""auth_time":899"#, 40, nil), (#""auth_time":900"#, -40, nil),
+            (#""x":1"#, 0, nil),
+        ])
+    func `a login counts from when it was asked for`(member: String, elapsed: Double, loggedInAt: Double?) throws {
+        let payload = #"{"iss":"https://id.example","sub":"u","aud":"c","exp":1300,"iat":1000,\#(member)}"#
+        let token = try JSONDecoder().decode(IDToken.self, from: Data(payload.utf8))
+        let verifier = IDTokenVerifier(issuer: "https://id.example", clientID: "c")
+        // This machine's clock is an hour ahead.
+        let now = Date(timeIntervalSince1970: 4600)
+        let check = { try verifier.checkLogin(token, since: now.addingTimeInterval(-elapsed), now: now) }
+        if let loggedInAt {
+            #expect(try check().timeIntervalSince1970 == 3600 + loggedInAt)
+        } else {
+            #expect(throws: IDTokenFlaw.login) { try check() }
+        }
+    }
+}
