@@ -13,6 +13,16 @@ enum Main {
         // Also what can't be parsed is answered in the form that was asked for.
         let console = Console(
             format: arguments.contains("--json") ? .json : .text, isQuiet: arguments.contains("--quiet"))
+        let work = Task { await run(arguments, console) }
+        Interruption.catching {
+            work.cancel()
+        } end: {
+            finish(console.fail(CancellationError()))
+        }
+        finish(await work.value)
+    }
+
+    private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
             var command = try LatchkeyTool.parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
@@ -21,17 +31,17 @@ enum Main {
                 try command.run()
             }
         } catch let error as ReportedFailure {
-            finish(error.status)
+            return error.status
         } catch let error where LatchkeyTool.exitCode(for: error) == .success {
             do {
                 try console.result(LatchkeyTool.fullMessage(for: error))
             } catch {
-                finish(console.fail(error))
+                return console.fail(error)
             }
         } catch {
-            finish(console.fail(error))
+            return console.fail(error)
         }
-        end(0)
+        return .done
     }
 
     private static func finish(_ status: ExitStatus) -> Never {

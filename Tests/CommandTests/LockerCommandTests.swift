@@ -8,21 +8,9 @@ import Testing
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(10)))
 struct LockerCommandTests {
-    /// A machine whose user has a browser, beside a server.
-    private func withServer<R: Sendable>(_ body: (Machine) async throws -> R) async throws -> R {
-        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        return try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
-            var machine = machine
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path
-            return try await body(machine)
-        }
-    }
-
     @Test(.requires(program: "tpm2_changeauth"))
     func `where the TPM's owner has a password, status and doctor say what can't be taken back`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             func finding() async throws -> JSON? {
                 try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == "revocation" }
             }
@@ -35,13 +23,13 @@ struct LockerCommandTests {
             #expect(try await finding()?["finding"]?.string?.contains("owner has a password") == true)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let status = try await machine.run("locker", "status", "--json").json()
-            #expect(status == ["phase": "enrolled", "easyAccessEnabled": true, "isRevocable": false])
+            #expect(status["isRevocable"] == false)
             #expect(try await machine.run("locker", "status").output.contains("can't take base and offline back"))
         }
     }
 
     @Test func `a life from enrolment to destruction`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             #expect(
                 try await machine.run("locker", "status", "--json").json() == [
                     "phase": "unregistered", "easyAccessEnabled": false,
@@ -55,7 +43,8 @@ struct LockerCommandTests {
             // Nothing runs between commands, and status needs nothing.
             let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
             let status = try await machine.run("locker", "status", "--json", extra: off).json()
-            #expect(status == ["phase": "enrolled", "easyAccessEnabled": true, "isRevocable": true])
+            #expect(status["phase"] == "enrolled" && status["easyAccessEnabled"] == true)
+            #expect(status["isRevocable"] == true)
 
             let easy = try await machine.run("locker", "start", "--level", "easy", "--json", pins: ["2580"])
             #expect(try easy.json()["phase"] == "activeViaEasyAccess", "\(easy.errors)")
@@ -78,7 +67,7 @@ struct LockerCommandTests {
     }
 
     @Test func `text of every level goes in and comes out, and is in no JSON`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             for (level, pins) in [("base", []), ("background", []), ("offline", ["2580"]), ("active", ["2580"])] {
                 let secret = "canary ‘\(level)’\nof two lines\n"
@@ -98,16 +87,16 @@ struct LockerCommandTests {
             let verbose = try await machine.run(["locker", "decrypt", "--verbose"], input: text)
             #expect(verbose.output == "x")
             #expect(!verbose.errors.contains(String(text.prefix(40))))
-            #expect(try await machine.run(["locker", "decrypt"], input: "nonsense").status == 2)
+            #expect(try await machine.run(["locker", "decrypt"], input: "nonsense").status == 8)
             #expect(try await machine.run("locker", "end", "--mode", "destroy").status == 0)
             let late = try await machine.run(["locker", "decrypt", "--json"], input: text)
-            #expect(late.status == 8)
-            #expect(try late.json()["error"]?["code"] == "wrongEnrolment")
+            #expect(late.status == 6)
+            #expect(try late.json()["error"]?["code"] == "notEnrolled")
         }
     }
 
     @Test func `easy access is changed, disabled and enabled`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "easy-access", "change", pins: []).status == 6)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let changed = try await machine.run("locker", "easy-access", "change", "--json", pins: ["2580", "1357"])
@@ -131,7 +120,7 @@ struct LockerCommandTests {
     }
 
     @Test func `without the server the PIN does, where that is allowed`() async throws {
-        let (machine, sealed) = try await withServer { machine in
+        let (machine, sealed) = try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let sealed = try await machine.run(
                 ["locker", "encrypt", "--level", "offline"], pins: ["2580"], input: "s3cret")
@@ -151,7 +140,8 @@ struct LockerCommandTests {
 
     @Test func `no server is a usage error`() async throws {
         let machine = try Machine(tcti: "device:/nonexistent/tpm")
-        for arguments in [["status"], ["start"], ["background"], ["end", "--mode", "lock"]] {
+        #expect(try await machine.run("locker", "status").status == 0)
+        for arguments in [["start"], ["background"], ["end", "--mode", "lock"]] {
             #expect(try await machine.run(["locker"] + arguments).status == 2)
         }
         #expect(try await machine.run("locker", "end").status == 2)

@@ -64,6 +64,9 @@ struct UsageTests {
         ["--token", "pkcs11:token=x", "--token-login", "face", "status"],
         ["--token", "pkcs11:token=x", "--token-isolation", "some", "status"],
         ["key", "create", "--slot", "9f"], ["key", "csr", "ABCDEFGH"], ["key", "csr", "ABCDEFGH", "--subject", "x"],
+        ["status", "--tcti", ""], ["key", "create", "--tcti", "device:/etc/passwd"],
+        ["locker", "start", "--client-id", "c", "--endpoint", "http://example.org"],
+        ["login", "--client-id", "c", "--endpoint", "nonsense"],
     ])
     func `wrong usage ends with 2 and one JSON object`(arguments: [String]) async throws {
         let outcome = try await machine().run(arguments + ["--json"])
@@ -122,8 +125,8 @@ struct UsageTests {
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o777])
         let outcome = try await machine.run("status", "--store", path, "--json")
-        #expect(outcome.status == 9)
-        #expect(try outcome.json()["error"]?["code"] == "refused")
+        #expect(outcome.status == 7)
+        #expect(try outcome.json()["error"]?["code"] == "unavailable")
     }
 
     @Test func `help and version go to stdout and end with 0`() async throws {

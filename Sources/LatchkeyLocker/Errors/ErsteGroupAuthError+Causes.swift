@@ -151,6 +151,22 @@ extension ErsteGroupAuthError {
             recovery: "Nothing was changed. Destroy the enrolment and enrol anew.")
     }
 
+    /// The server knows nothing of lockers.
+    static func noLocker(_ operation: String) -> ErsteGroupAuthError {
+        ErsteGroupAuthError(
+            operation: operation, code: .server, reason: "the server offers no locker",
+            recovery: "Check the server's address, and ask whoever runs it to switch the locker on.")
+    }
+
+    /// The server keeps no shares, and the app has asked for them.
+    static func noLevelShares(_ operation: String) -> ErsteGroupAuthError {
+        ErsteGroupAuthError(
+            operation: operation, code: .invalidConfiguration,
+            reason: "the server keeps no shares of keys, so that no cryptography would tie data to sessions",
+            recovery:
+                "Use another server; or allow for that, with ‘levelShares’ in a program and --without-shares here.")
+    }
+
     static func invalidConfiguration(_ field: String, _ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
             operation: "initialize the locker", code: .invalidConfiguration, reason: "‘\(field)’ \(reason)",

@@ -104,7 +104,7 @@ public struct ErsteGroupAuthError: Error, Sendable {
         /// All is deleted here; the server will be told, and the hardware will take its part back, when that can be done.
         public static let revocationPending = Code(.revocationPending, .unavailable)
         /// The store belongs to another server or client.
-        public static let environmentChanged = Code(.environmentChanged, .wrongState)
+        public static let environmentChanged = Code(.environmentChanged, .conflict)
         /// Something stored is not what was stored. It was left as it is.
         public static let storageCorrupted = Code(.storageCorrupted, .damaged)
         /// The enrolment belongs to other hardware.

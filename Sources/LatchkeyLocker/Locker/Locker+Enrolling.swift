@@ -13,11 +13,10 @@ extension Locker {
     /// What can be known before anybody is asked.
     func checkEnrolmentIsPossible(_ server: LockerServer) async throws {
         guard server.discovery.enrolment != nil else {
-            throw ErsteGroupAuthError.invalidConfiguration("issuer", "is a server that offers no locker")
+            throw ErsteGroupAuthError.noLocker(server.operation)
         }
         guard server.discovery.hasLevelShares || configuration.levelShares == .whenOffered else {
-            throw ErsteGroupAuthError.invalidConfiguration(
-                "levelShares", "are required, and the server keeps none")
+            throw ErsteGroupAuthError.noLevelShares(server.operation)
         }
         let capabilities = try await configuration.records.keystore.capabilities()
         let needed: Set = [AccessPolicy.Requirement.none, configuration.easyAccessPolicy.requirement]

@@ -30,6 +30,19 @@ extension Locker {
         try ProtectedText(encryptedSecret).level
     }
 
+    /// The name of the enrolment under which a text was encrypted; it says so itself. See ``StoredEnrolment/id``.
+    ///
+    /// - Throws: ``ProtectionError/malformed``.
+    public static func enrolmentID(of encryptedSecret: String) throws(ProtectionError) -> String {
+        try ProtectedText(encryptedSecret).enrolmentID
+    }
+
+    /// The most bytes of UTF-8 that a secret may have: 1 MiB.
+    public static var maximumSecretBytes: Int { ProtectedText.maximumBytes }
+
+    /// The most characters that ``encrypt(secret:protectionLevel:)`` returns.
+    public static var maximumEncryptedCharacters: Int { ProtectedText.maximumCharacters }
+
     private func key(of level: ProtectionLevel) throws(ProtectionError) -> (enrolmentID: String, key: LevelKey) {
         noteUse()
         let (phase, enrolmentID) = state.withLock { ($0.machine?.phase, $0.enrolment?.id) }

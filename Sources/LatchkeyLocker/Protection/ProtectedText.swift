@@ -12,6 +12,8 @@ struct ProtectedText: Sendable {
     static let version: UInt8 = 1
     /// The most bytes that a secret may have.
     static let maximumBytes = 1 << 20
+    /// The most characters of base64url: what stands around the ciphertext takes less than 512 bytes.
+    static let maximumCharacters = (maximumBytes + 512 + 2) / 3 * 4
     private static let nonceBytes = 12
     private static let tagBytes = 16
 
@@ -62,11 +64,11 @@ struct ProtectedText: Sendable {
         }
     }
 
-    /// - Throws: ``ProtectionError/malformed`` for a secret that is too long.
+    /// - Throws: ``ProtectionError/tooLong`` for a secret that is too long.
     static func seal(
         _ secret: String, at level: ProtectionLevel, enrolmentID: String, with key: LevelKey
     ) throws(ProtectionError) -> String {
-        guard secret.utf8.count <= maximumBytes else { throw .malformed }
+        guard secret.utf8.count <= maximumBytes else { throw .tooLong }
         do {
             let nonce = AES.GCM.Nonce()
             let header =

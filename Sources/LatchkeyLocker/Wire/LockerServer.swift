@@ -102,7 +102,7 @@ struct LockerServer: Sendable {
 
     private func enrolment(_ suffix: String = "") throws(ErsteGroupAuthError) -> Endpoint {
         guard let enrolment = discovery.enrolment else {
-            throw .invalidConfiguration("issuer", "is a server that offers no locker")
+            throw .noLocker(operation)
         }
         return suffix.isEmpty ? enrolment : enrolment.appending(suffix)
     }

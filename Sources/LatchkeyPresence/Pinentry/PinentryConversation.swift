@@ -50,7 +50,7 @@ struct PinentryConversation: Sendable {
                     return try result.get()
                 }
             case .woken: return .declined("it was cancelled")
-            case .late: return .declined("nobody answered within \(timeout)")
+            case .late: return .declined("nobody answered within \(timeout.components.seconds) seconds")
             case .end, .failed: throw PinentryDialogue.broken("it ended without an answer")
             }
         }

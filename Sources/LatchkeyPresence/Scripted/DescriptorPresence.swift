@@ -48,7 +48,7 @@ public final class DescriptorPresence: PresenceAuthority {
                         "the PIN source has no line left",
                         recovery: "Give it one line for each PIN that is asked for.")
                 case .woken: return .success(.declined("it was cancelled"))
-                case .late: return .success(.declined("no PIN came within \(timeout)"))
+                case .late: return .success(.declined("no PIN came within \(timeout.components.seconds) seconds"))
                 case .failed(let number):
                     throw .unavailable(
                         "the PIN source can't be read: \(systemReason(number))",

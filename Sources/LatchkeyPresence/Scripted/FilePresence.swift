@@ -47,7 +47,7 @@ public final class FilePresence: PresenceAuthority {
 
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "read PINs from \(path)", code: .invalidInput, reason: reason,
+            operation: "read PINs", code: .invalidInput, reason: "the file \(path) can't be used: \(reason)",
             recovery: "Name a file of yours with mode 600.")
     }
 

@@ -88,7 +88,7 @@ struct TerminalConversation: Sendable {
                 return .interrupted(Int32(number))
             case .late:
                 terminal.show("\n")
-                return .declined("nobody answered within \(timeout)")
+                return .declined("nobody answered within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
             case .failed(let number):
                 throw .unavailable(

@@ -22,7 +22,7 @@ struct CredentialAddCommand: ContextCommand {
     var policy = PolicyArgument(.none)
 
     func perform(in context: CommandContext) async throws -> CredentialReport {
-        let token = try Self.token(StandardStreams.readSecret("read the token"), settings: context.settings)
+        let token = try Self.token(context.readSecret("read the token"), settings: context.settings)
         let store = try await context.credentials()
         let credential = try await store.store(token, tags: tags.tags, security: policy.policy)
         return try store.report(credential)

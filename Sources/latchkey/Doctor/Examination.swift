@@ -22,7 +22,7 @@ struct Examination {
             checks.append(await finger())
         }
         checks.append(pinSource())
-        checks.append(server())
+        checks.append(await ServerExamination(settings: context.settings).check())
         return checks
     }
 
@@ -206,39 +206,7 @@ struct Examination {
     }
 
     private func pinSource() -> Check {
-        let source = context.settings.pinSource ?? .standard
-        switch source {
-        case .terminal where !TerminalPresence.isPresent():
-            return .warning(
-                "pin-source", "There is no terminal to ask for a PIN at.",
-                "Name another source with --pin-source or LATCHKEY_PIN_SOURCE.")
-        case .pinentry where !isInstalled(ProcessInfo.processInfo.environment["PINENTRY_PROGRAM"] ?? "pinentry"):
-            return .warning(
-                "pin-source", "There is neither a terminal nor a pinentry program to ask for a PIN.",
-                "Install pinentry-curses or another pinentry.")
-        case .file(let path):
-            do throws(KeystoreError) {
-                _ = try FilePresence(path: path)
-            } catch {
-                return .warning("pin-source", "\(error)", error.recovery)
-            }
-        default: break
-        }
-        return .ok("pin-source", "PINs come from \(source).")
-    }
-
-    private func server() -> Check {
-        guard let endpoint = context.settings.endpoint, context.settings.clientID != nil else {
-            return .warning(
-                "server", "No identity server is configured; keys can be used, logins can't.",
-                "Give --endpoint and --client-id, or put both into the configuration file.")
-        }
-        return .ok("server", "The identity server is \(endpoint).")
-    }
-
-    private func isInstalled(_ program: String) -> Bool {
-        if program.contains("/") { return access(program, X_OK) == 0 }
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-        return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
+        if let obstacle = context.pinObstacle() { return .warning("pin-source", "\(obstacle)", obstacle.recovery) }
+        return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
     }
 }

@@ -23,7 +23,8 @@ struct Failure {
     init(_ error: any Error) {
         switch error {
         case let error as KeystoreError:
-            status = ExitStatus(error.code)
+            // What this machine refuses, such as a file that others can change, no server has refused.
+            status = error.code == .refused ? .failed : ExitStatus(error.code)
             (code, message, recovery) = (error.code.description, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
         case let error as LoginError:

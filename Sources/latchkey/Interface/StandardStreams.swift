@@ -6,10 +6,15 @@ enum StandardStreams {
     /// The most bytes that are read.
     static let limit = RecordContainer.maximumPayloadBytes / 2
 
+    static let adviceForLarger = "Store what is larger in a file, encrypted under a key of which you store the bytes."
+
     /// Everything on standard input.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, or more than ``limit`` bytes.
-    static func readSecret(_ operation: String) throws(KeystoreError) -> SecretBytes {
+    /// - Parameter larger: What to do with what is too large.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, or more than `limit` bytes.
+    static func readSecret(
+        _ operation: String, limit: Int, larger: String
+    ) throws(KeystoreError) -> SecretBytes {
         var bytes = [UInt8](repeating: 0, count: limit + 1)
         defer {
             bytes.withUnsafeMutableBytes { all in
@@ -30,9 +35,7 @@ enum StandardStreams {
             throw invalid(operation, "nothing came on standard input", "Redirect a file or a pipe to it.")
         }
         guard length <= limit else {
-            throw invalid(
-                operation, "more than \(limit) bytes came on standard input",
-                "Store what is larger in a file, encrypted under a key of which you store the bytes.")
+            throw invalid(operation, "more than \(limit) bytes came on standard input", larger)
         }
         return SecretBytes(bytes[..<length])
     }

@@ -26,6 +26,7 @@ struct KeyCSRCommand: ContextCommand {
         let subject = try DistinguishedName(rfc4514: subject)
         let records = try await context.records()
         let stored = try await records.usableKey(key).key
+        try await records.checkIsOwn(stored, to: "sign a certificate request")
         let request = try await records.keystore.certificateSigningRequest(
             subject: subject, with: stored,
             for: context.prompt("sign a certificate request with the key ‘\(stored.label ?? stored.id.rawValue)’"),

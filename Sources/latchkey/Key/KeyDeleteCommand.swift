@@ -20,6 +20,7 @@ struct KeyDeleteCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> KeyDeletionReport {
         let records = try await context.records()
         let (stored, generation) = forget ? try await records.storedKey(key) : try await records.usableKey(key)
+        try await records.checkIsOwn(stored, to: "delete a key")
         guard stored.id.rawValue == key.text else {
             throw KeystoreError.invalidInput("delete a key", "deleting takes the whole id, ‘\(stored.id)’")
         }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyLocker
 
 /// `latchkey key list`.
 struct KeyListCommand: ContextCommand {
@@ -9,8 +10,18 @@ struct KeyListCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
+    @Flag(help: "List also those that biometric login and the locker use.")
+    var all = false
+
     func perform(in context: CommandContext) async throws -> KeyListReport {
-        KeyListReport(keys: try await context.records().list(.key).compactMap(\.key).map(KeyReport.init))
+        let records = try await context.records()
+        let lockers = try await StoredEnrolment.keys(in: records)
+        let reports = try await records.keys().compactMap { record in
+            record.key.map { key in
+                KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == .key ? nil : "login")
+            }
+        }
+        return KeyListReport(keys: reports.filter { all || $0.usedBy.value == nil })
     }
 }
 
@@ -19,7 +30,9 @@ struct KeyListReport: Report {
 
     var text: String {
         guard !keys.isEmpty else { return "There are no keys." }
-        return keys.map { "\($0.id)  \($0.policy)  \($0.assurance)  \(printable($0.label.value ?? ""))" }
-            .joined(separator: "\n")
+        return keys.map { key in
+            let use = key.usedBy.value.map { " (used by \($0))" } ?? ""
+            return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(use)"
+        }.joined(separator: "\n")
     }
 }

@@ -16,8 +16,11 @@ struct KeyReport: Report {
     let uri: Nullable<String>
     let createdAt: Date
     let publicKeyJWK: JWK
+    /// `locker` or `login` for a key that is a part of that, and no key of the user's own.
+    let usedBy: Nullable<String>
 
-    init(_ key: HardwareKey) {
+    init(_ key: HardwareKey, usedBy use: String? = nil) {
+        usedBy = Nullable(use)
         id = key.id.rawValue
         label = Nullable(key.label)
         policy = key.policy.description

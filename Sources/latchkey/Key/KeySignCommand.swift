@@ -48,6 +48,7 @@ struct KeySignCommand: ContextCommand {
         let message = try messageDigest()
         let records = try await context.records()
         let stored = try await records.usableKey(key).key
+        try await records.checkIsOwn(stored, to: "sign")
         let signature = try await records.keystore.sign(
             message, with: stored, for: context.prompt("sign with the key ‘\(stored.label ?? stored.id.rawValue)’"),
             authorizedBy: context.presence)

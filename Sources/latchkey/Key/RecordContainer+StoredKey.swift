@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyLocker
 
 extension RecordContainer {
     /// The key that an argument names, from its row; the hardware is not asked.
@@ -39,5 +40,17 @@ extension RecordContainer {
             recovery: isToken
                 ? "Name its token with --token or LATCHKEY_TOKEN; ‘latchkey token list’ has the URIs."
                 : "Leave out --token (and LATCHKEY_TOKEN) to use it.")
+    }
+
+    /// Sees to it that a key is the user's own, and not a part of something that would break without it.
+    ///
+    /// - Parameter operation: What is about to be done, as a verb phrase.
+    /// - Throws: ``KeystoreError`` with code `conflict` for a key that an enrolment uses.
+    func checkIsOwn(_ key: HardwareKey, to operation: String) async throws(KeystoreError) {
+        guard try await StoredEnrolment.keys(in: self).contains(key.id) else { return }
+        throw KeystoreError(
+            operation: operation, code: .conflict, reason: "the key \(key.id) is the locker's, which uses it alone",
+            recovery:
+                "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
     }
 }

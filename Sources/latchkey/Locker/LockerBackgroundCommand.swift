@@ -10,6 +10,8 @@ struct LockerBackgroundCommand: ContextCommand {
     @OptionGroup var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> LockerReport {
-        try await LockerSession(in: context).opened { LockerReport(try await $0.backgroundAccess()) }
+        let session = try await LockerSession(in: context)
+        try await session.enrolment("get background access")
+        return try await session.opened(for: .background) { LockerReport(try await $0.backgroundAccess()) }
     }
 }

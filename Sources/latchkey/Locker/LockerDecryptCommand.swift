@@ -14,10 +14,18 @@ struct LockerDecryptCommand: ContextCommand {
     @OptionGroup var locker: LockerOptions
 
     func perform(in context: CommandContext) async throws -> DecryptedReport {
-        let session = try await LockerSession(in: context, locker)
-        let text = try StandardStreams.readSecret("decrypt").text.filter { !$0.isWhitespace }
+        // The text, and lines that somebody has broken it into.
+        let input = try context.readSecret(
+            "decrypt", limit: Locker.maximumEncryptedCharacters / 2 * 3,
+            larger: "Give what ‘latchkey locker encrypt’ printed, and nothing else.")
+        let text = input.text.filter { !$0.isWhitespace }
         let level = try Locker.protectionLevel(of: text)
-        return try await session.opened(for: level) { locker in
+        let session = try await LockerSession(in: context, locker, for: level)
+        // Nobody is asked for a text that nothing here can read.
+        guard try await session.enrolment("decrypt").id == Locker.enrolmentID(of: text) else {
+            throw ProtectionError.wrongEnrolment
+        }
+        return try await session.started(for: level) { locker in
             DecryptedReport(
                 level: level.rawValue, secret: SecretBytes(try locker.decrypt(encryptedSecret: text).utf8))
         }

@@ -22,13 +22,15 @@ struct LockerEasyAccessCommand: ContextCommand {
     var change: Change
 
     func perform(in context: CommandContext) async throws -> LockerReport {
-        try await LockerSession(in: context, locker).opened { locker in
-            // Somebody who only wants to change something does not mean to enrol.
-            guard locker.authSessionStatus.phase != .unregistered else {
-                throw KeystoreError.notFound(
-                    "\(change.rawValue) easy access", "this machine is not enrolled",
-                    recovery: "Enrol it with ‘latchkey locker start’.")
-            }
+        let operation = "\(change.rawValue) easy access"
+        // Without the server nothing of this goes.
+        let session = try await LockerSession(in: context, locker, allowsOffline: false)
+        // Somebody who only wants to change something does not mean to enrol.
+        try await session.enrolment(operation)
+        return try await session.opened(for: .active) { locker in
+            // Nobody is asked in vain.
+            try checkApplies(operation, isEnabled: locker.authSessionStatus.isEasyAccessEnabled)
+            if change != .disable { try await session.checkPresence() }
             try await locker.startAuthSession()
             let status =
                 switch change {
@@ -38,5 +40,13 @@ struct LockerEasyAccessCommand: ContextCommand {
                 }
             return LockerReport(status)
         }
+    }
+
+    private func checkApplies(_ operation: String, isEnabled: Bool) throws(ErsteGroupAuthError) {
+        guard isEnabled == (change == .enable) else { return }
+        throw ErsteGroupAuthError(
+            operation: operation, code: isEnabled ? .easyAccessEnabled : .easyAccessDisabled,
+            reason: isEnabled ? "it is enabled already" : "it is not enabled",
+            recovery: "Run ‘latchkey locker easy-access \(isEnabled ? "change" : "enable")’.")
     }
 }

@@ -6,7 +6,7 @@ import LatchkeyLocker
 struct LockerEncryptCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "encrypt",
-        abstract: "Encrypt the text that comes on standard input, for sessions of a level.")
+        abstract: "Encrypt the text that comes on standard input, at most 1 MiB, for sessions of a level.")
 
     @OptionGroup var options: GlobalOptions
 
@@ -16,16 +16,13 @@ struct LockerEncryptCommand: ContextCommand {
     var level: ProtectionLevelArgument
 
     func perform(in context: CommandContext) async throws -> EncryptedReport {
-        let session = try await LockerSession(in: context, locker)
-        // Its ciphertext must fit through standard input as well.
-        let secret = try StandardStreams.readSecret("encrypt")
-        guard secret.count <= StandardStreams.limit / 2 else {
-            throw KeystoreError.invalidInput("encrypt", "it is longer than \(StandardStreams.limit / 2) bytes")
-        }
+        let session = try await LockerSession(in: context, locker, for: level.level)
+        let secret = try context.readSecret("encrypt", limit: Locker.maximumSecretBytes)
         guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) }) else {
             throw KeystoreError.invalidInput("encrypt", "it is not text in UTF-8")
         }
-        return try await session.opened(for: level.level) { locker in
+        try await session.enrolment("encrypt")
+        return try await session.started(for: level.level) { locker in
             EncryptedReport(
                 level: level.rawValue,
                 encrypted: try locker.encrypt(secret: text, protectionLevel: level.level))

@@ -9,12 +9,8 @@ struct LockerReport: Report {
     let easyAccessEnabled: Bool
     let expiresAt: Date?
     let scopes: [String]?
-    /// Whether the hardware can take back what opens the levels base and offline; where that was not looked at, or there
-    /// is no enrolment, nil.
-    let isRevocable: Bool?
 
-    init(_ status: AuthSessionStatus, isRevocable: Bool? = nil) {
-        self.isRevocable = isRevocable
+    init(_ status: AuthSessionStatus) {
         phase = status.phase.rawValue
         easyAccessEnabled = status.isEasyAccessEnabled
         expiresAt = status.accessToken?.expiresAt
@@ -32,11 +28,6 @@ struct LockerReport: Report {
             case .unregistered, nil: "This machine is not enrolled."
             }
         guard phase != SessionPhase.unregistered.rawValue else { return words }
-        let easyAccess = "Easy access is \(easyAccessEnabled ? "enabled" : "disabled")."
-        guard isRevocable == false else { return "\(words) \(easyAccess)" }
-        return """
-            \(words) \(easyAccess)
-            This hardware can't take base and offline back: a copy of the store opens them here after ‘end --mode destroy’.
-            """
+        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled")."
     }
 }

@@ -15,9 +15,20 @@ struct LockerStartCommand: ContextCommand {
     var level = RequiredLevelArgument.any
 
     func perform(in context: CommandContext) async throws -> LockerReport {
-        try await LockerSession(in: context, locker).opened { locker in
+        let session = try await LockerSession(in: context, locker, allowsOffline: locker.allowOffline)
+        if try await session.storedEnrolment("start the session") == nil {
+            guard level != .easy else { throw LockerSession.notEnrolled("start the session") }
+            try await session.checkPresence()
+        }
+        let report = try await session.opened { locker in
             LockerReport(try await locker.startAuthSession(options: .init(requiredLevel: level.level)))
         }
+        if try await session.storedEnrolment("start the session")?.hasLevelShares == false {
+            context.console.say(
+                "The server keeps no shares of keys: no cryptography ties data of ‘active’ and ‘background’ to sessions."
+            )
+        }
+        return report
     }
 }
 

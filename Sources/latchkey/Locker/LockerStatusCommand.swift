@@ -5,12 +5,11 @@ import LatchkeyLocker
 struct LockerStatusCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show whether this machine is enrolled. Needs neither you nor the hardware nor the network.")
+        abstract: "Show whether this machine is enrolled, and with whom. Needs neither you nor hardware nor network.")
 
     @OptionGroup var options: GlobalOptions
 
-    func perform(in context: CommandContext) async throws -> LockerReport {
-        let locker = try await LockerSession(in: context).locker
-        return LockerReport(try await locker.storedStatus(), isRevocable: try await locker.isStoredRevocably())
+    func perform(in context: CommandContext) async throws -> LockerStatusReport {
+        LockerStatusReport(try await StoredEnrolment(of: context.records()), context.settings)
     }
 }

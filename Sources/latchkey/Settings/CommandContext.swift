@@ -69,15 +69,49 @@ struct CommandContext: Sendable {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` when no server is named.
     func login() async throws -> Container {
-        guard let endpoint = settings.endpoint, let clientID = settings.clientID else {
+        let server = try identityServer()
+        return try Container(
+            ContainerConfiguration(endpoint: server.endpoint, clientID: server.clientID), records: await records(),
+            presence: presence, browser: browser, transport: LoggingTransport(log: log))
+    }
+
+    /// The server that was named, and this program's name there.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when none is named, or one that can't be.
+    func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
+        let operation = "find the identity server"
+        guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty else {
             throw KeystoreError(
-                operation: "find the identity server", code: .invalidInput,
-                reason: "no endpoint and client id are configured",
+                operation: operation, code: .invalidInput, reason: "no endpoint and client id are configured",
                 recovery: "Give --endpoint and --client-id, or put both into the configuration file.")
         }
-        return try Container(
-            ContainerConfiguration(endpoint: endpoint, clientID: clientID), records: await records(),
-            presence: presence, browser: browser, transport: LoggingTransport(log: log))
+        guard let address = Endpoint(endpoint), !address.path.contains("?") else {
+            throw KeystoreError(
+                operation: operation, code: .invalidInput,
+                reason: "the endpoint ‘\(endpoint)’ is neither an https address nor on this machine",
+                recovery: "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
+        }
+        return (endpoint, clientID)
+    }
+
+    /// What keeps PINs from being asked for, as far as that shows before one is.
+    func pinObstacle() -> KeystoreError? {
+        (settings.pinSource ?? .standard).obstacle(environment: ProcessInfo.processInfo.environment)
+    }
+
+    /// Everything on standard input.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, too much, or PINs are to come from there.
+    func readSecret(
+        _ operation: String, limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
+    ) throws(KeystoreError) -> SecretBytes {
+        guard settings.pinSource != .descriptor(0) else {
+            throw KeystoreError(
+                operation: operation, code: .invalidInput,
+                reason: "standard input is where the data comes from, so PINs can't come from descriptor 0",
+                recovery: "Give PINs by another one: --pin-source fd:3, with 3<file.")
+        }
+        return try StandardStreams.readSecret(operation, limit: limit, larger: larger)
     }
 
     /// What a person is told when asked for a PIN.

@@ -1,5 +1,6 @@
 import Configuration
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeyTPM
@@ -36,6 +37,7 @@ struct Settings: Sendable {
         if let directory = try await values["store"] { store = directory }
         let toolsTCTI = environment["TPM2TOOLS_TCTI"].flatMap { $0.isEmpty ? nil : $0 }
         if let conf = try await values["tcti"] ?? toolsTCTI { tcti = conf }
+        try Self.check(tcti: tcti)
         endpoint = try await values["endpoint"]
         clientID = try await values["client-id"]
         if let text = try await values["pin-source"] {
@@ -44,6 +46,22 @@ struct Settings: Sendable {
                     "read the PIN source", "‘\(text)’ is none of tty, pinentry, fd:N and file:PATH")
             }
             pinSource = source
+        }
+    }
+
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for what can't be a TPM. One that is missing is no error here.
+    private static func check(tcti: String) throws(KeystoreError) {
+        let operation = "read the TPM's name"
+        let recovery = "Name a TPM with --tcti, such as device:/dev/tpmrm0."
+        guard !tcti.isEmpty else {
+            throw KeystoreError(operation: operation, code: .invalidInput, reason: "it is empty", recovery: recovery)
+        }
+        let prefix = "device:"
+        var status = stat()
+        guard tcti.hasPrefix(prefix), stat(String(tcti.dropFirst(prefix.count)), &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFCHR else {
+            throw KeystoreError(
+                operation: operation, code: .invalidInput, reason: "‘\(tcti)’ is no device", recovery: recovery)
         }
     }
 }

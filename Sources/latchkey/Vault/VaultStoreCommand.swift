@@ -33,7 +33,7 @@ struct VaultStoreCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> VaultReport {
         let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
         let vault = try await session.empty()
-        let secret = try StandardStreams.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
+        let secret = try context.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
         return VaultReport(
             biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()

@@ -16,7 +16,7 @@ struct VaultUpdateCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> VaultReport {
         let vault = try await VaultSession(name, in: context).opened("update")
-        let secret = try StandardStreams.readSecret("update the vault").withUnsafeBytes { Data($0) }
+        let secret = try context.readSecret("update the vault").withUnsafeBytes { Data($0) }
         return VaultReport(try await vault.update(credentials: secret))
     }
 }

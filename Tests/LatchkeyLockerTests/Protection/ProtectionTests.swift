@@ -132,7 +132,7 @@ struct ProtectionTests {
                 #expect(texts[0] != texts[1])
                 #expect(try texts.map { try program.locker.decrypt(encryptedSecret: $0) } == [secret, secret])
             }
-            #expect(throws: ProtectionError.malformed) {
+            #expect(throws: ProtectionError.tooLong) {
                 try program.locker.encrypt(
                     secret: String(repeating: "a", count: 1 << 20 + 1), protectionLevel: .base)
             }
