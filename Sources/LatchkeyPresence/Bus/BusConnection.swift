@@ -6,7 +6,8 @@ final class BusConnection {
     /// The longest that a call may take if nothing else is said, in microseconds.
     static let defaultTimeout: UInt64 = 10_000_000
 
-    let bus: OpaquePointer
+    /// Gone when `isClosed`.
+    private let bus: OpaquePointer
     private var slots: [UInt64: OpaquePointer] = [:]
     private var calls: [UInt64: OpaquePointer] = [:]
     private var handlers: [UInt64: Handler] = [:]
@@ -126,6 +127,7 @@ final class BusConnection {
     func serve(
         _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
     ) throws(BusError) {
+        guard !isClosed else { throw .closed }
         let handler = handler { connection, call in
             let arguments = BusCoding.read(call)
             connection.next += 1
@@ -152,10 +154,12 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
+        guard !isClosed else { throw .closed }
         try Self.check(sd_bus_request_name(bus, name, 0), "owning the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Result<[BusValue], BusError>) throws(BusError) {
+        // A closed connection has no calls.
         guard let call = calls.removeValue(forKey: ticket) else { return }
         defer { sd_bus_message_unref(call) }
         guard sd_bus_message_get_expect_reply(call) > 0 else { return }
@@ -179,6 +183,7 @@ final class BusConnection {
     func signal(
         _ target: BusTarget, _ arguments: [BusValue]
     ) throws(BusError) {
+        guard !isClosed else { throw .closed }
         var message: OpaquePointer?
         try Self.check(
             sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "making a signal")
@@ -226,7 +231,9 @@ final class BusConnection {
         slots = [:]
         calls = [:]
         handlers = [:]
-        sd_bus_flush_close_unref(bus)
+        // A bus that has never let us in would be waited for without end, and there is nothing for it.
+        if sd_bus_is_ready(bus) > 0 { sd_bus_flush(bus) }
+        sd_bus_close_unref(bus)
         onClose?()
     }
 

@@ -53,7 +53,8 @@ final class HostileBus {
 
     /// The bus's part of the greeting (D-Bus Specification, sections "Authentication Protocol" and "Hello").
     private func welcome() -> Bool {
-        send(Array("OK 0123456789abcdef0123456789abcdef\r\n".utf8))
+        // libsystemd leaves its name out, sends empty DATA, and does not wait for either answer.
+        send(Array("DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n".utf8))
         for _ in 0..<20 {
             connection.pump.process()
             guard let heard = receive(), let serial = DBusMessage.serialOfCall(in: heard) else { continue }
