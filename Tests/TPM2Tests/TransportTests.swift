@@ -1,3 +1,4 @@
+import Foundation
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
@@ -34,6 +35,18 @@ struct TransportTests {
         } catch {
             #expect(error.kind == .transport(.absent))
             #expect(error.reason.contains("/nowhere/tpm0"))
+        }
+    }
+
+    /// tpm2-tss would write commands into it.
+    @Test func `a file is no TPM, and stays as it was`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let path = directory.path(of: "file")
+            try "what it says".write(toFile: path, atomically: false, encoding: .utf8)
+            #expect(throws: TPMError(.transport(.absent), reason: "")) {
+                try TCTIConnection("device:\(path)").exchange([UInt8](repeating: 0x80, count: 12))
+            }
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == "what it says")
         }
     }
 

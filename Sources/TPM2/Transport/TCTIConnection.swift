@@ -21,12 +21,23 @@ public final class TCTIConnection: TPMTransport {
         self.configuration = configuration
         self.deadlineSeconds = deadlineSeconds
         Self.quietenLogging
+        try Self.refuseFiles(configuration)
         let code = Tss2_TctiLdr_Initialize(configuration, &context)
         guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
     }
 
     deinit {
         close()
+    }
+
+    /// tpm2-tss opens whatever `device:` names, and writes commands into it: into a file too.
+    private static func refuseFiles(_ configuration: String) throws(TPMError) {
+        let prefix = "device:"
+        var status = stat()
+        guard configuration.hasPrefix(prefix), stat(String(configuration.dropFirst(prefix.count)), &status) == 0,
+            status.st_mode & S_IFMT != S_IFCHR
+        else { return }
+        throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
     }
 
     public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
