@@ -3,7 +3,7 @@ import Latchkey
 import LatchkeyPresence
 import Testing
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.timeLimit(.minutes(30)))
 struct TerminalPresenceTests {
     let terminal = try? PseudoTerminal()
 

@@ -21,7 +21,7 @@ struct KeyListCommand: ContextCommand {
                 KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == .key ? nil : "login")
             }
         }
-        return KeyListReport(keys: reports.filter { all || $0.usedBy.value == nil })
+        return KeyListReport(keys: reports.filter { all || $0.usedBy == nil })
     }
 }
 
@@ -31,7 +31,7 @@ struct KeyListReport: Report {
     var text: String {
         guard !keys.isEmpty else { return "There are no keys." }
         return keys.map { key in
-            let use = key.usedBy.value.map { " (used by \($0))" } ?? ""
+            let use = key.usedBy.map { " (used by \($0))" } ?? ""
             return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(use)"
         }.joined(separator: "\n")
     }

@@ -17,10 +17,10 @@ struct KeyReport: Report {
     let createdAt: Date
     let publicKeyJWK: JWK
     /// `locker` or `login` for a key that is a part of that, and no key of the user's own.
-    let usedBy: Nullable<String>
+    let usedBy: String?
 
     init(_ key: HardwareKey, usedBy use: String? = nil) {
-        usedBy = Nullable(use)
+        usedBy = use
         id = key.id.rawValue
         label = Nullable(key.label)
         policy = key.policy.description
