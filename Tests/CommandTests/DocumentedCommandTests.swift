@@ -3,7 +3,7 @@ import LatchkeySimulators
 import Testing
 
 /// The commands that the documentation tells people to type.
-@Suite(.timeLimit(.minutes(2))) struct DocumentedCommandTests {
+@Suite(.timeLimit(.minutes(30))) struct DocumentedCommandTests {
     /// The words before the first argument, of each line in a block that begins with `$ latchkey`.
     private static let commands: [String] = {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -3,7 +3,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey pin change`, killed at each of its effects.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
 struct PINKillTests {
     @Test func `everything has the new PIN, or everything has the old one`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
