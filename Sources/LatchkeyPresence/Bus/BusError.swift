@@ -14,7 +14,8 @@ package struct BusError: Error, Hashable, Sendable {
         self.init(name: "org.latchkey.Bus.Error.Local", message: "\(doing): \(systemReason(-code))")
     }
 
-    package static let closed = BusError(name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
+    package static let closed = BusError(
+        name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
 
     static let unreadableArguments = BusError(
         name: "org.freedesktop.DBus.Error.InvalidArgs", message: "the arguments are too long, or of another type")
