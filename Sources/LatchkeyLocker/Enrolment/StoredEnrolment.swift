@@ -8,11 +8,13 @@ public struct StoredEnrolment: Hashable, Sendable {
     public let id: String
     /// The server's address, as it was configured when this device was enrolled.
     public let issuer: String
+    /// The OAuth client, as it was configured then.
     public let clientID: String
     /// The user's id at the server: the `sub` of its tokens.
     public let userID: String
     /// Whether the server keeps shares of the level keys; without them no cryptography ties data to sessions.
     public let hasLevelShares: Bool
+    /// Whether the secret starts a session.
     public let isEasyAccessEnabled: Bool
     /// Whether the hardware can take back what opens `base` and `offline`: see ``Locker/isStoredRevocably()``.
     public let isRevocable: Bool
@@ -20,7 +22,7 @@ public struct StoredEnrolment: Hashable, Sendable {
     /// Reads it.
     ///
     /// - Returns: nil where this device is not enrolled.
-    /// - Throws: ``KeystoreError``; `damaged` when the row can't be read.
+    /// - Throws: `KeystoreError`; `damaged` when the row can't be read.
     public init?(of records: RecordContainer) async throws(KeystoreError) {
         guard let row = try await records.metadata(LockerRows.enrolmentID) else { return nil }
         let attributes = row.attributes
@@ -38,7 +40,7 @@ public struct StoredEnrolment: Hashable, Sendable {
 
     /// The keys that the container's locker uses or has yet to give up. Whoever deletes one by hand ruins the enrolment.
     ///
-    /// - Throws: ``KeystoreError``; `damaged` when a row can't be read at all.
+    /// - Throws: `KeystoreError`; `damaged` when a row can't be read at all.
     public static func keys(in records: RecordContainer) async throws(KeystoreError) -> Set<KeyID> {
         let row = try await records.metadata(LockerRows.enrolmentID)
         let named = ["deviceKey", "easyAccess"].compactMap { row?.attributes[$0] }.compactMap(KeyID.init)
