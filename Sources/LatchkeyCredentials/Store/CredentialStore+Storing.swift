@@ -45,9 +45,12 @@ extension CredentialStore {
         }
     }
 
+    /// How often the first credential is tried to become the default, while others store and remove theirs.
+    private static let maximumAttempts = 100
+
     /// - Parameter prepared: The token's own class, or nil for the device's.
     private func insert(
-        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil
+        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil, attempt: Int = 1
     ) throws -> Credential {
         try CredentialRows.check(tags: tags)
         let protection = prepared?.protection ?? .device
@@ -64,9 +67,9 @@ extension CredentialStore {
         } catch {
             guard error.code == .conflict else { throw error }
             if try rows.exists(token.id) { throw CredentialError.duplicate(token.id) }
-            // Another program stored the first one meanwhile; then this is not the first.
-            guard becomesDefault, try records.hasAny(CredentialRows.kind) else { throw error }
-            return try insert(token, tags, in: prepared)
+            // Somebody stored the first one meanwhile, or removed what was the last one.
+            guard becomesDefault, attempt < Self.maximumAttempts else { throw error }
+            return try insert(token, tags, in: prepared, attempt: attempt + 1)
         }
         let credential = credential(stored: token.id)
         tell(.created(credential))

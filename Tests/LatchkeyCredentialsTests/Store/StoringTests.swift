@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Latchkey
 import LatchkeyCredentials
@@ -127,7 +128,6 @@ struct StoringTests {
         let bench = try Bench()
         let store = try await bench.start()
         let count = 4 * ProcessInfo.processInfo.activeProcessorCount
-        let start = ContinuousClock.now
         try await withThrowingTaskGroup { group in
             for number in 0..<count {
                 group.addTask {
@@ -142,8 +142,25 @@ struct StoringTests {
             }
             try await group.waitForAll()
         }
-        #expect(ContinuousClock.now - start < .seconds(30))
         #expect(try store.allIDs.count == count / 2)
+    }
+
+    @Test func `the first and the last credential may come and go at once`() async throws {
+        let bench = try Bench()
+        let store = try await bench.start()
+        let others = [try await bench.start(), try await bench.start()]
+        let outcomes = Mutex<[Result<Void, any Error>]>([])
+        // Threads, not tasks: they overtake each other between any two steps.
+        DispatchQueue.concurrentPerform(iterations: 24) { number in
+            let store = [store, others[0], others[1]][number % 3]
+            let outcome = Result {
+                for round in 0..<20 { try store.store(bench.provider.signIn(id: "\(number)-\(round)")).remove() }
+            }
+            outcomes.withLock { $0.append(outcome) }
+        }
+        for outcome in outcomes.withLock({ $0 }) { try outcome.get() }
+        #expect(try store.allIDs.isEmpty)
+        #expect(try store.defaultCredential == nil)
     }
 
     @Test func `a removed credential is gone, with all that was stored of it`() async throws {
