@@ -213,6 +213,7 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
             dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
@@ -227,7 +228,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "LatchkeyTesting", crypto, grdb, httpTypes, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", crypto, grdb,
+                httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -260,6 +262,7 @@ let package = Package(
             name: "LatchkeyVaultTests",
             dependencies: [
                 "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "RawDatabase",
                 crypto,
                 grdb,
             ],
@@ -278,7 +281,8 @@ let package = Package(
             name: "LatchkeyCredentialsTests",
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyPKCS11",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, cryptoExtras, grdb,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto,
+                cryptoExtras, grdb,
                 httpTypes, subprocess,
             ],
             swiftSettings: strict
@@ -318,7 +322,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
                 "LatchkeyTesting",
-                "LatchkeySimulators",
+                "LatchkeySimulators", "RawDatabase",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -329,7 +333,8 @@ let package = Package(
             name: "LatchkeyLockerTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTesting", "LatchkeySimulators", "latchkey-identity", crypto, grdb, httpTypes, subprocess,
+                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, grdb, httpTypes,
+                subprocess,
             ],
             swiftSettings: strict
         ),
@@ -342,6 +347,7 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
+                "RawDatabase",
                 crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
@@ -391,7 +397,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTesting", "LatchkeySimulators", "TPM2", "VirtualSmartCard",
+                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden"],

@@ -2,6 +2,7 @@ import FoundationEssentials
 import GRDB
 import LatchkeySimulators
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// What `latchkey locker` and its neighbours refuse before anybody is asked in vain.
@@ -49,7 +50,7 @@ struct LockerRefusalTests {
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let key = try await #require(lockerKeys(machine).first { $0["label"] == .string(label) })
             let id = try #require(key["id"]?.string)
-            try await DatabaseQueue(path: machine.databasePath).write { database in
+            try await DatabaseQueue.raw(at: machine.databasePath).write { database in
                 try database.execute(sql: "DELETE FROM record WHERE id = ?", arguments: [id])
             }
             #expect(try await machine.run("locker", "background").status == 8)

@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 @Suite(.softwareTPM) struct ForgedIdentityTests {
@@ -15,7 +16,7 @@ import Testing
             let other = try await bench.start(name: "other")
             try await other.authorize()
             let otherKey = try await other.enableBiometric()
-            let database = try DatabaseQueue(path: "\(bench.directory.path)/default/latchkey.sqlite")
+            let database = try DatabaseQueue.raw(at: "\(bench.directory.path)/default/latchkey.sqlite")
             try await database.write { database in
                 try database.execute(
                     sql: "UPDATE record SET attributes = replace(attributes, ?, ?) WHERE id = ?",

@@ -5,6 +5,7 @@ import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// What the hardware and the store say comes through unchanged, and nothing is lost by it.
@@ -17,7 +18,7 @@ import Testing
 
     private func edit(_ bench: Bench, _ sql: String) async throws {
         let store = try await RecordStore(directory: bench.directory.path)
-        try await DatabaseQueue(path: store.path).write { try $0.execute(sql: sql) }
+        try await DatabaseQueue.raw(at: store.path).write { try $0.execute(sql: sql) }
     }
 
     @Test func `a key on another machine is refused and kept`() async throws {

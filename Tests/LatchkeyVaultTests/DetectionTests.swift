@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import LatchkeyVault
+import RawDatabase
 import Testing
 
 /// Finding out what a vault is.
@@ -107,11 +108,11 @@ struct DetectionTests {
     }
 
     private func change(_ scene: Scene, _ sql: String) async throws {
-        try await DatabaseQueue(path: scene.databasePath).write { try $0.execute(sql: sql) }
+        try await DatabaseQueue.raw(at: scene.databasePath).write { try $0.execute(sql: sql) }
     }
 
     private func rows(_ scene: Scene) throws -> [Row] {
-        try DatabaseQueue(path: scene.databasePath).read {
+        try DatabaseQueue.raw(at: scene.databasePath).read {
             try Row.fetchAll($0, sql: "SELECT * FROM record WHERE id LIKE 'vault.%'")
         }
     }

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyTesting
 import LatchkeyVault
+import RawDatabase
 import Testing
 
 /// Somebody with the user's rights, who has the device class without anybody present, puts what is without biometrics in
@@ -15,7 +16,7 @@ struct DowngradeTests {
         let scene = try Scene()
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
-        let queue = try DatabaseQueue(path: scene.databasePath)
+        let queue = try DatabaseQueue.raw(at: scene.databasePath)
         try await queue.write { try $0.execute(sql: "CREATE TABLE old AS SELECT * FROM record WHERE kind = 'vault'") }
         let opened = try await plain.upgrade()
         try await forge(scene)
@@ -49,7 +50,7 @@ struct DowngradeTests {
         let scene = try Scene()
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)
-        try await DatabaseQueue(path: scene.databasePath).write {
+        try await DatabaseQueue.raw(at: scene.databasePath).write {
             try $0.execute(sql: "DELETE FROM record WHERE id = 'vault.login'")
         }
         #expect(name(of: vault(in: space)) == .emptyWithBiometrics)

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import LatchkeyVault
+import RawDatabase
 import Testing
 
 /// Random lives of one vault, with a fault at a random step of the hardware or the disk, and a restart after it: nothing
@@ -151,7 +152,7 @@ struct FaultTests {
         case .none: break
         case .hardware(let call, let side): keystore.fail(at: call, side)
         case .disk(let trigger):
-            try await DatabaseQueue(path: scene.databasePath).write {
+            try await DatabaseQueue.raw(at: scene.databasePath).write {
                 try $0.execute(
                     sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk broke'); END")
             }
@@ -160,7 +161,9 @@ struct FaultTests {
 
     private func disarm(_ keystore: CountingKeystore, _ scene: Scene) async throws {
         keystore.heal()
-        try await DatabaseQueue(path: scene.databasePath).write { try $0.execute(sql: "DROP TRIGGER IF EXISTS fault") }
+        try await DatabaseQueue.raw(at: scene.databasePath).write {
+            try $0.execute(sql: "DROP TRIGGER IF EXISTS fault")
+        }
     }
 
     private func start(_ scene: Scene) async throws -> (space: VaultSpace, keystore: CountingKeystore) {

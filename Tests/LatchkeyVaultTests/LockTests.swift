@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import LatchkeyVault
+import RawDatabase
 import Testing
 
 /// Locking, unlocking, and who is asked when.
@@ -137,7 +138,7 @@ struct LockTests {
     }
 
     private func rows(_ scene: Scene) throws -> [[Row]] {
-        try DatabaseQueue(path: scene.databasePath).read { database in
+        try DatabaseQueue.raw(at: scene.databasePath).read { database in
             try ["record", "classKey"].map { try Row.fetchAll(database, sql: "SELECT * FROM \($0)") }
         }
     }

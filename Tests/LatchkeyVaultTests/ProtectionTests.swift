@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyTesting
 import LatchkeyVault
+import RawDatabase
 import Testing
 
 /// Changes of protection: new keys, old ones destroyed, and programs that get in each other's way.
@@ -27,7 +28,7 @@ struct ProtectionTests {
         let scene = try Scene()
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
-        let queue = try DatabaseQueue(path: scene.databasePath)
+        let queue = try DatabaseQueue.raw(at: scene.databasePath)
         try await queue.write { try $0.execute(sql: "CREATE TABLE old AS SELECT * FROM record WHERE kind = 'vault'") }
         let opened = try await plain.upgrade().downgrade().upgrade()
         try await queue.write {
@@ -124,7 +125,7 @@ struct ProtectionTests {
     }
 
     private func classes(_ scene: Scene) throws -> [String] {
-        try DatabaseQueue(path: scene.databasePath).read {
+        try DatabaseQueue.raw(at: scene.databasePath).read {
             try String.fetchAll($0, sql: "SELECT name FROM classKey ORDER BY name")
         }
     }

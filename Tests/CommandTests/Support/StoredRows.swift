@@ -1,9 +1,10 @@
 import GRDB
+import RawDatabase
 import Testing
 
 /// The key of a row as it is stored.
 func storedKey(_ machine: Machine, _ id: String) throws -> String {
-    let database = try DatabaseQueue(path: machine.databasePath)
+    let database = try DatabaseQueue.raw(at: machine.databasePath)
     let text = try database.read {
         try String.fetchOne($0, sql: "SELECT hardwareKey FROM record WHERE id = ?", arguments: [id])
     }
@@ -12,7 +13,7 @@ func storedKey(_ machine: Machine, _ id: String) throws -> String {
 
 /// Puts another key into a row, as somebody who can write the file could.
 func store(_ machine: Machine, _ id: String, _ key: String) throws {
-    let database = try DatabaseQueue(path: machine.databasePath)
+    let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in
         try database.execute(sql: "UPDATE record SET hardwareKey = ? WHERE id = ?", arguments: [key, id])
         #expect(database.changesCount == 1)
@@ -21,7 +22,7 @@ func store(_ machine: Machine, _ id: String, _ key: String) throws {
 
 /// Puts an attribute's value into a row, as somebody who can write the file could.
 func store(_ machine: Machine, _ id: String, attributes: String) throws {
-    let database = try DatabaseQueue(path: machine.databasePath)
+    let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in
         try database.execute(sql: "UPDATE record SET attributes = ? WHERE id = ?", arguments: [attributes, id])
         #expect(database.changesCount == 1)

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeySimulators
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// What becomes of a refresh token that the server has given, when something fails after that: the server takes the old
@@ -223,13 +224,13 @@ struct RefreshAnswerTests {
     // MARK: Faults of the disk
 
     private func failing(_ bench: Bench, _ trigger: String) throws {
-        try DatabaseQueue(path: bench.databasePath).write { database in
+        try DatabaseQueue.raw(at: bench.databasePath).write { database in
             try database.execute(
                 sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END")
         }
     }
 
     private func healed(_ bench: Bench) throws {
-        try DatabaseQueue(path: bench.databasePath).write { try $0.execute(sql: "DROP TRIGGER fault") }
+        try DatabaseQueue.raw(at: bench.databasePath).write { try $0.execute(sql: "DROP TRIGGER fault") }
     }
 }

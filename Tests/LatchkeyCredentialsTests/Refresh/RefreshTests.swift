@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Refreshing, against a server that takes a refresh token once.
@@ -97,9 +98,7 @@ struct RefreshTests {
         let token = try bench.provider.signIn()
         let credential = try store.store(token)
         // Another program that writes for longer than anybody waits.
-        var configuration = Configuration()
-        configuration.allowsUnsafeTransactions = true
-        let other = try DatabaseQueue(path: bench.databasePath, configuration: configuration)
+        let other = try DatabaseQueue.raw(at: bench.databasePath)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: keystore(.transient)) { try await credential.refresh() }
         #expect(try await credential.token == token)

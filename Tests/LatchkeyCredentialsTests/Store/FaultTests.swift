@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Random lives of a store of credentials, with a fault at a random step of the hardware, the disk or the network, and a
@@ -168,7 +169,7 @@ struct FaultTests {
         case .hardware(let call, let side): hardware.fail(at: call, side)
         case .network(let path, let step): bench.provider.fail(path, step)
         case .disk(let trigger):
-            try await DatabaseQueue(path: bench.databasePath).write { database in
+            try await DatabaseQueue.raw(at: bench.databasePath).write { database in
                 try database.execute(
                     sql: "CREATE TRIGGER fault BEFORE \(trigger) BEGIN SELECT RAISE(ABORT, 'the disk failed'); END")
             }
@@ -178,7 +179,7 @@ struct FaultTests {
     private func disarm(_ hardware: CountingKeystore, _ bench: Bench) throws {
         hardware.heal()
         bench.provider.healAll()
-        try DatabaseQueue(path: bench.databasePath).write { database in
+        try DatabaseQueue.raw(at: bench.databasePath).write { database in
             try database.execute(sql: "DROP TRIGGER IF EXISTS fault")
         }
     }

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// What protects tokens against somebody who may write the store's file.
@@ -32,7 +33,7 @@ struct ProtectionTests {
         let stolen = try await theirs.start().store(token, security: .pin)
         #expect(stolen.id == token.id)
         let store = try await bench.start()
-        try await DatabaseQueue(path: bench.databasePath).writeWithoutTransaction { database in
+        try await DatabaseQueue.raw(at: bench.databasePath).writeWithoutTransaction { database in
             try database.execute(
                 sql: """
                     ATTACH ? AS theirs;
@@ -44,7 +45,7 @@ struct ProtectionTests {
         }
         let before = Set(try classes(bench))
         let stored = try await store.store(token, security: .pin)
-        let used = try await DatabaseQueue(path: bench.databasePath).read {
+        let used = try await DatabaseQueue.raw(at: bench.databasePath).read {
             try String.fetchOne($0, sql: "SELECT class FROM record WHERE kind = 'credential.token'")
         }
         #expect(try !before.contains(#require(used)))
@@ -75,7 +76,7 @@ struct ProtectionTests {
     }
 
     private func classes(_ bench: Bench) throws -> [String] {
-        try DatabaseQueue(path: bench.databasePath).read {
+        try DatabaseQueue.raw(at: bench.databasePath).read {
             try String.fetchAll($0, sql: "SELECT name FROM classKey ORDER BY name")
         }
     }

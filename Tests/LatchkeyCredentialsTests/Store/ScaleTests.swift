@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// A hundred thousand credentials. What is measured is printed; what is asserted does not depend on the machine's mood.
@@ -42,7 +43,7 @@ struct ScaleTests {
 
     /// The same rows a hundred thousand times, as storing would write them but for the encryption: nobody opens these.
     private func fill(_ bench: Bench) throws {
-        let database = try DatabaseQueue(path: bench.databasePath)
+        let database = try DatabaseQueue.raw(at: bench.databasePath)
         try database.write { database in
             for kind in ["metadata", "token"] {
                 try database.execute(
@@ -81,7 +82,7 @@ struct ScaleTests {
 
     /// How SQLite looks for a tag.
     private func plan(_ bench: Bench) throws -> [String] {
-        try DatabaseQueue(path: bench.databasePath).read { database in
+        try DatabaseQueue.raw(at: bench.databasePath).read { database in
             try Row.fetchAll(
                 database,
                 sql: """

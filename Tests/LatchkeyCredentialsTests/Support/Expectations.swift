@@ -1,6 +1,7 @@
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import RawDatabase
 import Testing
 
 // Errors compare by their code, so one value of each code is all that an expectation needs.
@@ -14,7 +15,7 @@ func keystore(_ code: KeystoreError.Code) -> KeystoreError {
 
 /// Changes the store's file as somebody could who may write it.
 func tamper(_ bench: Bench, _ sql: String, _ arguments: StatementArguments = [], rows: Int = 1) throws {
-    let database = try DatabaseQueue(path: bench.databasePath)
+    let database = try DatabaseQueue.raw(at: bench.databasePath)
     try database.write { database in
         try database.execute(sql: sql, arguments: arguments)
         #expect(database.changesCount == rows)

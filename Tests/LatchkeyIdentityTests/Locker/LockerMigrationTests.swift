@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyRelyingParty
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 @testable import latchkey_identity
@@ -73,7 +74,7 @@ import Testing
         ]
         try #require(
             FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]))
-        try await DatabaseQueue(path: path).write { database in
+        try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(sql: Self.schema)
             for (grant, token) in tokens {
                 try database.execute(

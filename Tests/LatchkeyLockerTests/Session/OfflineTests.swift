@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyLocker
 import LatchkeySimulators
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Recognising the person without a network: rarely, not for long, and counted.
@@ -175,7 +176,7 @@ struct OfflineTests {
 
     @Test func `a count that somebody edited is not believed`() async throws {
         try await offline { scene, _ in
-            try await DatabaseQueue(path: scene.databasePath).write {
+            try await DatabaseQueue.raw(at: scene.databasePath).write {
                 try $0.execute(
                     sql:
                         "UPDATE record SET attributes = replace(attributes, '\"failures\":\"0\"', '\"failures\":\"-9\"')"

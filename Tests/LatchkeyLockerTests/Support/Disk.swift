@@ -1,4 +1,5 @@
 import GRDB
+import RawDatabase
 
 /// The store's disk, as somebody sees it who reads the database.
 struct Disk: Sendable {
@@ -6,7 +7,7 @@ struct Disk: Sendable {
 
     /// Has the disk refuse every write but the first `count` changes.
     func fill(after count: Int) async throws {
-        try await DatabaseQueue(path: path).write { database in
+        try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(
                 sql: """
                     CREATE TABLE room (changes INTEGER NOT NULL);
@@ -20,21 +21,21 @@ struct Disk: Sendable {
 
     /// Makes room again.
     func clear() async throws {
-        try await DatabaseQueue(path: path).write { database in
+        try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(sql: "DROP TRIGGER full; DROP TRIGGER filling; DROP TABLE room;")
         }
     }
 
     /// The names of the locker's rows, sorted.
     func rows() async throws -> [String] {
-        try await DatabaseQueue(path: path).read { database in
+        try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchAll(database, sql: "SELECT id FROM record ORDER BY id")
         }
     }
 
     /// The name of the key that the stored enrolment has for easy access.
     func easyAccessKey() async throws -> String? {
-        try await DatabaseQueue(path: path).read { database in
+        try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchOne(
                 database,
                 sql: "SELECT json_extract(attributes, '$.easyAccess') FROM record WHERE id = 'locker.enrolment'")
@@ -43,7 +44,7 @@ struct Disk: Sendable {
 
     /// Stores a class's key once more, under another name.
     func copyClass(_ name: String, to copy: String) async throws {
-        try await DatabaseQueue(path: path).write { database in
+        try await DatabaseQueue.raw(at: path).write { database in
             guard var row = try Row.fetchOne(database, sql: "SELECT * FROM classKey WHERE name = ?", arguments: [name])
             else { return }
             row = Row(Dictionary(uniqueKeysWithValues: row.map { ($0, $0 == "name" ? copy.databaseValue : $1) }))
@@ -57,7 +58,7 @@ struct Disk: Sendable {
 
     /// Says of the key of the level `offline` that it is in another class.
     func moveOfflineKey(to name: String) async throws {
-        try await DatabaseQueue(path: path).write { database in
+        try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(
                 sql: "UPDATE record SET class = ? WHERE id = 'locker.offline'", arguments: [name])
         }
@@ -65,7 +66,7 @@ struct Disk: Sendable {
 
     /// The names of the classes for which there are keys.
     func classes() async throws -> [String] {
-        try await DatabaseQueue(path: path).read { database in
+        try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchAll(database, sql: "SELECT name FROM classKey ORDER BY name")
         }
     }

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Somebody who may write the store's file puts class keys there that they know.
@@ -102,7 +103,7 @@ struct ClassPlantingTests {
     }
 
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
-        try DatabaseQueue(path: directory.path(of: "default/latchkey.sqlite"))
+        try DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite"))
     }
 
     /// A program that has just started.

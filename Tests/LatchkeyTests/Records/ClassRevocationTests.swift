@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Subprocess
 import Testing
 
@@ -172,7 +173,7 @@ struct ClassRevocationTests {
     }
 
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
-        try DatabaseQueue(path: directory.path(of: "default/latchkey.sqlite"))
+        try DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite"))
     }
 
     /// A program that has just started.

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Stores of older and newer versions.
@@ -74,7 +75,7 @@ struct MigrationTests {
     }
 
     private func queue(_ directory: TemporaryDirectory) throws -> DatabaseQueue {
-        try DatabaseQueue(path: directory.path(of: "default/latchkey.sqlite"))
+        try DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite"))
     }
 
     private func container(_ directory: TemporaryDirectory) async throws -> RecordContainer {

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// The store under real class keys: each test has a software TPM and a directory of its own.
@@ -89,7 +90,7 @@ struct RecordContainerTests {
         try await withContainer { container, store in
             let record = Record(id: "a", kind: "note", attributes: ["title": "one"])
             try await container.apply([.put(record, payload: SecretBytes("secret".utf8), ifGeneration: 0)], for: prompt)
-            let queue = try DatabaseQueue(path: store.path)
+            let queue = try DatabaseQueue.raw(at: store.path)
             try await queue.write { try $0.execute(sql: "UPDATE record SET \(edit)") }
             let before = try row(queue)
             await #expect(throws: damaged) { try await container.read(edit.hasPrefix("id") ? "b" : "a", for: prompt) }
@@ -103,7 +104,7 @@ struct RecordContainerTests {
                 KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
             let record = Record(id: "login.key", kind: "login.key", attributes: ["owner": "alice"], key: key)
             try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
-            try await DatabaseQueue(path: store.path).write {
+            try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(
                     sql: """
                         UPDATE record SET kind = 'key', class = 'self-authenticated', mac = x'',
@@ -142,7 +143,7 @@ struct RecordContainerTests {
             let other = try RecordContainer(name: "other", store: store, keystore: container.keystore)
             try await other.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
             #expect(try await other.metadata("a") == nil)
-            try await DatabaseQueue(path: store.path).write {
+            try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(sql: "UPDATE record SET container = 'other' WHERE id = 'a'")
             }
             await #expect(throws: damaged) { try await other.read("a", for: prompt) }
@@ -154,7 +155,7 @@ struct RecordContainerTests {
             try await container.apply(
                 [.put(Record(id: "a", kind: "note"), payload: SecretBytes([1]), ifGeneration: 0)], for: prompt)
             await container.lock()
-            try await DatabaseQueue(path: store.path).write { try $0.execute(sql: "DELETE FROM classKey") }
+            try await DatabaseQueue.raw(at: store.path).write { try $0.execute(sql: "DELETE FROM classKey") }
             await #expect(throws: damaged) { try await container.read("a", for: prompt) }
             await #expect(throws: damaged) {
                 try await container.apply(

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 /// Finding records by their attributes.
@@ -77,7 +78,7 @@ struct RecordQueryTests {
             #expect(try ids(.hasAttribute("size")) == [])
             try await put(["size": "small"])
             try await container.apply([.delete("a", ifGeneration: nil)], for: prompt)
-            let left = try await DatabaseQueue(path: store.path).read {
+            let left = try await DatabaseQueue.raw(at: store.path).read {
                 try Int.fetchOne($0, sql: "SELECT count(*) FROM recordAttribute")
             }
             #expect(left == 0)
@@ -89,7 +90,7 @@ struct RecordQueryTests {
             try await container.apply(
                 [.put(Record(id: "a", kind: "note", attributes: ["colour": "blue"]), payload: nil, ifGeneration: 0)],
                 for: prompt)
-            try await DatabaseQueue(path: store.path).write {
+            try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(sql: "INSERT INTO recordAttribute VALUES ('default', 'colour', 'red', 'a')")
             }
             #expect(try await container.find("note", where: Self.isRed).records.isEmpty)
@@ -102,7 +103,7 @@ struct RecordQueryTests {
                 let record = Record(id: RecordID(rawValue: id), kind: "note", attributes: ["colour": "red"])
                 try await container.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
             }
-            try await DatabaseQueue(path: store.path).write {
+            try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(sql: "UPDATE record SET policy = '{' WHERE id = 'a'")
             }
             let found = try await container.find("note", where: Self.isRed)

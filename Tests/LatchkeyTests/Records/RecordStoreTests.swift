@@ -4,6 +4,7 @@ import GRDB
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
+import RawDatabase
 import Testing
 
 struct RecordStoreTests {
@@ -105,7 +106,7 @@ struct RecordStoreTests {
         try FileManager.default.createDirectory(
             atPath: directory + "/default", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         let path = directory + "/default/latchkey.sqlite"
-        try DatabaseQueue(path: path).writeWithoutTransaction { try $0.execute(sql: content) }
+        try DatabaseQueue.raw(at: path).writeWithoutTransaction { try $0.execute(sql: content) }
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
     }
 
