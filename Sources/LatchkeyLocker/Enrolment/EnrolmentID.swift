@@ -1,16 +1,10 @@
-internal import Crypto
-internal import FoundationEssentials
 internal import Latchkey
 
 /// The names of enrolments.
 enum EnrolmentID {
     /// The name that a device's enrolment will have: the thumbprint of the device's key with SHA-256 (RFC 7638 section 3),
     /// 43 characters of base64url.
-    static func name(for deviceKey: PublicKey) -> String {
-        let (x, y) = (Base64URL.encode(deviceKey.x), Base64URL.encode(deviceKey.y))
-        let members = #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
-        return Base64URL.encode(Data(SHA256.hash(data: Data(members.utf8))))
-    }
+    static func name(for deviceKey: PublicKey) -> String { deviceKey.thumbprint }
 
     /// Whether the text has 8 to 64 characters of `A–Z a–z 0–9 _ -`.
     static func isValid(_ text: String) -> Bool {

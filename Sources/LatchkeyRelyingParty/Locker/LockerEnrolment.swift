@@ -1,4 +1,3 @@
-internal import Crypto
 public import FoundationEssentials
 internal import Latchkey
 
@@ -32,7 +31,7 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
         easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
-        self.id = id ?? Self.name(for: deviceKey.publicKey)
+        self.id = id ?? deviceKey.publicKey.thumbprint
         self.userID = userID
         self.clientID = clientID
         self.deviceKey = deviceKey
@@ -40,11 +39,5 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         self.info = info
         self.createdAt = createdAt
         self.lastUsedAt = lastUsedAt
-    }
-
-    private static func name(for deviceKey: PublicKey) -> String {
-        let (x, y) = (Base64URL.encode(deviceKey.x), Base64URL.encode(deviceKey.y))
-        let members = #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
-        return Base64URL.encode(Data(SHA256.hash(data: Data(members.utf8))))
     }
 }
