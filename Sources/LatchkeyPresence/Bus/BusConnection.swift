@@ -6,13 +6,20 @@ final class BusConnection {
     /// The longest that a call may take if nothing else is said, in microseconds.
     static let defaultTimeout: UInt64 = 10_000_000
 
-    /// Gone when `isClosed`.
-    private let bus: OpaquePointer
+    /// nil when the connection is closed: libsystemd's part is freed then.
+    private var handle: OpaquePointer?
     private var slots: [UInt64: OpaquePointer] = [:]
     private var calls: [UInt64: OpaquePointer] = [:]
     private var handlers: [UInt64: Handler] = [:]
     private var next: UInt64 = 0
-    private(set) var isClosed = false
+
+    /// For every use of the connection: none gets past its end.
+    private var bus: OpaquePointer {
+        get throws(BusError) {
+            guard let handle else { throw .closed }
+            return handle
+        }
+    }
 
     /// What C hands back to us. It lives as long as its entry in `handlers`.
     private final class Handler {
@@ -35,7 +42,7 @@ final class BusConnection {
         let code = Self.open(address: address ?? Self.systemAddress, &bus)
         guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
-        self.bus = bus
+        handle = bus
     }
 
     /// Where the system bus is (D-Bus Specification, section "Well-known Message Bus Instances").
@@ -62,7 +69,7 @@ final class BusConnection {
         _ target: BusTarget, _ arguments: [BusValue], timeout: UInt64,
         _ receive: @escaping (Result<[BusValue], BusError>) -> Void
     ) throws(BusError) {
-        guard !isClosed else { throw .closed }
+        let bus = try bus
         var message: OpaquePointer?
         try Self.check(
             sd_bus_message_new_method_call(
@@ -97,7 +104,7 @@ final class BusConnection {
         _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void,
         installed: @escaping @Sendable (Bus.Reply) -> Void
     ) throws(BusError) -> UInt64 {
-        guard !isClosed else { throw .closed }
+        let bus = try bus
         let handler = handler { connection, message in
             if let read = Self.message(message, BusCoding.read(message), ticket: nil) { receive(connection, read) }
         }
@@ -127,7 +134,7 @@ final class BusConnection {
     func serve(
         _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
     ) throws(BusError) {
-        guard !isClosed else { throw .closed }
+        let bus = try bus
         let handler = handler { connection, call in
             let arguments = BusCoding.read(call)
             connection.next += 1
@@ -154,12 +161,10 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
-        guard !isClosed else { throw .closed }
-        try Self.check(sd_bus_request_name(bus, name, 0), "owning the name \(name)")
+        try Self.check(sd_bus_request_name(try bus, name, 0), "owning the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Result<[BusValue], BusError>) throws(BusError) {
-        // A closed connection has no calls.
         guard let call = calls.removeValue(forKey: ticket) else { return }
         defer { sd_bus_message_unref(call) }
         guard sd_bus_message_get_expect_reply(call) > 0 else { return }
@@ -170,7 +175,7 @@ final class BusConnection {
             guard let reply else { throw .closed }
             defer { sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try Self.check(sd_bus_send(bus, reply, nil), "answering")
+            try Self.check(sd_bus_send(try bus, reply, nil), "answering")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { sd_bus_error_free(&error) }
@@ -183,7 +188,7 @@ final class BusConnection {
     func signal(
         _ target: BusTarget, _ arguments: [BusValue]
     ) throws(BusError) {
-        guard !isClosed else { throw .closed }
+        let bus = try bus
         var message: OpaquePointer?
         try Self.check(
             sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "making a signal")
@@ -201,8 +206,8 @@ final class BusConnection {
     }
 
     private func process() {
-        while !isClosed {
-            let code = sd_bus_process(bus, nil)
+        while let handle {
+            let code = sd_bus_process(handle, nil)
             if code > 0 { continue }
             if code < 0 { close() }
             return
@@ -210,7 +215,7 @@ final class BusConnection {
     }
 
     private func wait() -> (descriptor: Int32, events: Int16, milliseconds: Int32) {
-        guard !isClosed else { return (-1, 0, -1) }
+        guard let bus = handle else { return (-1, 0, -1) }
         let events = sd_bus_get_events(bus)
         var deadline: UInt64 = .max
         guard sd_bus_get_timeout(bus, &deadline) >= 0, deadline != .max else {
@@ -224,8 +229,8 @@ final class BusConnection {
     }
 
     private func close() {
-        guard !isClosed else { return }
-        isClosed = true
+        guard let bus = handle else { return }
+        handle = nil
         for slot in slots.values { sd_bus_slot_unref(slot) }
         for call in calls.values { sd_bus_message_unref(call) }
         slots = [:]
