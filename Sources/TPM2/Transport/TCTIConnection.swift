@@ -21,7 +21,9 @@ public final class TCTIConnection: TPMTransport {
         self.configuration = configuration
         self.deadlineSeconds = deadlineSeconds
         Self.quietenLogging
-        try Self.refuseFiles(configuration)
+        guard !Self.namesFile(configuration) else {
+            throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
+        }
         let code = Tss2_TctiLdr_Initialize(configuration, &context)
         guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
     }
@@ -30,14 +32,14 @@ public final class TCTIConnection: TPMTransport {
         close()
     }
 
-    /// tpm2-tss opens whatever `device:` names, and writes commands into it: into a file too.
-    private static func refuseFiles(_ configuration: String) throws(TPMError) {
+    /// Whether it names something as a device that is none. tpm2-tss opens whatever `device:` names, and writes commands
+    /// into it: into a file too.
+    package static func namesFile(_ configuration: String) -> Bool {
         let prefix = "device:"
         var status = stat()
-        guard configuration.hasPrefix(prefix), stat(String(configuration.dropFirst(prefix.count)), &status) == 0,
-            status.st_mode & S_IFMT != S_IFCHR
-        else { return }
-        throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
+        return configuration.hasPrefix(prefix)
+            && stat(String(configuration.dropFirst(prefix.count)), &status) == 0
+            && status.st_mode & S_IFMT != S_IFCHR
     }
 
     public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {

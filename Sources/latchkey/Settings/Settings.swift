@@ -1,9 +1,9 @@
 import Configuration
 import FoundationEssentials
-import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeyTPM
+import TPM2
 
 /// What holds for one run: each value from its option, else from the environment, else from the configuration file,
 /// else the default.
@@ -56,10 +56,7 @@ struct Settings: Sendable {
         guard !tcti.isEmpty else {
             throw KeystoreError(operation: operation, code: .invalidInput, reason: "it is empty", recovery: recovery)
         }
-        let prefix = "device:"
-        var status = stat()
-        guard tcti.hasPrefix(prefix), stat(String(tcti.dropFirst(prefix.count)), &status) == 0 else { return }
-        guard status.st_mode & S_IFMT == S_IFCHR else {
+        guard !TCTIConnection.namesFile(tcti) else {
             throw KeystoreError(
                 operation: operation, code: .invalidInput, reason: "‘\(tcti)’ is no device", recovery: recovery)
         }
