@@ -43,7 +43,8 @@ public struct IdentityProcess: Sendable {
         let file = directory.path(of: "config.json")
         try JSONSerialization.data(withJSONObject: configuration).write(to: URL(filePath: file))
         let outcome = try await run(
-            .path(FilePath(executable)), arguments: ["serve", "--demo", "--config", file, "--log-level", "critical"],
+            .path(FilePath(BuiltProduct.path(of: "latchkey-identity"))),
+            arguments: ["serve", "--demo", "--config", file, "--log-level", "critical"],
             input: .none, output: .sequence, error: .string(limit: 1 << 16)
         ) { execution -> Result<R, any Error>? in
             var outcome: Result<R, any Error>?
@@ -63,17 +64,5 @@ public struct IdentityProcess: Sendable {
         }
         withExtendedLifetime(directory) {}
         return try #require(outcome.closureResult, "the server did not start: \(outcome.standardError)").get()
-    }
-
-    /// Beside the test bundle.
-    private static var executable: String {
-        get throws {
-            let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-            let built = URL(filePath: CommandLine.arguments.first ?? bundle).deletingLastPathComponent().path
-            let candidates = [built, URL(filePath: bundle).deletingLastPathComponent().path]
-                .map { "\($0)/latchkey-identity" }
-            return try #require(
-                candidates.first { FileManager.default.isExecutableFile(atPath: $0) }, "latchkey-identity is not built")
-        }
     }
 }

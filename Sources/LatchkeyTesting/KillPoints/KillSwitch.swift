@@ -27,12 +27,7 @@ public final class KillSwitch: Sendable {
     /// Loads nothing yet: ``environment`` does that in a program.
     public init() throws {
         directory = try TemporaryDirectory()
-        let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let beside = [CommandLine.arguments.first ?? tests, tests].map {
-            URL(filePath: $0).deletingLastPathComponent().appending(path: "libKillSwitch.so").path()
-        }
-        library = try #require(
-            beside.first { FileManager.default.fileExists(atPath: $0) }, "libKillSwitch.so is not built")
+        library = try BuiltProduct.path(of: "libKillSwitch.so")
         try Self.counters(lethal: nil).write(to: URL(filePath: path))
     }
 
