@@ -1,4 +1,3 @@
-internal import Crypto
 internal import FoundationEssentials
 internal import SwiftASN1
 internal import TPM2
@@ -32,24 +31,6 @@ struct TPMKeyBlob: Hashable, Sendable {
     let birth: Birth?
     let protection: PresenceProtection?
 
-    /// The stored bytes.
-    var serialized: Data {
-        get throws {
-            var serializer = DER.Serializer()
-            try serializer.serialize(self)
-            return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
-        }
-    }
-
-    /// - Throws: When the bytes are not such a structure with its digest and nothing else.
-    init(_ bytes: Data) throws {
-        let structure = Array(bytes.dropLast(SHA256.byteCount))
-        guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
-            throw ASN1Error.invalidASN1Object(reason: "the digest does not fit")
-        }
-        try self.init(derEncoded: structure)
-    }
-
     init(
         key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?,
         protection: PresenceProtection? = nil
@@ -71,7 +52,7 @@ struct TPMKeyBlob: Hashable, Sendable {
     }
 }
 
-extension TPMKeyBlob: DERImplicitlyTaggable {
+extension TPMKeyBlob: StoredStructure {
     static var defaultIdentifier: ASN1Identifier { .sequence }
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {

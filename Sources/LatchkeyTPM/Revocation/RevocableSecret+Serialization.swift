@@ -1,4 +1,3 @@
-internal import Crypto
 internal import FoundationEssentials
 internal import SwiftASN1
 internal import TPM2
@@ -15,26 +14,9 @@ internal import TPM2
 /// The digest is there for accidents: with a damaged Name the right PIN would count as a wrong one.
 extension RevocableSecret {
     private static let version = 1
-
-    var serialized: Data {
-        get throws {
-            var serializer = DER.Serializer()
-            try serializer.serialize(self)
-            return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
-        }
-    }
-
-    /// - Throws: When the bytes are not such a structure with its digest and nothing else.
-    init(_ bytes: Data) throws {
-        let structure = Array(bytes.dropLast(SHA256.byteCount))
-        guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
-            throw ASN1Error.invalidASN1Object(reason: "the digest does not fit")
-        }
-        try self.init(derEncoded: structure)
-    }
 }
 
-extension RevocableSecret: DERImplicitlyTaggable {
+extension RevocableSecret: StoredStructure {
     static var defaultIdentifier: ASN1Identifier { .sequence }
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
