@@ -39,4 +39,7 @@ struct Enrolment: Sendable {
     /// Where the key of the level `offline` is: another class for each secret. The secret is the locker's own, whatever
     /// else the container has.
     static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
+
+    /// All that there are.
+    static func classes(of id: String) -> [ClassFamily] { [baseClasses(of: id), offlineClasses(of: id)] }
 }

@@ -30,7 +30,7 @@ struct LockerRows: Sendable {
     /// hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
         guard let id = try await records.metadata(Self.enrolmentID)?.attributes["enrolment"] else { return nil }
-        return try await records.areRevocable([Enrolment.baseClasses(of: id), Enrolment.offlineClasses(of: id)])
+        return try await records.areRevocable(Enrolment.classes(of: id))
     }
 
     /// The enrolment, verified, with its secrets open.
@@ -172,8 +172,7 @@ struct LockerRows: Sendable {
                     .delete(countersID, ifGeneration: nil),
                 ] + records
         }
-        let families = [Enrolment.baseClasses(of: enrolment.id), Enrolment.offlineClasses(of: enrolment.id)]
-        return (records, families.map { .drop(prefix: $0.prefix) })
+        return (records, Enrolment.classes(of: enrolment.id).map { .drop(prefix: $0.prefix) })
     }
 
     /// Deletes the way in by a secret, and leaves all else.

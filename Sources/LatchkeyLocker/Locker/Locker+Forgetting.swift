@@ -24,11 +24,9 @@ extension Locker {
             }
             let ids =
                 [LockerRows.enrolmentID, LockerRows.offlineID, LockerRows.countersID] + keys.map { RecordID($0.id) }
-            let families = row?.attributes["enrolment"].map {
-                [Enrolment.baseClasses(of: $0), Enrolment.offlineClasses(of: $0)]
-            }
+            let families = row?.attributes["enrolment"].map(Enrolment.classes) ?? []
             let changes = ids.map { RecordChange.delete($0, ifGeneration: nil) }
-            let classes = (families ?? []).map { ClassChange.drop(prefix: $0.prefix) }
+            let classes = families.map { ClassChange.drop(prefix: $0.prefix) }
             let device = keys.first { $0.id == named[0] }
             let tombstone = await lastWord(of: device, issuer: row?.attributes["issuer"], records, prompt)
             var isKept = false
