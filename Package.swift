@@ -150,6 +150,7 @@ let package = Package(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+        .target(name: "LatchkeyLogging", dependencies: [logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
             dependencies: ["Latchkey", subprocess, .product(name: "SystemPackage", package: "swift-system")],
@@ -175,14 +176,14 @@ let package = Package(
         .executableTarget(
             name: "latchkey-card",
             dependencies: [
-                "VirtualSmartCard", "LatchkeySimulators", arguments,
+                "Latchkey", "VirtualSmartCard", "LatchkeySimulators", arguments,
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "latchkey-presenced",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
+                "Latchkey", "LatchkeyLogging", "LatchkeyTPM", "LatchkeyPresence", "TPM2", arguments, crypto, logging,
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
@@ -191,7 +192,7 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "Latchkey", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
+                "Latchkey", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -308,6 +309,9 @@ let package = Package(
             dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "LatchkeyLoggingTests", dependencies: ["LatchkeyLogging", "LatchkeySimulators", logging],
+            swiftSettings: strict),
         .testTarget(
             name: "LatchkeyHTTPTests",
             dependencies: [

@@ -108,7 +108,8 @@ extension KeystoreError {
         case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
             (
                 .transient, "other programs use all of the TPM's room",
-                "Try again; use /dev/tpmrm0, which shares the TPM, where you named another device."
+                "Try again; use /dev/tpmrm0, which shares the TPM, where you named another device, or have what others left"
+                    + " there flushed (tpm2_flushcontext --transient-object)."
             )
         case .retry, .yielded, .testing, .canceled, .nvRate, .nvUnavailable:
             (.transient, "the TPM is busy", "Try again in a moment.")

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Latchkey
 import LatchkeySimulators
 import UnixSignals
 import VirtualSmartCard
@@ -20,7 +21,8 @@ struct CardCommand: AsyncParsableCommand {
             status word, both hexadecimal); status.
 
             PIN 123456, PUK 12345678, management key 0102030405060708 over and over.
-            """)
+            """,
+        version: Release.version)
 
     @Option(help: "The firmware's version. Before 5.3 there is no metadata; from 5.7 on the management key is AES-192.")
     var firmware = Firmware(5, 4, 3)

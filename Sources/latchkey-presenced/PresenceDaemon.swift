@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyLogging
 import LatchkeyPresence
 import LatchkeyTPM
 import Logging
@@ -17,7 +18,7 @@ struct PresenceDaemon: AsyncParsableCommand {
             The TPM is named by LATCHKEY_TCTI, the bus by DBUS_SYSTEM_BUS_ADDRESS where it is not the machine's, and \
             the state directory by STATE_DIRECTORY, as systemd sets it.
             """,
-        version: "0.1.0")
+        version: Release.version)
 
     @Option(help: ArgumentHelp("How long a person may take, 1 to 25 seconds.", valueName: "seconds"))
     var timeLimit = 25
@@ -32,10 +33,11 @@ struct PresenceDaemon: AsyncParsableCommand {
     func run() async throws {
         CoreDumps.forbid()
         umask(0o077)
-        LoggingSystem.bootstrap(StreamLogHandler.standardError)
+        let environment = ProcessInfo.processInfo.environment
+        LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
         let log = Logger(label: "latchkey-presenced")
         do {
-            try await serve(log)
+            try await serve(log, environment: environment)
         } catch let error as KeystoreError {
             log.critical("\(error) \(error.recovery)")
             throw ExitCode(error.code == .unavailable ? 7 : 1)
@@ -45,8 +47,7 @@ struct PresenceDaemon: AsyncParsableCommand {
         }
     }
 
-    private func serve(_ log: Logger) async throws {
-        let environment = ProcessInfo.processInfo.environment
+    private func serve(_ log: Logger, environment: [String: String]) async throws {
         guard let directory = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init) else {
             throw KeystoreError(
                 operation: "start the presence broker", code: .unavailable, reason: "STATE_DIRECTORY is not set",

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Latchkey
 
 /// `latchkey`.
 struct LatchkeyTool: AsyncParsableCommand {
@@ -12,7 +13,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             found or not enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused \
             by the server, 10 conflict.
             """,
-        version: "0.1.0",
+        version: Release.version,
         subcommands: [DoctorCommand.self, DemoCommand.self],
         groupedSubcommands: [
             CommandGroup(

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import LatchkeySimulators
 import SystemPackage
 import Testing
@@ -8,6 +9,9 @@ import Testing
 struct UsageTests {
     /// A path where no TPM is, so that a command that reaches for one is found out.
     private func machine() throws -> Machine { try Machine(tcti: "device:/nonexistent/tpm") }
+
+    private static let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
+        .removingLastComponent()
 
     @Test func `status of an empty container needs no hardware, server or person`() async throws {
         let outcome = try await machine().run("status", "--json")
@@ -132,7 +136,7 @@ struct UsageTests {
     @Test func `help and version go to stdout and end with 0`() async throws {
         let machine = try machine()
         let version = try await machine.run("--version")
-        #expect((version.status, version.output) == (0, "0.1.0\n"))
+        #expect((version.status, version.output) == (0, "\(Release.version)\n"))
         for command in [
             [], ["help"], ["--help"], ["key", "--help"], ["help", "key", "sign"], ["demo", "--help"],
         ] {
@@ -141,6 +145,12 @@ struct UsageTests {
             #expect(help.output.contains("USAGE: latchkey"))
             #expect(help.errors.isEmpty)
         }
+    }
+
+    @Test func `the changelog begins with the version that the programs say`() throws {
+        let changes = try String(contentsOfFile: "\(Self.root)/CHANGELOG.md", encoding: .utf8)
+        let heading = try #require(changes.split(separator: "\n").first { $0.hasPrefix("## ") })
+        #expect(heading.split(separator: " ").dropFirst().first.map(String.init) == Release.version)
     }
 
     @Test(arguments: [
@@ -159,8 +169,7 @@ struct UsageTests {
     }
 
     @Test func `the man page names every option, and every exit code that help names`() async throws {
-        let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
-        let page = try String(contentsOfFile: root.appending("packaging/man/latchkey.1").string, encoding: .utf8)
+        let page = try String(contentsOfFile: "\(Self.root)/packaging/man/latchkey.1", encoding: .utf8)
         let help = try await machine().run("--help").output
         let options = help.split(whereSeparator: \.isWhitespace).filter {
             $0.hasPrefix("--") && !["--version", "--help"].contains($0)

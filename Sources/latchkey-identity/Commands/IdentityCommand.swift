@@ -6,6 +6,7 @@ struct IdentityCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-identity",
         abstract: "A small identity server for development and tests.",
+        version: Release.version,
         subcommands: [ServeCommand.self, UsersCommand.self])
 
     static func main() async {

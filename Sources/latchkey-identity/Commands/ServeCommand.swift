@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Hummingbird
+import LatchkeyLogging
 import Logging
 import ServiceLifecycle
 import UnixSignals
@@ -12,7 +13,7 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Serve until SIGTERM.",
         discussion: """
             Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. \
-            Logs go to stderr.
+            Logs go to stderr, or to the journal where systemd starts it.
 
             Behind a proxy, the configuration gives public_origin, the origin under which clients reach it, and \
             trusted_proxies, the IP addresses of the proxies whose X-Forwarded-For is believed (its last entry). \
@@ -53,7 +54,7 @@ struct ServeCommand: AsyncParsableCommand {
         do {
             try await serve(logger: logger)
         } catch {
-            Self.print("latchkey-identity: \(error)\n", to: STDERR_FILENO)
+            logger.critical("Could not serve: \(error).")
             throw ExitCode(1)
         }
     }
@@ -98,7 +99,8 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private static func logger(_ level: Logger.Level) -> Logger {
-        var logger = Logger(label: "latchkey-identity") { StreamLogHandler.standardError(label: $0) }
+        let environment = ProcessInfo.processInfo.environment
+        var logger = Logger(label: "latchkey-identity") { ServiceLog.handler(label: $0, environment: environment) }
         logger.logLevel = level
         return logger
     }

@@ -63,7 +63,7 @@ enum LocalIdentityServer {
         guard FileManager.default.isExecutableFile(atPath: server.string) else {
             throw KeystoreError(
                 operation: "start the identity server", code: .unavailable, reason: "there is no \(server)",
-                recovery: "Build it: swift build --product latchkey-identity.")
+                recovery: "Install latchkey-development, or build it: swift build --product latchkey-identity.")
         }
         return server
     }

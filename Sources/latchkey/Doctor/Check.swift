@@ -10,8 +10,9 @@ struct Check: Encodable, Sendable {
         case problem
     }
 
-    /// One word that does not change: `store`, `tpm`, `srk`, `lockout`, `user-pin`, `tokens`, `finger`, `pin-source`, `server`;
-    /// with a token `module`, `token`, `token-pin`, `token-limits`, `readers` in place of the TPM's.
+    /// One word that does not change: `store`, `tpm`, `tpm-device`, `srk`, `lockout`, `revocation`, `user-pin`, `tokens`,
+    /// `finger`, `pin-source`, `server`; with a token `module`, `token`, `token-pin`, `token-limits`, `readers` in place of
+    /// the TPM's.
     let name: String
     let state: State
     /// What was found, one sentence.

@@ -57,34 +57,17 @@ struct Examination {
     }
 
     private func hardware(_ store: RecordStore?) async -> [Check] {
-        if let problem = device() { return [problem] }
+        let device = DeviceExamination(tcti: context.settings.tcti)
+        if let problem = device?.problem() { return [problem] }
+        let warnings = [device?.warning()].compactMap(\.self)
         do throws(KeystoreError) {
             let anchors: any TrustAnchors = store ?? MemoryTrustAnchors()
             let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors).diagnose()
-            return [tpm(diagnosis), storageRootKey(diagnosis), lockout(diagnosis), revocation(diagnosis)]
+            return [tpm(diagnosis)] + warnings
+                + [storageRootKey(diagnosis), lockout(diagnosis), revocation(diagnosis)]
         } catch {
-            return [.problem("tpm", error)]
+            return [.problem("tpm", error)] + warnings
         }
-    }
-
-    /// What keeps the TPM's device from being opened, in terms of the host; the TPM itself is not asked.
-    private func device() -> Check? {
-        let prefix = "device:"
-        guard context.settings.tcti.hasPrefix(prefix) else { return nil }
-        let path = String(context.settings.tcti.dropFirst(prefix.count))
-        var status = stat()
-        guard stat(path, &status) == 0 else {
-            return .problem(
-                "tpm", "There is no \(path): the kernel has found no TPM.",
-                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti.", .unavailable)
-        }
-        guard access(path, R_OK | W_OK) == 0 else {
-            let group = getgrgid(status.st_gid).map { String(cString: $0.pointee.gr_name) } ?? "\(status.st_gid)"
-            return .problem(
-                "tpm", "You have no right to use \(path), which belongs to the group \(group).",
-                "Become a member (sudo usermod -aG \(group) $USER), then log in to this machine again.", .unavailable)
-        }
-        return nil
     }
 
     private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
@@ -127,7 +110,9 @@ struct Examination {
         guard !status.isLockedOut else {
             let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
-                "lockout", "It takes no PIN\(until): too many were wrong.", "Wait; keys without a PIN still work.")
+                "lockout", "It takes no PIN\(until): too many were wrong.",
+                "Leave the machine on and wait, or have whoever knows the lockout password end it"
+                    + " (tpm2_dictionarylockout --clear-lockout); keys without a PIN still work.")
         }
         guard diagnosis.isLockoutPasswordSet || diagnosis.identity.isSimulated else {
             return .warning(

@@ -1,0 +1,72 @@
+package import Logging
+
+/// One entry of the journal: what a person reads, in one line, and the same again in fields that `journalctl` finds it by.
+package struct JournalEntry: Equatable, Sendable {
+    package struct Field: Equatable, Sendable {
+        package let name: String
+        package let value: String
+    }
+
+    /// The longest message or value that is kept, in bytes of UTF-8. What is in one may come from anybody.
+    static let longestValue = 4096
+    /// The longest name of a field, in bytes (systemd's `journal-file.c` refuses longer ones).
+    static let longestName = 64
+
+    /// 0 (emergency) to 7 (debug), as in syslog (RFC 5424, section 6.2.1).
+    package let priority: Int
+    package let fields: [Field]
+    /// The message, and behind it each field as `name=value`.
+    package let text: String
+
+    package init(level: Logger.Level, message: String, metadata: Logger.Metadata) {
+        priority = Self.priority(of: level)
+        let pairs = metadata.sorted { $0.key < $1.key }.map { (name: $0.key, value: Self.oneLine("\($0.value)")) }
+        fields = pairs.map { Field(name: Self.fieldName($0.name), value: $0.value) }
+        let words = pairs.map { "\($0.name)=\($0.value.contains(" ") ? "‘\($0.value)’" : $0.value)" }
+        text = Self.oneLine(([message] + words).joined(separator: " "))
+    }
+
+    /// The datagram that carries it: a line for each field. No value has a line break, so none can pass for a field.
+    package func datagram(identifier: String) -> [UInt8] {
+        let lines =
+            ["PRIORITY=\(priority)", "SYSLOG_IDENTIFIER=\(identifier)", "MESSAGE=\(text)"]
+            + fields.map { "\($0.name)=\($0.value)" }
+        return Array(lines.map { "\($0)\n" }.joined().utf8)
+    }
+
+    /// The line that carries it on standard error, its priority in front (sd-daemon(3)).
+    package var line: String { "<\(priority)>\(text)\n" }
+
+    private static func priority(of level: Logger.Level) -> Int {
+        switch level {
+        case .critical: 2
+        case .error: 3
+        case .warning: 4
+        case .notice: 5
+        case .info: 6
+        case .debug, .trace: 7
+        }
+    }
+
+    /// A field's name has capitals, digits and underscores, and no underscore in front, which the journal keeps for what it
+    /// vouches for itself.
+    private static func fieldName(_ key: String) -> String {
+        let letters = key.uppercased().unicodeScalars.map { scalar in
+            ("A"..."Z").contains(scalar) || ("0"..."9").contains(scalar) ? Character(scalar) : "_"
+        }
+        return String("LATCHKEY_\(String(letters))".prefix(longestName))
+    }
+
+    /// The text with what would end its line, or steer a terminal, written out, and cut where it is too long.
+    private static func oneLine(_ text: String) -> String {
+        var line = ""
+        for scalar in text.unicodeScalars {
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator: line += scalar.escaped(asASCII: true)
+            default: line.unicodeScalars.append(scalar)
+            }
+            if line.utf8.count > longestValue { return line + "…" }
+        }
+        return line
+    }
+}

@@ -1,0 +1,156 @@
+import Foundation
+import GRDB
+import LatchkeySimulators
+import LatchkeyTesting
+import RawDatabase
+import SystemPackage
+import Testing
+
+/// The commonest troubles with TPMs, each provoked.
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+struct DoctorTests {
+    private static let isRoot = getuid() == 0
+
+    private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
+
+    /// What `doctor` says of one thing, and what it ends with.
+    private func examine(
+        _ name: String, _ machine: Machine, extra: [String: String] = [:]
+    ) async throws -> (status: Int32?, check: JSON) {
+        let outcome = try await machine.run("doctor", "--json", extra: extra)
+        let check = try outcome.json()["checks"]?.array?.first { $0["name"] == .string(name) }
+        return (outcome.status, try #require(check, "\(outcome.output)"))
+    }
+
+    private func tpmTool(_ name: String, _ arguments: String...) async throws {
+        try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": SoftwareTPM.current.tcti])
+    }
+
+    @Test func `a lockout: until when, and the ways out`() async throws {
+        let machine = try machine()
+        let made = try await machine.run("key", "create", "--json", pins: ["2580"])
+        let id = try #require(made.json()["id"]?.string)
+        for _ in 0..<3 { #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["0000"]).status == 4) }
+        let (status, check) = try await examine("lockout", machine)
+        #expect(status == 0)
+        #expect(check["state"] == "warning")
+        #expect(check["finding"]?.string?.hasPrefix("It takes no PIN until 2") == true)
+        #expect(check["advice"]?.string?.contains("tpm2_dictionarylockout --clear-lockout") == true)
+    }
+
+    @Test(.requires(program: "tpm2_createprimary"))
+    func `a TPM that other programs have filled: whose room it is, and how to get it back`() async throws {
+        let machine = try machine()
+        for name in ["a", "b", "c"] {
+            try await tpmTool("tpm2_createprimary", "-Q", "-G", "ecc", "-c", machine.directory.path(of: name))
+        }
+        let (status, check) = try await examine("tpm", machine)
+        #expect(status == 10)
+        #expect(check["state"] == "problem")
+        #expect(check["finding"]?.string?.contains("other programs use all of the TPM's room") == true)
+        #expect(check["advice"]?.string?.contains("/dev/tpmrm0") == true)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 10)
+        try await tpmTool("tpm2_flushcontext", "--transient-object")
+        #expect(try await machine.run("doctor").status == 0)
+    }
+
+    @Test func `the device without a resource manager, where there is the one with it`() async throws {
+        let machine = try machine()
+        let (raw, managed) = (machine.directory.path(of: "tpm7"), machine.directory.path(of: "tpmrm7"))
+        for path in [raw, managed] {
+            try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: "/dev/null")
+        }
+        let (_, check) = try await examine("tpm-device", machine, extra: ["LATCHKEY_TCTI": "device:\(raw)"])
+        #expect(check["state"] == "warning")
+        #expect(check["advice"]?.string?.contains("--tcti device:\(managed)") == true)
+        let checks = try await machine.run("doctor", "--json", extra: ["LATCHKEY_TCTI": "device:\(managed)"]).json()
+        #expect(checks["checks"]?.array?.contains { $0["name"] == "tpm-device" } == false)
+    }
+
+    /// Root may use every device, so the tool runs as somebody else.
+    @Test(
+        .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
+        arguments: [0, 1])
+    func `a device that one may not use: for whom it is, and what to do`(group: UInt32) async throws {
+        let finding = group == 0 ? "which is root's alone" : "which is for the group daemon"
+        let machine = try machine()
+        let device = machine.directory.path(of: "tpm0")
+        // /dev/null, by another name.
+        try #require(mknod(device, S_IFCHR | 0o660, 1 << 8 | 3) == 0)
+        try #require(
+            chown(device, 0, group) == 0 && chmod(device, 0o660) == 0 && chmod(machine.directory.path, 0o711) == 0)
+        let outcome = try await machine.run(
+            [
+                "--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string, "doctor", "--json",
+            ], extra: ["LATCHKEY_TCTI": "device:\(device)"], program: "/usr/bin/setpriv")
+        let check = try outcome.json()["checks"]?.array?.first { $0["name"] == "tpm" }
+        #expect(check?["state"] == "problem")
+        // With Latchkey's package installed, its group is named.
+        let isInstalled = getgrnam("latchkey") != nil
+        let named = isInstalled ? "which is for the group latchkey" : finding
+        #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
+        #expect(check?["advice"]?.string?.contains("usermod -aG root") == false)
+    }
+
+    @Test func `a TPM that was exchanged or cleared since`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+        let other = try await SoftwareTPM()
+        let (status, check) = try await examine("srk", machine, extra: ["LATCHKEY_TCTI": other.tcti])
+        #expect(status == 8)
+        #expect(check["state"] == "problem")
+        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this one was cleared since.")
+        #expect(check["advice"]?.string?.contains("--store") == true)
+        await other.cutPower()
+    }
+
+    @Test(.requires(program: "tpm2_changeauth"))
+    func `an owner's password where there is no storage root key`() async throws {
+        let machine = try machine()
+        try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
+        let (status, check) = try await examine("srk", machine)
+        #expect(status == 7)
+        #expect(check["state"] == "problem")
+        #expect(check["advice"]?.string?.contains("0x81000001") == true)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 7)
+    }
+
+    @Test(.requires(program: "tpm2_evictcontrol"))
+    func `another program's key in the storage root key's place`() async throws {
+        let machine = try machine()
+        let context = machine.directory.path(of: "primary")
+        try await tpmTool("tpm2_createprimary", "-Q", "-G", "rsa2048", "-c", context)
+        try await tpmTool("tpm2_evictcontrol", "-Q", "-C", "owner", "-c", context, "0x81000001")
+        try await tpmTool("tpm2_flushcontext", "--transient-object")
+        let (status, check) = try await examine("srk", machine)
+        #expect(status == 0)
+        #expect(check["state"] == "warning")
+        #expect(check["finding"]?.string?.hasPrefix("Another program's key") == true)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+    }
+
+    @Test func `a store of a newer version`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+        try await DatabaseQueue.raw(at: machine.databasePath).write {
+            try $0.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES ('99')")
+        }
+        let (status, check) = try await examine("store", machine)
+        #expect(status == 1)
+        #expect(check["state"] == "problem")
+        #expect(check["advice"]?.string == "Install that version of Latchkey.")
+    }
+
+    @Test func `a store that others can read, and a place where none can be made`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
+        try #require(chmod(machine.directory.path(of: "data/latchkey"), 0o777) == 0)
+        let (status, open) = try await examine("store", machine)
+        #expect(status == 7)
+        #expect(open["state"] == "problem")
+        #expect(open["advice"]?.string?.contains("chmod") == true, "\(open)")
+        let (_, nowhere) = try await examine("store", machine, extra: ["LATCHKEY_STORE": "/proc/self/store"])
+        #expect(nowhere["state"] == "problem")
+        #expect(nowhere["finding"]?.string?.contains("/proc/self is not writable") == true, "\(nowhere)")
+    }
+}

@@ -1,0 +1,72 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import SystemPackage
+import Testing
+
+/// The commonest troubles with tokens, each provoked on SoftHSM2.
+@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+struct TokenDoctorTests {
+    /// What keeps a key from being made, and what `doctor` ends with.
+    private func problem(_ machine: Machine, uri: String) async throws -> (status: Int32?, check: JSON) {
+        let outcome = try await machine.run("doctor", "--json", extra: ["LATCHKEY_TOKEN": uri])
+        let check = try outcome.json()["checks"]?.array?.first { $0["state"] == "problem" }
+        return (outcome.status, try #require(check, "\(outcome.output)"))
+    }
+
+    @Test func `a URI that two tokens fit: which they are, and how to tell them apart`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "First")
+        try await program(
+            "softhsm2-util",
+            ["--init-token", "--free", "--label", "Second", "--pin", "123456", "--so-pin", "12345678"],
+            environment: token.environment)
+        let (status, check) = try await problem(
+            machine, uri: "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)")
+        #expect(status == 10)
+        #expect(check["name"] == "token")
+        #expect(check["finding"]?.string?.contains("‘First’ (serial number \(token.serial))") == true, "\(check)")
+        #expect(check["finding"]?.string?.contains("‘Second’") == true)
+        #expect(check["advice"]?.string?.contains("serial=") == true)
+        let named = "pkcs11:serial=\(token.serial)?module-path=\(token.modulePath)"
+        #expect(try await machine.run("doctor", extra: ["LATCHKEY_TOKEN": named]).status == 0)
+    }
+
+    @Test func `a token that nobody has initialised`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        // SoftHSM2 has such a one beside those that are.
+        let (status, check) = try await problem(machine, uri: "pkcs11:token=?module-path=\(token.modulePath)")
+        #expect(status == 7)
+        #expect(check["name"] == "token")
+        #expect(check["finding"]?.string?.hasSuffix("is not initialised.") == true, "\(check)")
+        #expect(check["advice"]?.string?.contains("latchkey token init --label") == true)
+    }
+
+    @Test func `a token that is not seen: what is, and GnuPG's daemon where it runs`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "Mine")
+        let daemon = machine.directory.path(of: "scdaemon")
+        try FileManager.default.copyItem(atPath: "/bin/sleep", toPath: daemon)
+        let uri = "pkcs11:token=Other?module-path=\(token.modulePath)"
+        let check = try await Subprocess.run(
+            .path(FilePath(daemon)), arguments: ["60"], input: .none, output: .discarded, error: .discarded
+        ) { execution in
+            let check = try await problem(machine, uri: uri).check
+            await execution.teardown(using: [])
+            return check
+        }.closureResult
+        // Where pcscd is installed and does not run, that is said first.
+        guard check["name"] != "readers" else { return }
+        #expect(check["finding"]?.string?.contains("there is only ‘Mine’") == true, "\(check)")
+        #expect(check["advice"]?.string?.contains("gpgconf --kill scdaemon") == true, "\(check)")
+    }
+
+    @Test func `a file that is no module`() async throws {
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let path = machine.directory.path(of: "module.so")
+        try Data("no library".utf8).write(to: URL(filePath: path))
+        let (status, check) = try await problem(machine, uri: "pkcs11:token=x?module-path=\(path)")
+        #expect(status == 7)
+        #expect(check["name"] == "module")
+        #expect(check["finding"]?.string?.contains(path) == true, "\(check)")
+    }
+}

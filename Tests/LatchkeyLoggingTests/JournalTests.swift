@@ -1,0 +1,105 @@
+import Foundation
+import LatchkeyLogging
+import LatchkeySimulators
+import Logging
+import Testing
+
+struct JournalTests {
+    @Test func `an event goes to the journal's socket with what the logger and the event know`() throws {
+        let directory = try TemporaryDirectory()
+        let journal = try ListeningJournal(path: directory.path(of: "socket"))
+        let stream = try OutputFile(path: directory.path(of: "stderr"))
+        var logger = Logger(label: "service") { label in
+            JournalLogHandler(label: label, sink: JournalSink(socketPath: journal.path, fallback: stream.descriptor))
+        }
+        logger[metadataKey: "peer"] = "7"
+        logger.warning("odd", metadata: ["uid": "1000"])
+        #expect(
+            try journal.next() == """
+                PRIORITY=4
+                SYSLOG_IDENTIFIER=service
+                MESSAGE=odd peer=7 uid=1000
+                LATCHKEY_PEER=7
+                LATCHKEY_UID=1000
+
+                """)
+        logger.debug("not at this level")
+        logger.notice("last")
+        #expect(try journal.next().contains("MESSAGE=last peer=7\n"))
+        #expect(try stream.text().isEmpty)
+    }
+
+    @Test func `where the journal has no socket, the line says its priority`() throws {
+        let directory = try TemporaryDirectory()
+        let stream = try OutputFile(path: directory.path(of: "stderr"))
+        let sink = JournalSink(socketPath: directory.path(of: "nothing"), fallback: stream.descriptor)
+        let logger = Logger(label: "service") { JournalLogHandler(label: $0, sink: sink) }
+        logger.error("broken", metadata: ["reason": "no bus"])
+        logger.critical("over")
+        #expect(try stream.text() == "<3>broken reason=‘no bus’\n<2>over\n")
+    }
+
+    @Test func `standard error is the journal only where it is the very stream that systemd has named`() throws {
+        let directory = try TemporaryDirectory()
+        let stream = try OutputFile(path: directory.path(of: "stream"))
+        let other = try OutputFile(path: directory.path(of: "other"))
+        let environment = ["JOURNAL_STREAM": try stream.name()]
+        #expect(ServiceLog.isJournal(stream.descriptor, environment: environment))
+        #expect(!ServiceLog.isJournal(other.descriptor, environment: environment))
+        #expect(!ServiceLog.isJournal(stream.descriptor, environment: [:]))
+        #expect(!ServiceLog.isJournal(stream.descriptor, environment: ["JOURNAL_STREAM": "nonsense"]))
+        #expect(ServiceLog.handler(label: "service", environment: [:]) is StreamLogHandler)
+    }
+}
+
+/// A datagram socket in the journal's place.
+private final class ListeningJournal {
+    let path: String
+    private let descriptor: Int32
+
+    init(path: String) throws {
+        self.path = path
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let status = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(status == 0)
+    }
+
+    deinit { close(descriptor) }
+
+    /// The next datagram; a sender has put it there before its call returned.
+    func next() throws -> String {
+        var bytes = [UInt8](repeating: 0, count: 1 << 16)
+        let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
+        try #require(count > 0, "nothing came")
+        return String(decoding: bytes.prefix(count), as: UTF8.self)
+    }
+}
+
+private final class OutputFile {
+    let path: String
+    let descriptor: Int32
+
+    init(path: String) throws {
+        self.path = path
+        descriptor = open(path, O_CREAT | O_RDWR, 0o600)
+        try #require(descriptor >= 0)
+    }
+
+    deinit { close(descriptor) }
+
+    func text() throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
+
+    /// Device and inode, as systemd writes them.
+    func name() throws -> String {
+        var status = stat()
+        try #require(fstat(descriptor, &status) == 0)
+        return "\(status.st_dev):\(status.st_ino)"
+    }
+}
