@@ -39,6 +39,11 @@ final class Wire: Sendable {
         }
     }
 
+    /// A connection to the TPM that goes through this.
+    func transport(_ tpm: SoftwareTPM) throws(TPMError) -> any TPMTransport {
+        WiredTransport(self, try TCTIConnection(tpm.tcti))
+    }
+
     fileprivate func outgoing(_ command: [UInt8]) -> [UInt8] {
         let replace = state.withLock { $0.replace }
         return replace(Exchange(command: command, response: []).code, command)

@@ -1,0 +1,106 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import LatchkeyTesting
+import SystemPackage
+import Testing
+
+/// What somebody finds of a PIN who looks at the process that was given it, at what it prints, and at what it leaves
+/// when it dies.
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+struct DisclosureTests {
+    private static let pin = "Losung 7291 nicht verraten"
+
+    /// Runs a program on a terminal of its own, in a directory of its own where it may dump its memory, types the PIN at
+    /// the first prompt, and kills it at the second as a fault would: then the PIN is in its memory. Tells where the PIN
+    /// is found.
+    private static let watcher = """
+        import json, os, pty, resource, signal, sys
+        directory, typed, command = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
+        signal.alarm(60)
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        os.chdir(directory)
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(command[0], command)
+        screen, places = b"", {}
+        try:
+            while True:
+                data = os.read(terminal, 4096)
+                if not data:
+                    break
+                screen += data
+                if b"again: " in screen:
+                    for name in ["cmdline", "environ"]:
+                        places[name] = open(f"/proc/{pid}/{name}", "rb").read()
+                    os.kill(pid, signal.SIGABRT)
+                    break
+                if b"PIN: " in screen and typed:
+                    os.write(terminal, typed + b"\\r")
+                    typed = b""
+        except OSError:
+            pass
+        status = os.waitpid(pid, 0)[1]
+        places["screen"] = screen
+        for name in os.listdir("."):
+            places[name] = open(name, "rb").read()
+        print(json.dumps({
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+            "places": sorted(places), "found": sorted(n for n in places if sys.argv[2].encode() in places[n])}))
+        """
+
+    private struct Sight: Decodable {
+        let signal: Int32
+        let places: [String]
+        let found: [String]
+    }
+
+    private func look(at command: [String], environment: [String: String]) async throws -> Sight {
+        let directory = try TemporaryDirectory()
+        let text = try await program(
+            "python3", ["-c", Self.watcher, directory.path, Self.pin] + command,
+            // A debug build would start Swift's own debugger on the terminal.
+            environment: environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 })
+        withExtendedLifetime(directory) {}
+        return try JSONDecoder().decode(Sight.self, from: Data(text.utf8))
+    }
+
+    @Test func `a PIN that was typed is in no argument, variable or line, and in no core`() async throws {
+        // Somebody who has the same in memory and takes no care.
+        let careless = """
+            import termios, sys
+            settings = termios.tcgetattr(0)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(0, termios.TCSANOW, settings)
+            pin = input("PIN: ")
+            again = input("again: ")
+            """
+        let control = try await look(at: ["/usr/bin/python3", "-c", careless], environment: [:])
+        let dumps = control.found.filter { $0.hasPrefix("core") }
+
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let sight = try await look(
+            at: [Products.latchkey.string, "key", "create", "--verbose"], environment: machine.environment)
+        #expect(sight.signal == SIGABRT && sight.places.contains("cmdline") && sight.places.contains("environ"))
+        #expect(sight.found.isEmpty)
+        // Where the kernel gives cores to a handler, the careless program leaves none here either.
+        #expect(dumps.isEmpty || !sight.places.contains { $0.hasPrefix("core") })
+    }
+
+    @Test func `a PIN is in nothing that a command prints, however much it is asked to tell`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let created = try await machine.run(
+            ["key", "create", "--policy", "pin", "--json", "--verbose"], pins: [Self.pin])
+        #expect(created.status == 0)
+        let id = try #require(created.json()["id"]?.string)
+        let signed = try await machine.run(["key", "sign", id, "/dev/null", "--json", "--verbose"], pins: [Self.pin])
+        #expect(signed.status == 0)
+        // Of a wrong PIN nobody is told what it was.
+        let refused = try await machine.run(["key", "sign", id, "/dev/null", "--verbose"], pins: [Self.pin + "!"])
+        #expect(refused.status == 4)
+        for outcome in [created, signed, refused] {
+            #expect(!outcome.output.contains(Self.pin) && !outcome.errors.contains(Self.pin))
+        }
+        #expect(!signed.errors.isEmpty && !refused.errors.isEmpty)
+    }
+}
