@@ -394,7 +394,7 @@ let package = Package(
                 "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
-            exclude: ["Package.swift", "Driver", "Corpus"],
+            exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
             swiftSettings: strict
         ),
         .testTarget(

@@ -9,21 +9,24 @@ let package = Package(
     name: "latchkey-fuzz",
     dependencies: [.package(name: "latchkey", path: "../..")],
     targets: [
+        // In the toolchain: `-sanitize=fuzzer` links it.
+        .systemLibrary(name: "CLibFuzzer", path: "CLibFuzzer"),
         .executableTarget(
             name: "fuzz",
-            dependencies: [
-                "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
-                "VirtualSmartCard",
-            ].map { .product(name: $0, package: "latchkey") },
+            dependencies: ["CLibFuzzer"]
+                + [
+                    "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
+                    "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
+                    "VirtualSmartCard",
+                ].map { .product(name: $0, package: "latchkey") },
             path: ".",
-            exclude: ["Corpus"],
+            exclude: ["Corpus", "FuzzCorpusTests.swift"],
             sources: ["Parsers", "Driver"],
             swiftSettings: [
                 .swiftLanguageMode(.v6),
                 .enableUpcomingFeature("ExistentialAny"),
                 .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
             ]
-        )
+        ),
     ]
 )

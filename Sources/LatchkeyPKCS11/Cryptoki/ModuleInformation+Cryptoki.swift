@@ -18,10 +18,12 @@ extension ModuleInformation.Version {
 
 extension String {
     /// Text as Cryptoki's structures have it: a fixed number of bytes of UTF-8, blank at the end and not terminated.
-    /// What such text must not have and a terminal would obey becomes U+FFFD.
+    /// What is no UTF-8, and what a terminal would obey, becomes `?`: that is never longer than what it stands for, so
+    /// the text still fits where it came from.
     init(blankPadded bytes: UnsafeRawBufferPointer) {
         let text = bytes.prefix { $0 != 0 }
         let end = text.lastIndex { $0 != 0x20 }.map { $0 + 1 } ?? text.startIndex
-        self.init(oneLine: String(decoding: text[text.startIndex..<end], as: UTF8.self))
+        let line = String(oneLine: String(decoding: text[text.startIndex..<end], as: UTF8.self))
+        self.init(String.UnicodeScalarView(line.unicodeScalars.map { $0 == "\u{FFFD}" ? "?" : $0 }))
     }
 }

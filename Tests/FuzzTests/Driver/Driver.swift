@@ -1,30 +1,41 @@
+import CLibFuzzer
 import Glibc
 
-/// libFuzzer's program: `fuzz --target NAME [libFuzzer's own flags] CORPUS…`.
+/// libFuzzer's program: `fuzz --target NAME [libFuzzer's own flags] CORPUS…`, or `fuzz --list`.
+///
+/// The program's `main` is Swift's, which calls libFuzzer: SwiftPM gives every executable one, so libFuzzer's own is
+/// never linked.
+@main
 enum Driver {
     /// Set once, before the first input.
     nonisolated(unsafe) private static var target: FuzzTarget?
 
-    /// Takes `--target NAME` out of the arguments, which are libFuzzer's otherwise; `--list` prints all names.
-    static func start(
-        _ count: UnsafeMutablePointer<CInt>,
-        _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>
-    ) {
-        let words = (0..<Int(count.pointee)).map { arguments.pointee[$0].map { String(cString: $0) } ?? "" }
-        if words.contains("--list") {
+    static func main() {
+        var arguments = Array(CommandLine.arguments)
+        if arguments.contains("--list") {
             for target in FuzzTarget.all { print(target.name) }
             exit(0)
         }
-        guard let index = words.firstIndex(of: "--target"), index + 1 < words.count,
-            let found = FuzzTarget.all.first(where: { $0.name == words[index + 1] })
+        guard let index = arguments.firstIndex(of: "--target"), index + 1 < arguments.count,
+            let found = FuzzTarget.all.first(where: { $0.name == arguments[index + 1] })
         else {
             print("fuzz: name a target, one of:", FuzzTarget.all.map(\.name).joined(separator: " "))
             exit(2)
         }
         target = found
-        for position in index..<(words.count - 2) { arguments.pointee[position] = arguments.pointee[position + 2] }
-        count.pointee -= 2
-        arguments.pointee[words.count - 2] = nil
+        arguments.removeSubrange(index...(index + 1))
+        exit(fuzz(arguments))
+    }
+
+    /// Runs until libFuzzer has enough, or ends the program at its first finding.
+    private static func fuzz(_ arguments: [String]) -> CInt {
+        var count = CInt(arguments.count)
+        // As C's `main` has them: with a null pointer behind.
+        var pointers = arguments.map { strdup($0) } + [nil]
+        return pointers.withUnsafeMutableBufferPointer { buffer in
+            var start = buffer.baseAddress
+            return LLVMFuzzerRunDriver(&count, &start, testOneInput)
+        }
     }
 
     static func run(_ input: UnsafeBufferPointer<UInt8>) {
@@ -36,15 +47,7 @@ enum Driver {
     }
 }
 
-@_cdecl("LLVMFuzzerInitialize")
-func initialize(
-    _ count: UnsafeMutablePointer<CInt>,
-    _ arguments: UnsafeMutablePointer<UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>>
-) -> CInt {
-    Driver.start(count, arguments)
-    return 0
-}
-
+/// libFuzzer's library refers to it by this name, in the `main` that isn't ours.
 @_cdecl("LLVMFuzzerTestOneInput")
 func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     Driver.run(UnsafeBufferPointer(start: start, count: count))

@@ -44,7 +44,7 @@ final class HostileBus {
     /// - Parameter input: The length of the arguments' signature in a byte, the signature, the arguments.
     static func arguments(of input: [UInt8]) -> [[BusValue]] {
         guard let count = input.first.map(Int.init), input.count > count, let bus = HostileBus() else { return [] }
-        let signature = input[1...count]
+        let signature = input.dropFirst().prefix(count)
         guard !signature.contains(0) else { return [] }
         bus.send(DBusMessage.call(path, signature: Array(signature), body: Array(input[(count + 1)...])))
         bus.connection.pump.process()

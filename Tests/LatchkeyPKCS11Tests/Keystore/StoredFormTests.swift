@@ -34,6 +34,19 @@ struct StoredFormTests {
         #expect(name.hasSerial)
     }
 
+    @Test(arguments: [
+        ("serial", "0123%039abcdef0123", "0123?9abcdef0123"), ("serial", "0123%909abcdef0123", "0123?9abcdef0123"),
+        ("token", String(repeating: "x", count: 31) + "%c3", String(repeating: "x", count: 31) + "?"),
+    ])
+    func `a token's texts that are no texts still fit into its name`(_ field: String, _ value: String, _ read: String)
+        throws
+    {
+        let fields = ["manufacturer": "m", "model": "m", "serial": "s", "token": "t"].merging([field: value]) { $1 }
+        let name = try #require(TokenName("pkcs11:id=%01;" + fields.map { "\($0)=\($1)" }.joined(separator: ";")))
+        #expect((field == "serial" ? name.serial : name.label) == read)
+        #expect(TokenName(name.uri) == name)
+    }
+
     @Test func `another version, a cut and a giant are damaged`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .none)

@@ -1,0 +1,46 @@
+// What Thread Sanitizer has to be told of Swift's Mutex, so that what it guards is not reported: linked into every
+// program that scripts/sanitize builds for threads.
+//
+// The quick ways through a Mutex are compiled into the code that uses it, and the sanitizer sees their atomics. The slow
+// ones, when a thread has to wait or be woken, are in libswiftSynchronization, which no sanitizer sees into (Swift 6.3,
+// Linux). Each function here takes the place of one of those, calls it, and says what order it made.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+
+#define SWIFT __attribute__((swiftcall))
+#define HANDLE __attribute__((swift_context)) void *handle
+
+// Synchronization._MutexHandle._lockSlow(_: UInt32)
+#define LOCK "$s15Synchronization12_MutexHandleV9_lockSlowyys6UInt32VF"
+// Synchronization._MutexHandle._tryLockSlow() -> Bool
+#define TRY_LOCK "$s15Synchronization12_MutexHandleV12_tryLockSlowSbyF"
+// Synchronization._MutexHandle._unlockSlow()
+#define UNLOCK "$s15Synchronization12_MutexHandleV11_unlockSlowyyF"
+
+SWIFT void lock_slow(uint32_t thread, HANDLE) __asm__(LOCK);
+SWIFT bool try_lock_slow(HANDLE) __asm__(TRY_LOCK);
+SWIFT void unlock_slow(HANDLE) __asm__(UNLOCK);
+
+SWIFT void lock_slow(uint32_t thread, HANDLE) {
+    SWIFT void (*swift)(uint32_t, HANDLE) = dlsym(RTLD_NEXT, LOCK);
+    swift(thread, handle);
+    __tsan_acquire(handle);
+}
+
+SWIFT bool try_lock_slow(HANDLE) {
+    SWIFT bool (*swift)(HANDLE) = dlsym(RTLD_NEXT, TRY_LOCK);
+    bool is_locked = swift(handle);
+    if (is_locked) __tsan_acquire(handle);
+    return is_locked;
+}
+
+SWIFT void unlock_slow(HANDLE) {
+    SWIFT void (*swift)(HANDLE) = dlsym(RTLD_NEXT, UNLOCK);
+    __tsan_release(handle);
+    swift(handle);
+}
