@@ -6,7 +6,8 @@ extension TPM {
     /// What came of a use: its result, and what lets the next one do without a person.
     typealias Performed<R> = (result: R, ticket: ProofTicket?)
 
-    /// By the object's own authValue: StartAuthSession, Load, the use, FlushContext.
+    /// By the object's own authValue: StartAuthSession, Load, the use, FlushContext. Where an index keeps that,
+    /// `authValue` is the index's, and NV_Read comes before the use.
     ///
     /// Load is authorized by the session too, though its parent has no authValue: a TPM that does not hold the pinned
     /// key can't know the salt and fails there, before anything that is derived from a PIN is sent.
@@ -16,9 +17,13 @@ extension TPM {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                 try load(use, under: parent, authorizedBy: .continuing(session)) { (object) throws(TPMError) in
-                    let result = try body(self, object) {
-                        .lastUse(of: session, authValue: authValue, protecting: $0)
-                    }
+                    let own =
+                        if let kept = use.authorization {
+                            try self.authValue(
+                                in: kept, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt)
+                            )
+                        } else { authValue }
+                    let result = try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
                     return (result, nil)
                 }
             }
