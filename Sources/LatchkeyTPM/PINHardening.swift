@@ -26,7 +26,6 @@ enum PINHardening {
     }
 
     static func randomSalt() -> [UInt8] {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<saltBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        SymmetricKey(size: SymmetricKeySize(bitCount: 8 * saltBytes)).withUnsafeBytes(Array.init)
     }
 }

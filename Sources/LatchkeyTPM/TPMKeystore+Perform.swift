@@ -40,6 +40,10 @@ extension TPMKeystore {
         switch proof {
         case .authValue(let authValue):
             try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, with: authValue, body) }
+        case .primed(let held, let authValue):
+            try await device.use(held) { (tpm, session, object) throws(TPMError) in
+                (try body(tpm, object) { .lastUse(of: session, authValue: authValue, protecting: $0) }, nil)
+            }
         case .userPIN(let authValue):
             try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, withUserPIN: authValue, body) }
         case .ticket(let ticket):

@@ -121,7 +121,31 @@ extension TPMKeystore {
             throw use.protection?.userPIN == nil
                 ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
         }
-        return try proof(await currentPIN(status, use.prompt, use.operation, presence), for: use)
+        // A user's own PIN is proven to an index: there the session that it takes has a policy to satisfy besides.
+        guard device.isShared, use.protection?.userPIN == nil else {
+            return try proof(await currentPIN(status, use.prompt, use.operation, presence), for: use)
+        }
+        return try await primedProof(for: use, status, presence)
+    }
+
+    /// Behind a resource manager everything is loaded before the PIN is asked for (StartAuthSession, Load), and one
+    /// command and the flush are left after it.
+    private func primedProof(
+        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        let held: HeldUse
+        do {
+            held = try await device.hold { (tpm) throws(TPMError) in try tpm.primeForPIN(use) }
+        } catch {
+            throw await explained(error, use)
+        }
+        do throws(KeystoreError) {
+            let pin = try await currentPIN(status, use.prompt, use.operation, presence)
+            return .primed(held, try authValue(pin, salt: use.blob.pinSalt, use.operation))
+        } catch {
+            await device.drop(held)
+            throw error
+        }
     }
 
     private func pinStatus(for use: KeyUse) async throws(KeystoreError) -> PINStatus {
@@ -180,6 +204,17 @@ extension TPMKeystore {
 }
 
 extension TPM {
+    /// As for ``perform(_:with:_:)``, Load is authorized by the session, which fails where the TPM does not hold the
+    /// pinned key.
+    fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+        try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            let session = try startAuthSession(.hmac, saltedTo: parent)
+            let object = try load(
+                use.blob.key.privatePart, use.blob.key.publicArea, under: parent, authorizedBy: .continuing(session))
+            return (session, object)
+        }
+    }
+
     fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
         let session = try approvalSession(for: use)
         let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in

@@ -29,6 +29,34 @@ struct CommandBudgetTests {
         #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
     }
 
+    @Test func `behind a resource manager one command and the flush are left after the PIN`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
+        let key = try await Scene.key(keystore)
+        try await Scene.sign(keystore, key)
+        wire.forget()
+        let presence = ScriptedPresence([.hesitate, .decline, .pin("654321"), .pin("123456")])
+        let waiting = Task { () async -> KeystoreError? in
+            await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key, presence) }
+        }
+        while presence.requests.isEmpty { await Task.yield() }
+        #expect(wire.codes == [.getCapability, .startAuthSession, .load])
+        waiting.cancel()
+        #expect(await waiting.value?.code == .cancelled)
+        try Scene.expectNothingLoaded("after a cancelled prompt")
+        for (code, comment) in [(KeystoreError.Code.cancelled, "after a no"), (.wrongProof, "after a wrong PIN")] {
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(error?.code == code)
+            try Scene.expectNothingLoaded("\(comment)")
+        }
+        wire.forget()
+        try await Scene.sign(keystore, key, presence)
+        #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
+        try Scene.expectNothingLoaded("after a signature")
+    }
+
     @Test func `a key without a PIN signs with four commands`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)

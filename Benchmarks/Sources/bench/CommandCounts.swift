@@ -27,6 +27,9 @@ struct CommandCounts {
             _ = counter.take()
             let key = try await keystore().createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
             count("create a key with a PIN", atMost: 3)
+            // The first proof since the TPM started makes it note that one was asked for, and ask for the command again.
+            _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)
+            _ = counter.take()
             _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)
             count("sign with a PIN", atMost: 5)
             _ = try await keystore(isShared: true).sign(digest, with: key, for: prompt, authorizedBy: presence)

@@ -13,29 +13,25 @@ enum Schema {
     /// store of a newer version, is refused and left as it is.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
         let migrator = migrator
-        // The settings of a connection that writes are changes of the file already.
-        var looking = Configuration()
-        looking.readonly = true
-        looking.busyMode = .timeout(patience)
-        let isStore = try DatabaseQueue(path: path, configuration: looking).read { try Self.isStore($0, for: migrator) }
-
         var configuration = Configuration()
         configuration.label = "latchkey.records"
         configuration.busyMode = .timeout(patience)
         configuration.prepareDatabase { database in
             try database.execute(
                 sql: """
-                    PRAGMA journal_mode = WAL;
                     PRAGMA synchronous = FULL;
                     PRAGMA secure_delete = ON;
                     PRAGMA trusted_schema = OFF;
                     """)
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        if !isStore {
+        let standing = try queue.read { try isStore($0, for: migrator) }
+        // A setting of the file's, so not before it is known to be ours.
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        if !standing {
             try queue.write { database in
                 // Another program may have been here meanwhile.
-                guard try !Self.isStore(database, for: migrator) else { return }
+                guard try !isStore(database, for: migrator) else { return }
                 try database.execute(sql: "PRAGMA application_id = \(applicationID)")
             }
         }

@@ -40,13 +40,11 @@ struct StoreFiles {
         }
     }
 
+    /// Makes the file without opening it: a file that is closed takes all locks with it that its process has on it
+    /// (fcntl(2)), and those are what SQLite keeps a store whole with that is open already.
     private static func makeFile(_ path: String) throws(KeystoreError) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
-            return
-        }
-        close(descriptor)
+        guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
+        guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
     }
 
     private static func check(_ path: String, isDirectory: Bool) throws(KeystoreError) {

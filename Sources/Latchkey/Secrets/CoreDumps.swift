@@ -1,4 +1,3 @@
-internal import FoundationEssentials
 internal import Glibc
 
 /// Keeps the process's memory out of core dumps.
@@ -12,6 +11,9 @@ public enum CoreDumps {
         var limit = rlimit(rlim_cur: 0, rlim_max: 0)
         setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &limit)
         // Where /proc is not mounted, no handler can look at the process either.
-        try? Data("0".utf8).write(to: URL(filePath: "/proc/self/coredump_filter"))
+        let filter = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC)
+        guard filter >= 0 else { return }
+        _ = write(filter, "0", 1)
+        close(filter)
     }
 }

@@ -5,6 +5,8 @@ internal import TPM2
 enum PresenceProof: Sendable {
     /// The object's own authValue; empty where it asks for nothing.
     case authValue(AuthValue)
+    /// The same, for a session and an object that were loaded while the person was asked.
+    case primed(HeldUse, AuthValue)
     /// The user's own PIN.
     case userPIN(AuthValue)
     /// The broker's approval for a session that waited meanwhile.

@@ -67,8 +67,8 @@ public enum StateChange: String, Sendable, CaseIterable {
         case .pinChange, .enable, .authenticate: 40
         case .disable, .brokerStart: 30
         case .credentialRefresh, .lockerEnrolment: 25
-        case .vaultUpgrade, .vaultDowngrade, .brokerPIN, .brokerEnrolment, .brokerEnrolmentChange: 20
-        case .brokerPINReset, .lockerStart, .easyAccessEnable, .easyAccessChange, .easyAccessDisable, .lockerDestroy: 15
+        case .vaultUpgrade, .vaultDowngrade, .brokerPIN, .brokerEnrolment: 20
+        case .lockerStart, .easyAccessEnable, .easyAccessChange, .easyAccessDisable, .lockerDestroy: 15
         default: 12
         }
     }

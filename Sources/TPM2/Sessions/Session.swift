@@ -64,8 +64,7 @@ public final class Session: TPMEntity {
 
     /// A nonce of 32 random bytes.
     static func randomNonce() -> [UInt8] {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<nonceBytes).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        SymmetricKey(size: SymmetricKeySize(bitCount: 8 * nonceBytes)).withUnsafeBytes(Array.init)
     }
 
     func rollNonceCaller() {

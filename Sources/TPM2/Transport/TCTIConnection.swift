@@ -26,10 +26,18 @@ public final class TCTIConnection: TPMTransport {
         }
         let code = Tss2_TctiLdr_Initialize(configuration, &context)
         guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
+        Self.keepLibrary(of: configuration)
     }
 
     deinit {
         close()
+    }
+
+    /// Keeps the library of a TCTI, which is loaded by now, in the process: to load it anew for each connection would take
+    /// as long as a command.
+    private static func keepLibrary(of configuration: String) {
+        let name = configuration.prefix { $0 != ":" }
+        _ = dlopen("libtss2-tcti-\(name).so.0", RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE))
     }
 
     /// Whether it names something as a device that is none. tpm2-tss opens whatever `device:` names, and writes commands

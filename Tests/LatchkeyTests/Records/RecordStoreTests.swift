@@ -5,6 +5,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTesting
 import RawDatabase
+import Subprocess
 import Testing
 
 struct RecordStoreTests {
@@ -46,6 +47,31 @@ struct RecordStoreTests {
                 atPath: folder + "/latchkey.sqlite", withDestinationPath: directory + "/elsewhere")
             await #expect(throws: unavailable) { try await RecordStore(directory: directory + "/store") }
             #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
+        }
+    }
+
+    @Test(.requires(program: "python3"))
+    func `a store that is opened twice stays whole while others come and go`() async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let first = try await RecordStore(directory: temporary.path)
+            _ = try await first.anchor("a", is: Data([1]))
+            let second = try await RecordStore(directory: temporary.path)
+            // Another program that is the last one, as far as locks tell, removes the log when it goes.
+            let script = """
+                import sqlite3, sys
+                store = sqlite3.connect(sys.argv[1])
+                print([row[0] for row in store.execute("SELECT name FROM anchor ORDER BY name")])
+                store.close()
+                """
+            func others() async throws -> String {
+                let outcome = try await Subprocess.run(
+                    .name("python3"), arguments: ["-c", script, first.path], output: .string(limit: 1000))
+                return outcome.standardOutput
+            }
+            #expect(try await others() == "['a']\n")
+            _ = try await first.anchor("b", is: Data([2]))
+            #expect(try await others() == "['a', 'b']\n")
+            #expect(try await second.anchor("b") == Data([2]))
         }
     }
 
