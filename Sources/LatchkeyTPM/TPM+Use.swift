@@ -17,17 +17,23 @@ extension TPM {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                 try load(use, under: parent, authorizedBy: .continuing(session)) { (object) throws(TPMError) in
-                    let own =
-                        if let kept = use.authorization {
-                            try self.authValue(
-                                in: kept, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt)
-                            )
-                        } else { authValue }
-                    let result = try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
-                    return (result, nil)
+                    (try perform(use, with: authValue, in: session, with: object, body), nil)
                 }
             }
         }
+    }
+
+    /// What is left to do after the PIN: NV_Read where an index keeps the authValue, the use.
+    func perform<R>(
+        _ use: KeyUse, with authValue: AuthValue, in session: Session, with object: TPMObject,
+        _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> R {
+        var own = authValue
+        if let kept = use.authorization {
+            own = try self.authValue(
+                in: kept, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
+        }
+        return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
     /// By the user's own PIN: StartAuthSession twice, PolicySecret, and as for a ticket.

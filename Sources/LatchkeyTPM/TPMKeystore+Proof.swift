@@ -129,7 +129,7 @@ extension TPMKeystore {
     }
 
     /// Behind a resource manager everything is loaded before the PIN is asked for (StartAuthSession, Load), and one
-    /// command and the flush are left after it.
+    /// command and the flush are left after it, or two for a key that can be taken back.
     private func primedProof(
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
@@ -141,7 +141,7 @@ extension TPMKeystore {
         }
         do throws(KeystoreError) {
             let pin = try await currentPIN(status, use.prompt, use.operation, presence)
-            return .primed(held, try authValue(pin, salt: use.blob.pinSalt, use.operation))
+            return .primed(held, try ownValue(pin, for: use))
         } catch {
             await device.drop(held)
             throw error

@@ -1,7 +1,7 @@
 import Latchkey
 import LatchkeyLogin
-import LatchkeyTPM
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 

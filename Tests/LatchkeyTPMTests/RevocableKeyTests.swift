@@ -70,6 +70,21 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
+    @Test func `behind a resource manager two commands and the flush are left after the PIN`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
+        let key = try await key(keystore)
+        #expect(await refusal(keystore, key, pin: "000000") == (.wrongProof, 0x98e))
+        try Scene.expectNothingLoaded("after a wrong PIN")
+        wire.forget()
+        try await Scene.sign(keystore, key)
+        #expect(wire.codes == [.getCapability, .startAuthSession, .load, .nvRead, .sign, .flushContext])
+        try Scene.expectNothingLoaded("after a signature")
+        try await keystore.delete(key)
+        #expect(await refusal(keystore, key) == (.invalidated, 0x18b))
+        try Scene.expectNothingLoaded("after a refusal")
+    }
+
     @Test func `nothing that authorizes it crosses the bus or stands in the store in the clear`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
