@@ -229,7 +229,7 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", crypto, grdb,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", "TPM2", crypto, grdb,
                 httpTypes, subprocess,
             ],
             swiftSettings: strict

@@ -37,9 +37,26 @@ public protocol Keystore: Sendable {
     func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
         -> HardwareKey
 
+    /// Makes a key that the hardware can take back: it keeps what authorizes the key's use, and forgets it at
+    /// ``delete(_:)``. A change of its PIN leaves the key as it is, and the old PIN is worthless for every copy.
+    ///
+    /// Room in the hardware is scarce, so nothing may stay there that nobody knows of. Whoever does not keep the returned
+    /// key has to delete it, and has to revoke what was announced also where this throws; ``RecordContainer`` does all of
+    /// that. By default it is refused.
+    ///
+    /// - Parameter announce: Is told what will authorize the key, before it is made: see
+    ///   ``sealRevocably(_:policy:for:authorizedBy:announcing:)``.
+    /// - Throws: As ``createKey(_:authorizedBy:)``; `unsupported` where the hardware can't, can't under that policy, or has
+    ///   no room. Then nothing is left in it.
+    func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey
+
     /// Signs a digest: ECDSA over P-256. The signature has been verified with the key's public half.
     ///
-    /// - Throws: ``KeystoreError``; `wrongProof`, `lockedOut`, `cancelled`, `wrongDevice`, `damaged`, `unavailable`.
+    /// - Throws: ``KeystoreError``; `wrongProof`, `lockedOut`, `cancelled`, `wrongDevice`, `damaged`, `unavailable`, and
+    ///   `invalidated` where the hardware has taken the key back.
     func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -62,7 +79,8 @@ public protocol Keystore: Sendable {
     /// - Parameter announce: Is told what will be made, before it is: note it, so that it can be revoked whatever crashes.
     ///   It may be told again, and then what it was told before will not be made. Where it throws, nothing is made.
     /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before anybody is asked, where the hardware
-    ///   can't, or can't under that policy; `unavailable` where it has no room. Then nothing is left in it.
+    ///   can't, or can't under that policy; `unsupported` also where it has no room, which may show only after that. Then
+    ///   nothing is left in it.
     func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
@@ -102,7 +120,9 @@ public protocol Keystore: Sendable {
 
     /// Changes the PIN of all the given keys and secrets: asks once for the old PIN and once for the new one.
     ///
-    /// The result has the same order. Keep it in one transaction: until then the old PIN holds.
+    /// The result has the same order. Keep it in one transaction: until then the old PIN holds, but for what is
+    /// revocable. That is changed in its place, so it comes back as it was; a call that was interrupted among several of
+    /// those is carried to its end by another with the same two PINs.
     func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -122,6 +142,14 @@ extension Keystore {
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
 
     public func endReuse() {}
+
+    public func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        throw .unsupported(
+            "create a key", "this hardware can't take back what it makes", recovery: "Make it without that.")
+    }
 
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,

@@ -15,10 +15,14 @@ enum KeyTemplates {
 
     /// A key that signs: ECDSA with SHA-256 and nothing else.
     static func signingKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
-        try PublicArea(
-            attributes: born.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: []))
-        ).guarded(by: policy, protection)
+        try ecdsaKey.guarded(by: policy, protection)
     }
+
+    /// The same under an authValue of 32 random bytes that a ``RevocableSecret`` keeps: nothing that could be guessed.
+    static let revocableKey = PublicArea(attributes: ecdsaKey.attributes.union(.noDA), detail: ecdsaKey.detail)
+
+    private static let ecdsaKey = PublicArea(
+        attributes: born.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
 
     /// Sealed data.
     static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {

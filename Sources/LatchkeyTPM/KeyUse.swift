@@ -8,6 +8,8 @@ struct KeyUse: Sendable {
     let root: StorageRoot
     let prompt: PromptContext
     let operation: String
+    /// What keeps the object's authValue, for a key that can be taken back.
+    var authorization: RevocableSecret?
 
     var protection: PresenceProtection? { blob.protection }
 }

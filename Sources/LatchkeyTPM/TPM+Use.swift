@@ -6,7 +6,8 @@ extension TPM {
     /// What came of a use: its result, and what lets the next one do without a person.
     typealias Performed<R> = (result: R, ticket: ProofTicket?)
 
-    /// By the object's own authValue: StartAuthSession, Load, the use, FlushContext.
+    /// By the object's own authValue: StartAuthSession, Load, the use, FlushContext. Where an index keeps that,
+    /// `authValue` is the index's, and NV_Read comes before the use.
     ///
     /// Load is authorized by the session too, though its parent has no authValue: a TPM that does not hold the pinned
     /// key can't know the salt and fails there, before anything that is derived from a PIN is sent.
@@ -16,13 +17,23 @@ extension TPM {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                 try load(use, under: parent, authorizedBy: .continuing(session)) { (object) throws(TPMError) in
-                    let result = try body(self, object) {
-                        .lastUse(of: session, authValue: authValue, protecting: $0)
-                    }
-                    return (result, nil)
+                    (try perform(use, with: authValue, in: session, with: object, body), nil)
                 }
             }
         }
+    }
+
+    /// What is left to do after the PIN: NV_Read where an index keeps the authValue, the use.
+    func perform<R>(
+        _ use: KeyUse, with authValue: AuthValue, in session: Session, with object: TPMObject,
+        _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> R {
+        var own = authValue
+        if let kept = use.authorization {
+            own = try self.authValue(
+                in: kept, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
+        }
+        return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
     /// By the user's own PIN: StartAuthSession twice, PolicySecret, and as for a ticket.

@@ -24,7 +24,8 @@ extension TPMKeystore {
         let root = try await root(of: blob, operation)
         try check(key.assurance, of: key.policy, blob, under: root, operation)
         let use = KeyUse(
-            blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt, operation: operation)
+            blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt, operation: operation,
+            authorization: try authorization(of: key, blob, operation))
         let answer = try await perform(use, authorizedBy: presence) { (tpm, object, authorization) throws(TPMError) in
             try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
         }
@@ -37,14 +38,16 @@ extension TPMKeystore {
 
     /// The blob of a key, whose public half is the one that is stored next to it.
     func keyBlob(of key: HardwareKey, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
-        let blob = try blob(key.blob, kind: .loadable, policy: key.policy, backend: key.backend, operation)
+        let blob = try blob(
+            key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable, operation
+        )
         guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
             throw .damaged(operation, "its public key is not that of its stored bytes")
         }
         return blob
     }
 
-    private func publicKey(of publicArea: PublicArea, _ operation: String) throws(KeystoreError) -> PublicKey {
+    func publicKey(of publicArea: PublicArea, _ operation: String) throws(KeystoreError) -> PublicKey {
         guard let point = publicArea.p256Point?.p256Representation else {
             throw .damaged(operation, "the TPM made a key of another kind")
         }

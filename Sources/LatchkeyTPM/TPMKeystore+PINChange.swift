@@ -5,21 +5,28 @@ internal import TPM2
 extension TPMKeystore {
     /// Keys and secrets without a PIN come back as they are.
     ///
-    /// A user's own PIN is changed in its place, and so is that of what was sealed revocably: the old one is dead for every
-    /// copy. A copy of an old value with a
-    /// PIN of its own goes on working with the old PIN: the TPM keeps no list. Delete the old values.
+    /// A user's own PIN is changed in its place, and so is that of what is revocable: the old one is dead for every copy. A
+    /// copy of any other old value with a PIN of its own goes on working with the old PIN: the TPM keeps no list. Delete
+    /// the old values.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         let operation = "change the PIN"
         var blobs: [TPMKeyBlob] = []
-        for key in keys { blobs.append(try keyBlob(of: key, operation)) }
+        var revocable: [RevocableSecret] = []
+        for key in keys {
+            let blob = try keyBlob(of: key, operation)
+            if let kept = try authorization(of: key, blob, operation) {
+                if kept.hasPIN { revocable.append(kept) }
+            } else {
+                blobs.append(blob)
+            }
+        }
         for secret in secrets where !secret.isRevocable {
             blobs.append(
                 try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation))
         }
-        var revocable: [RevocableSecret] = []
         for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
             revocable.append(try self.revocable(secret, operation))
         }
@@ -36,12 +43,15 @@ extension TPMKeystore {
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
         // What is changed in its place comes last, when the old PIN has been right for everything.
-        for secret in revocable { try await confirm(old, of: secret, under: root, operation) }
+        let isProven = blobs.contains { $0.pinSalt != nil }
+        let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root, operation)
         for index in indices { try await change(index, under: root, from: old, to: new, operation) }
-        for secret in revocable { try await changePIN(of: secret, under: root, from: old, to: new, operation) }
+        for secret in unchanged.reversed() {
+            try await changePIN(of: secret, under: root, from: old, to: new, operation)
+        }
         var replacements = serializedBlobs[...]
         return (
-            keys.map { $0.replacing(blob: replacements.removeFirst()) },
+            keys.map { $0.isRevocable ? $0 : $0.replacing(blob: replacements.removeFirst()) },
             secrets.map { $0.isRevocable ? $0 : $0.replacing(blob: replacements.removeFirst()) }
         )
     }
@@ -55,6 +65,27 @@ extension TPMKeystore {
         let status = try await status(of: index, operation)
         guard !status.isLockedOut else { throw .userPINLocked(operation) }
         return try await currentPIN(status, prompt, operation, presence)
+    }
+
+    /// Those that the old PIN opens. Among several a change may have been interrupted: they are changed from the last to
+    /// the first, so the last may have the new PIN already. A wrong PIN counts once.
+    ///
+    /// - Parameter isProven: Whether the old PIN was right for something else.
+    private func unchanged(
+        _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool, under root: StorageRoot,
+        _ operation: String
+    ) async throws(KeystoreError) -> [RevocableSecret] {
+        var unchanged: [RevocableSecret] = []
+        for secret in revocable {
+            do throws(KeystoreError) {
+                try await confirm(old, of: secret, under: root, operation)
+                unchanged.append(secret)
+            } catch {
+                guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
+                try await confirm(new, of: secret, under: root, operation)
+            }
+        }
+        return unchanged
     }
 
     private func change(

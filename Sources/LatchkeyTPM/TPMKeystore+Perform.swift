@@ -42,7 +42,7 @@ extension TPMKeystore {
             try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, with: authValue, body) }
         case .primed(let held, let authValue):
             try await device.use(held) { (tpm, session, object) throws(TPMError) in
-                (try body(tpm, object) { .lastUse(of: session, authValue: authValue, protecting: $0) }, nil)
+                (try tpm.perform(use, with: authValue, in: session, with: object, body), nil)
             }
         case .userPIN(let authValue):
             try await device.visit { (tpm) throws(TPMError) in try tpm.perform(use, withUserPIN: authValue, body) }

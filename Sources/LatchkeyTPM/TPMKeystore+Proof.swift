@@ -6,7 +6,7 @@ extension TPMKeystore {
     /// Asks for what the object's policy wants, after everything that can fail without a person was looked at.
     func proof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
         switch use.policy.requirement {
-        case .none: return .authValue(.empty)
+        case .none: return .authValue(try ownValue(nil, for: use))
         case .pin: return try await pinProof(for: use, await pinStatus(for: use), presence)
         case .biometryAny, .biometryCurrentSet: return try await fingerProof(for: use, presence)
         case .userPresence: return try await eitherProof(for: use, presence)
@@ -129,7 +129,7 @@ extension TPMKeystore {
     }
 
     /// Behind a resource manager everything is loaded before the PIN is asked for (StartAuthSession, Load), and one
-    /// command and the flush are left after it.
+    /// command and the flush are left after it, or two for a key that can be taken back.
     private func primedProof(
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
@@ -141,7 +141,7 @@ extension TPMKeystore {
         }
         do throws(KeystoreError) {
             let pin = try await currentPIN(status, use.prompt, use.operation, presence)
-            return .primed(held, try authValue(pin, salt: use.blob.pinSalt, use.operation))
+            return .primed(held, try ownValue(pin, for: use))
         } catch {
             await device.drop(held)
             throw error
@@ -159,7 +159,17 @@ extension TPMKeystore {
         } catch {
             throw KeystoreError(error, during: use.operation)
         }
-        return .authValue(try authValue(pin, salt: use.blob.pinSalt, use.operation))
+        return .authValue(try ownValue(pin, for: use))
+    }
+
+    /// What authorizes an object that has no policy, or reads the index that keeps that.
+    private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
+        guard let kept = use.authorization else { return try authValue(pin, salt: use.blob.pinSalt, use.operation) }
+        do {
+            return try kept.authValue(pin)
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
     }
 
     private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {

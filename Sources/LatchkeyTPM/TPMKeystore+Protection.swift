@@ -36,7 +36,7 @@ extension TPMKeystore {
     }
 
     /// - Returns: nil where a PIN of the object's own serves, since there is no broker at work.
-    private func terms(
+    func terms(
         of broker: any PresenceBroker, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
         do {

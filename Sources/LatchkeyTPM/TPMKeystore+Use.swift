@@ -5,7 +5,8 @@ internal import TPM2
 extension TPMKeystore {
     /// Reads a stored blob and holds it against what is said about it.
     func blob(
-        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String, _ operation: String
+        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String, isRevocable: Bool = false,
+        _ operation: String
     ) throws(KeystoreError) -> TPMKeyBlob {
         guard backend == self.backend else {
             throw .wrongDevice(operation, "it belongs to a keystore of the kind \(backend)")
@@ -18,8 +19,9 @@ extension TPMKeystore {
         }
         let protection = blob.protection
         guard policy.fits(protection), blob.key.kind == kind,
-            blob.key.publicArea.isMade(from: try template(kind, policy, protection, operation)),
-            (blob.pinSalt?.count == PINHardening.saltBytes) == policy.hasOwnPIN(protection)
+            blob.key.publicArea.isMade(
+                from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection, operation)),
+            (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable)
         else { throw .damaged(operation, "its stored bytes don't fit its policy") }
         return blob
     }
@@ -50,6 +52,7 @@ extension TPMKeystore {
 
     /// What a failed use means.
     func explained(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
+        if let kept = use.authorization { return await explained(error, use, kept) }
         switch (error.command, error.responseCode?.base) {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
             guard let pin = use.protection?.userPIN else { break }

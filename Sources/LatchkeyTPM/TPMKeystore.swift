@@ -62,8 +62,11 @@ public struct TPMKeystore: Keystore {
     /// Forgets the tickets. The TPM would take them to the end of their time, but nobody has them any more.
     public func endReuse() { tickets.empty() }
 
-    /// Does nothing: a TPM holds nothing of a key that is not loaded. Forgetting the returned value deletes it.
-    public func delete(_ key: HardwareKey) async throws(KeystoreError) {}
+    /// Removes what authorizes a key that can be taken back. Of any other a TPM holds nothing while it is not loaded:
+    /// forgetting the returned value deletes it.
+    public func delete(_ key: HardwareKey) async throws(KeystoreError) {
+        if let authorization = key.authorization { try await revoke(authorization) }
+    }
 
     /// One connection's worth of work.
     func visit<R: Sendable>(

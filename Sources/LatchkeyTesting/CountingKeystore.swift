@@ -52,6 +52,15 @@ public final class CountingKeystore: Keystore {
         try await keystore.createKey(request, authorizedBy: presence)
     }
 
+    public func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await call("createRevocableKey") { () throws(KeystoreError) in
+            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+        }
+    }
+
     public func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority

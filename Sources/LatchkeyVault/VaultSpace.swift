@@ -54,6 +54,8 @@ public final class VaultSpace: Sendable {
     /// them.
     public func open() async throws(KeystoreError) {
         try await open(as: presence)
+        // What a crash left for the hardware to do is in nobody's way; what it can't do now stays noted.
+        try? await records.finishRevocations()
     }
 
     func open(as presence: any PresenceAuthority) async throws(KeystoreError) {
@@ -63,6 +65,19 @@ public final class VaultSpace: Sendable {
     /// Whether a vault can be stored with biometrics, or unlocked: as it was when the hardware was looked at last, by
     /// ``bootstrap(_:)`` or ``refreshAvailability()``. It says nothing about what is stored.
     public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
+
+    /// Whether the hardware can take back what opens a vault that is stored with biometrics: no copy of the store from before
+    /// a change of the PIN, a downgrade or a reset opens it then. Needs no hardware.
+    ///
+    /// - Returns: nil for a vault in which nothing is stored with biometrics.
+    /// - Throws: `KeystoreError`; `invalidInput` for an impossible name.
+    public func isStoredRevocably(key: String) async throws(KeystoreError) -> Bool? {
+        let row = try VaultRow(key: key)
+        guard let record = try await records.metadata(row.id), row.classes.contains(record.protection) else {
+            return nil
+        }
+        return try await records.areRevocable([row.classes])
+    }
 
     /// The names of the vaults in which something is stored, readable or not, oldest first. Needs no hardware.
     public func keys() throws(KeystoreError) -> [String] {

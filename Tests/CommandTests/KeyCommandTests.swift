@@ -26,8 +26,8 @@ struct KeyCommandTests {
         let outcome = try await machine.run("key", "create", "--label", "mine", "--json", pins: ["2580"])
         let created = try outcome.json()
         let expected: Set = [
-            "assurance", "backend", "createdAt", "enforcedPresence", "id", "label", "pinProtection", "policy",
-            "publicKeyJWK", "uri",
+            "assurance", "backend", "createdAt", "enforcedPresence", "id", "isRevocable", "label", "pinProtection",
+            "policy", "publicKeyJWK", "uri",
         ]
         #expect(Set(created.keys) == expected)
         #expect(created["policy"] == "pin")
@@ -140,6 +140,27 @@ struct KeyCommandTests {
         #expect(try change.json()["changed"] == 1)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["neue Losung"]).status == 0)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 4)
+    }
+
+    @Test func `a copy of a revocable key signs neither with an old PIN nor after the key was deleted`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("key", "show", createKey(machine), "--json").json()["isRevocable"] == false)
+        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        #expect(created["isRevocable"] == true)
+        let id = try #require(created["id"]?.string)
+        let copy = try machine.copy()
+        func sign(_ pin: String) async throws -> JSON? {
+            let outcome = try await copy.run("key", "sign", id, "/dev/null", "--json", pins: [pin])
+            return outcome.status == 0 ? nil : try outcome.json()["error"]
+        }
+        #expect(try await sign("2580") == nil, "the control")
+        #expect(try await machine.run("pin", "change", pins: ["2580", "1357"]).status == 0)
+        let old = try await sign("2580")
+        #expect(old?["code"] == "wrongProof" && old?["underlying"]?["code"]?.number == 0x98E)
+        #expect(try await sign("1357") == nil)
+        #expect(try await machine.run("key", "delete", id).status == 0)
+        let dead = try await sign("1357")
+        #expect(dead?["code"] == "invalidated" && dead?["underlying"]?["code"]?.number == 0x18B)
     }
 
     @Test func `wrong PINs end with 4 and what is left, then with 5 and the time`() async throws {

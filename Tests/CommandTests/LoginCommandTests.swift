@@ -65,7 +65,8 @@ struct LoginCommandTests {
                     "sessionState": "AUTHENTICATED", "kid": nil,
                 ])
             let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
-            #expect(Set(enable.keys) == ["kid", "policy", "assurance", "enforcedPresence"])
+            #expect(Set(enable.keys) == ["kid", "policy", "assurance", "enforcedPresence", "isRevocable"])
+            #expect(enable["isRevocable"] == true)
             #expect(enable["policy"] == "pin")
             #expect(enable["assurance"] == "simulated(swtpm)")
             kid = try #require(enable["kid"]?.string)

@@ -286,8 +286,8 @@ struct RevocationTests {
                 bytes, policy: .none, for: Scene.prompt, authorizedBy: Scene.nobody
             ) { _ in }
         }
-        #expect(error?.code == .unavailable)
-        #expect(error?.underlying?.rawCode == 0x14b)
+        #expect(error?.code == .unsupported)
+        #expect(error?.underlying?.rawCode == 0x14b, "TPM_RC_NV_SPACE")
         #expect(try indices() == before)
         #expect(try await open(keystore, standing) == bytes)
         try Scene.expectNothingLoaded("after the refusal")

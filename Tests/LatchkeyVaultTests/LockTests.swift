@@ -11,7 +11,8 @@ import Testing
 @Suite(.softwareTPM)
 struct LockTests {
     @Test func `a lock ends every copy, and unlocking again brings none back`() async throws {
-        let space = try await Scene().start()
+        let scene = try Scene()
+        let space = try await scene.start()
         guard
             case .biometrics(let made) = try await vault(in: space).storeToBiometrics(credentials: .jane),
             case .biometrics(let found) = vault(in: space)
@@ -37,7 +38,8 @@ struct LockTests {
 
     @Test func `a person is asked once for each opening, and for nothing else`() async throws {
         let presence = ScriptedPresence(pins: "2468", "2468")
-        let space = try await Scene().start(presence)
+        let scene = try Scene()
+        let space = try await scene.start(presence)
         let opened = try await vault(in: space).storeToBiometrics(credentials: .jane)
         #expect(presence.requests.map(\.purpose) == [.new])
         let updated = try await opened.update(credentials: .june)
@@ -70,7 +72,8 @@ struct LockTests {
 
     @Test func `a wrong PIN is counted by the hardware and opens nothing`() async throws {
         let presence = ScriptedPresence(pins: "2468", "1111", "2468")
-        let space = try await Scene().start(presence)
+        let scene = try Scene()
+        let space = try await scene.start(presence)
         let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
         let before = try await space.records.keystore.pinStatus().attemptsLeft
         await #expect(throws: wrongProof) { try await locked.unlock() }
@@ -101,7 +104,8 @@ struct LockTests {
 
     @Test func `an owner's proof unlocks nothing, and the next unlocking takes it`() async throws {
         let presence = ScriptedPresence([.pin("2468"), .pin("1111"), .decline, .pin("2468"), .pin("2468")])
-        let space = try await Scene().start(presence)
+        let scene = try Scene()
+        let space = try await scene.start(presence)
         let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
         #expect(try await locked.reauthenticateOwner() == false)
         #expect(try await locked.reauthenticateOwner() == false)
@@ -117,7 +121,8 @@ struct LockTests {
 
     @Test func `a proof is gone once the vault was locked`() async throws {
         let presence = ScriptedPresence(pins: "2468", "2468", "2468")
-        let space = try await Scene().start(presence)
+        let scene = try Scene()
+        let space = try await scene.start(presence)
         guard case .biometrics(let opened) = try await vault(in: space).storeToBiometrics(credentials: .jane) else {
             Issue.record("not open")
             return

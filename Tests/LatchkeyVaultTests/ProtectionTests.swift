@@ -77,7 +77,8 @@ struct ProtectionTests {
     }
 
     @Test func `an update on an old copy is a conflict, and reading one shows what is stored`() async throws {
-        let space = try await Scene().start()
+        let scene = try Scene()
+        let space = try await scene.start()
         let first = try await vault(in: space).storeToKeychain(credentials: .jane)
         _ = try await first.update(credentials: .june)
         #expect(try first.credentials == .june)
@@ -108,14 +109,14 @@ struct ProtectionTests {
         var seen = keystore.calls.count
         func calls() -> [String] {
             defer { seen = keystore.calls.count }
-            return keystore.calls[seen...].filter { $0.hasSuffix("seal") }
+            return keystore.calls[seen...].filter { ["sealRevocably", "seal", "unseal"].contains($0) }
         }
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         _ = try vault(in: space).credentials
         let updated = try await plain.update(credentials: .june)
         #expect(calls() == [])
         let opened = try await updated.upgrade()
-        #expect(calls() == ["seal", "unseal"])
+        #expect(calls() == ["sealRevocably", "unseal"])
         let locked = try await opened.update(credentials: .jane).lock()
         #expect(calls() == [])
         let unlocked = try await locked.unlock()

@@ -27,6 +27,15 @@ struct MeasuredKeystore: Keystore {
         try await inner.createKey(request, authorizedBy: presence)
     }
 
+    func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await inner.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+    }
+
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError) { try await inner.revoke(secret) }
+
     func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority

@@ -26,6 +26,12 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     public let createdAt: Date
     /// What the backend needs to find or load the key again. Opaque to everybody else.
     public let blob: Data
+    /// What authorizes the key's use, where the hardware keeps that whole and can take it back; nil for any other key.
+    public let authorization: SealedSecret?
+
+    /// Whether the hardware can take the key back: ``Keystore/delete(_:)`` makes every copy of it worthless then, and a
+    /// change of its PIN makes the old one worthless.
+    public var isRevocable: Bool { authorization != nil }
 
     /// A key as its keystore made it. Only keystores call this.
     public init(
@@ -36,7 +42,8 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
         publicKey: PublicKey,
         label: String?,
         createdAt: Date,
-        blob: Data
+        blob: Data,
+        authorization: SealedSecret? = nil
     ) {
         version = Self.currentVersion
         self.id = id
@@ -47,10 +54,18 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
         self.label = label
         self.createdAt = Date(timeIntervalSince1970: createdAt.timeIntervalSince1970.rounded(.down))
         self.blob = blob
+        self.authorization = authorization
     }
 
     /// The same key with another blob: what a change of PIN returns.
     public func replacing(blob: Data) -> HardwareKey {
+        HardwareKey(
+            id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
+            createdAt: createdAt, blob: blob, authorization: authorization)
+    }
+
+    /// The same key without what authorizes it: something to know it by that signs nothing.
+    package var withoutAuthorization: HardwareKey {
         HardwareKey(
             id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
             createdAt: createdAt, blob: blob)

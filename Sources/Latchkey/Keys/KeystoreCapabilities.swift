@@ -13,7 +13,9 @@ public struct KeystoreCapabilities: Hashable, Sendable {
     public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` works, under the policies `none` and `pin`.
+    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` works, and
+    /// ``Keystore/createRevocableKey(_:authorizedBy:announcing:)``: under the policies `none` and, where no
+    /// ``PresenceBroker`` keeps the PIN, `pin`.
     public var sealsRevocably: Bool
 
     /// - Parameter sealing: nil when it is the same as `requirements`.

@@ -93,10 +93,10 @@ final class ClassKeyring: Sendable {
             ProtectionClass.hasOwnPIN(protection.name)
                 ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
-        let sealed =
+        let (sealed, announcement) =
             if revocably {
                 try await sealRevocably(secret, protection, prompt, consent)
-            } else { try await seal(secret, protection, prompt, consent) }
+            } else { (try await seal(secret, protection, prompt, consent), nil) }
         consent.confirm()
         guard
             protection.policy.isMet(by: sealed.policy),
@@ -104,7 +104,7 @@ final class ClassKeyring: Sendable {
         else { throw .damaged("protect the records", "the hardware does not give back what it sealed") }
         session.open(with: ClassKey(secret, isNew: true))
         guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
-        return PreparedClass(protection: protection, sealed: sealed, session: session)
+        return PreparedClass(protection: protection, sealed: sealed, session: session, announcement: announcement)
     }
 
     // MARK: Helpers

@@ -4,4 +4,6 @@ package struct PreparedClass: Sendable {
     package let protection: ProtectionClass
     let sealed: SealedSecret
     package let session: ClassSession
+    /// For one that the hardware can take back.
+    let announcement: Announcement?
 }

@@ -6,8 +6,10 @@ extension RecordContainer {
     /// has one PIN. What has a PIN of its own, as a locker's easy access, keeps it.
     ///
     /// The old PIN is asked for once and the new one once. The new blobs are stored in one transaction: a crash leaves
-    /// the old PIN or the new one, never neither. A copy of the store from before still opens with the old PIN, on
-    /// this hardware only.
+    /// the old PIN or the new one, never neither. What is revocable is changed in the hardware before that, one after the
+    /// other: after a crash in between each still opens with one of the two, and the same change, made again, is carried
+    /// to its end. A copy of the store from before opens with the new PIN then; whatever else a copy has still opens with
+    /// the old PIN, on this hardware only.
     ///
     /// - Returns: How many keys and classes have the new PIN.
     /// - Throws: ``KeystoreError``; `notFound` when nothing in the container has a PIN, `conflict` when another process
@@ -51,12 +53,14 @@ extension RecordContainer {
         let changed = try await keystore.changePIN(
             of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
         let transaction = RecordTransaction(container: name, keys: classKeys, now: store.now())
-        let swaps = zip(held.map(\.row), changed.keys).map { KeySwap(row: $0, key: $1) }
+        let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
         try await store.write("store the new PIN") { database in
             for swap in swaps { try transaction.swap(swap, in: database) }
-            for (row, sealed) in zip(classRows, changed.secrets) { try row.replace(database, with: sealed) }
+            for (row, sealed) in zip(classRows, changed.secrets) where row.sealed != sealed {
+                try row.replace(database, with: sealed)
+            }
         }
-        return swaps.count + classRows.count
+        return held.count + classRows.count
     }
 }
 

@@ -45,11 +45,20 @@ extension RecordContainer {
         }
     }
 
-    /// Has the hardware take back the keys of all classes that were dropped, and of those that were made and never
-    /// stored. What it can't do now stays noted for the next call. Call it after a drop, and at the start, while no class
-    /// is being made.
-    package func finishRevocations() async throws(KeystoreError) {
+    /// Has the hardware take back all revocable keys that are in no record any more, those of classes that were dropped, and
+    /// what was made and never stored. What is being made now, by whatever program, is left alone. What can't be done now
+    /// stays noted for the next call: call it at the start of a program, and after such a deletion.
+    ///
+    /// - Throws: ``KeystoreError``, the first one, after everything else was done.
+    public func finishRevocations() async throws(KeystoreError) {
         try await classes.finishRevocations()
+    }
+
+    /// ``finishRevocations()`` soon, where anything is noted: for calls that may not wait for the hardware. What can't be
+    /// done then, or is cut short by the program's end, stays noted.
+    package func finishRevocationsSoon() {
+        guard (try? classes.hasRevocationsNow()) ?? false else { return }
+        Task { try? await finishRevocations() }
     }
 
     /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The

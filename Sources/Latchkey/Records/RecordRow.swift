@@ -124,6 +124,17 @@ extension RecordRow {
         ).map(RecordRow.init)
     }
 
+    /// The stored form of the container's keys that look as if the hardware can take them back, each once.
+    static func fetchRevocableKeys(_ database: Database, container: String) throws -> Set<String> {
+        try String.fetchSet(
+            database,
+            sql: """
+                SELECT hardwareKey FROM record
+                WHERE container = ? AND hardwareKey IS NOT NULL AND instr(hardwareKey, '"authorization":{') > 0
+                """,
+            arguments: [container])
+    }
+
     /// At most `limit` rows behind a place, in the order in which they were first stored.
     ///
     /// - Parameter place: Where the page before ended; 0 for the first.

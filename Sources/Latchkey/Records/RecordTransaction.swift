@@ -10,9 +10,11 @@ struct RecordTransaction: Sendable {
 
     /// - Returns: The records that were put, as stored.
     func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
+        let keys = try RevocableKeyChanges(container: container, database)
         // The records first: who has overtaken us changed them too, and that is what the caller must hear of.
         let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
+        try keys.note(database)
         return records
     }
 

@@ -49,6 +49,8 @@ public final class CredentialStore: Sendable {
     /// Has the hardware open what is bound to the device only: one hardware operation, once, and nobody is asked.
     public func open() async throws {
         try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
+        // What a crash left for the hardware to do is in nobody's way; what it can't do now stays noted.
+        try? await records.finishRevocations()
     }
 
     /// Forgets the keys of everything for which somebody had to be present, and every proof that would still serve.
@@ -80,7 +82,8 @@ public final class CredentialStore: Sendable {
     }
 
     /// Removes a credential, with all that is stored of it. Needs no hardware, and asks nobody. The default is then
-    /// none if it was the default.
+    /// none if it was the default. Where the hardware can take back what opens the credential, it does so soon after, or
+    /// when a store is opened the next time: no copy of the store opens it any more then.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` when it is gone already.
     public func remove(_ credential: Credential) throws {
@@ -92,6 +95,7 @@ public final class CredentialStore: Sendable {
         let wasDefault = standing?.id == credential.id
         if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
         try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
+        records.finishRevocationsSoon()
         registry.forget(credential.id)
         refreshes.setUnsaved(nil, credential.id)
         tell(.removed(credential))

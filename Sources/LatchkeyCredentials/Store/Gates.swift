@@ -41,7 +41,8 @@ final class Gates: Sendable {
         try await records.open(.device, for: prompt, authorizedBy: NobodyPresent())
         users.withLock { $0[protection.name, default: 0] += 1 }
         defer { leave(protection) }
-        return try await body(records.prepare(protection, for: prompt, authorizedBy: presence))
+        return try await body(
+            records.prepare(protection, revocably: true, for: prompt, authorizedBy: presence))
     }
 
     private func leave(_ protection: ProtectionClass) {

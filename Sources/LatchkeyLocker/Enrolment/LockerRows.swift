@@ -26,10 +26,13 @@ struct LockerRows: Sendable {
         return (record != nil, record?.attributes["easyAccess"] != nil)
     }
 
-    /// Whether the hardware can take back what opens `base` and `offline`, unverified; nil without an enrolment. Needs no
-    /// hardware.
+    /// Whether the hardware can take back what opens `base` and `offline`, and the key of easy access, unverified; nil
+    /// without an enrolment. Needs no hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
-        guard let id = try await records.metadata(Self.enrolmentID)?.attributes["enrolment"] else { return nil }
+        guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes,
+            let id = attributes["enrolment"]
+        else { return nil }
+        guard try await key(attributes["easyAccess"])?.isRevocable ?? true else { return false }
         return try await records.areRevocable(Enrolment.classes(of: id))
     }
 

@@ -33,6 +33,11 @@ struct PendingKey: Sendable {
         self.key = key
     }
 
+    /// A key of easy access that signs no more, and that the server may still know.
+    init(givenUp key: HardwareKey) {
+        self.init(.easyAccess, key.withoutAuthorization)
+    }
+
     init?(_ record: Record) {
         guard let role = record.attributes["role"].flatMap(Role.init), let key = record.key else { return nil }
         self.init(role, key)

@@ -16,7 +16,7 @@ public struct StoredEnrolment: Hashable, Sendable {
     public let hasLevelShares: Bool
     /// Whether the secret starts a session.
     public let isEasyAccessEnabled: Bool
-    /// Whether the hardware can take back what opens `base` and `offline`: see ``Locker/isStoredRevocably()``.
+    /// Whether the hardware can take back what opens `base` and `offline`, and the key of easy access: see ``Locker/isStoredRevocably()``.
     public let isRevocable: Bool
 
     /// Reads it.
@@ -29,7 +29,7 @@ public struct StoredEnrolment: Hashable, Sendable {
         guard let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"]
         else { throw .damaged("read the enrolment", "its row is not what was stored") }
-        isRevocable = try await records.areRevocable(Enrolment.classes(of: id))
+        isRevocable = try await LockerRows(records: records).isRevocable() ?? false
         self.id = id
         self.issuer = issuer
         self.clientID = clientID

@@ -80,12 +80,12 @@ extension Locker {
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
         let isTakenBack = await takeBack()
-        for key in keys { try? await configuration.records.keystore.delete(key) }
+        for key in keys where !key.isRevocable { try? await configuration.records.keystore.delete(key) }
         return isTakenBack
     }
 
-    /// Has the hardware take back the keys of classes that are dropped, or were made in vain. What it can't do now is
-    /// done at the next start.
+    /// Has the hardware take back the key of easy access that has no row any more, the keys of classes that are dropped, and
+    /// what was made in vain. What it can't do now is done at the next start.
     ///
     /// - Returns: Whether nothing is left to do.
     @discardableResult

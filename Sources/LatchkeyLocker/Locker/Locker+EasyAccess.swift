@@ -41,7 +41,7 @@ extension Locker {
         let family = Enrolment.offlineClasses(of: enrolment.id)
         let classes: [ClassChange] = [.drop(prefix: family.prefix), .add(new.prepared)]
         if let old {
-            changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(.easyAccess, old.key).put]
+            changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(givenUp: old.key).put]
         }
         do {
             try Task.checkCancellation()
@@ -104,7 +104,7 @@ extension Locker {
     /// then a copy of the store could begin sessions with it, once the hardware takes secrets again.
     func giveUpEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let key = try enrolment(context.operation).easyAccess?.key
-        try await dropEasyAccess(context, &draft, adding: key.map { [PendingKey(.easyAccess, $0).put] } ?? [])
+        try await dropEasyAccess(context, &draft, adding: key.map { [PendingKey(givenUp: $0).put] } ?? [])
         guard let enrolment = draft.enrolment ?? nil else { return }
         _ = try? await finish {
             try await self.removeLeftovers(enrolment, self.server(context.operation), context)
@@ -124,6 +124,6 @@ extension Locker {
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
         await takeBack()
-        try? await configuration.records.keystore.delete(easyAccess.key)
+        if !easyAccess.key.isRevocable { try? await configuration.records.keystore.delete(easyAccess.key) }
     }
 }

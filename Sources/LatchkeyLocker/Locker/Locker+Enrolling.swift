@@ -110,21 +110,24 @@ extension Locker {
         let prepared: PreparedClass
     }
 
-    /// Makes a key, with a row that says that it may be left over.
+    /// Makes a key, with a row that says that it may be left over. That of easy access is one that the hardware can take
+    /// back, where it can: no copy of the store signs with it after the secret was changed or given up.
     func makeKey(
         _ role: PendingKey.Role, policy: AccessPolicy, _ context: FlowContext
     ) async throws -> PendingKey {
         let request = KeyRequest(
             policy: policy, label: role == .device ? "locker: device" : "locker: easy access", prompt: context.prompt)
-        let key = try await configuration.records.keystore.createKey(request, authorizedBy: context.consent)
+        let made = try await configuration.records.createKey(
+            request, revocably: role == .easyAccess, authorizedBy: context.consent)
+        defer { withExtendedLifetime(made) {} }
         context.consent.confirm()
-        var pending = PendingKey(role, key)
+        var pending = PendingKey(role, made.key)
         do {
             pending.generation = try await finish { [pending] in
                 try await self.store([pending.put], context).first?.generation ?? 0
             }
         } catch {
-            try? await configuration.records.keystore.delete(key)
+            try? await configuration.records.discard(made.key)
             throw error
         }
         return pending
@@ -162,7 +165,9 @@ extension Locker {
 
     /// Deletes a key that nobody needs, and its row.
     func discard(_ pending: PendingKey, _ context: FlowContext) async throws {
-        try await configuration.records.keystore.delete(pending.key)
+        // What can't be noted goes first, and what can be noted is so with the deletion of its row.
+        if !pending.key.isRevocable { try await configuration.records.keystore.delete(pending.key) }
         _ = try await store([.delete(pending.id, ifGeneration: nil)], context)
+        if pending.key.isRevocable { try await configuration.records.discard(pending.key) }
     }
 }

@@ -36,7 +36,9 @@ extension Locker {
                 isKept = (try? await records.apply([put], for: prompt)) != nil
             }
             _ = try await records.apply(changes, classes: classes, for: prompt, authorizedBy: NobodyPresent())
-            for key in keys { try? await records.keystore.delete(key) }
+            for key in keys where !key.isRevocable { try? await records.keystore.delete(key) }
+            // What the hardware can't do now is done at the next start.
+            try? await records.finishRevocations()
             return isKept
         } catch {
             throw ErsteGroupAuthError(operation, any: error)

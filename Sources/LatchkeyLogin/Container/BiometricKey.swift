@@ -16,6 +16,9 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     public var policy: AccessPolicy { key.policy }
     /// What the key can promise.
     public var assurance: AssuranceLevel { key.assurance }
+    /// Whether the hardware can take it back: a copy of the store from before a change of its PIN, or from before it was
+    /// disabled, is worth nothing then.
+    public var isRevocable: Bool { key.isRevocable }
     /// When it was made; whole seconds.
     public var createdAt: Date { key.createdAt }
 }

@@ -85,6 +85,6 @@ extension Container {
     private func forget(_ stored: BiometricKey) async throws {
         let changes = LoginRows.deleteKey(ifGeneration: stored.generation) + [LoginRows.delete(identity: stored.id)]
         guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else { return }
-        try await keystore.delete(stored.key)
+        try await records.discard(stored.key)
     }
 }

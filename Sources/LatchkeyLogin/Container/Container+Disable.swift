@@ -5,6 +5,9 @@ extension Container {
     /// Deletes the key, and has the server remove it where it has an endpoint for that. Asks nobody: whoever can
     /// write the store can destroy a key.
     ///
+    /// Where the hardware can take the key back it does so: no copy of the store logs in with it any more, whatever its PIN
+    /// is there. What it can't do at once is noted, and done at the next call that enables or disables.
+    ///
     /// The steps are those of the design: (1) the key is deleted; (2) that there was none is kept in mind; (3) the
     /// server is asked to remove the identity; (4) that it knows none is thrown at once; (5) if it removed one, (2) is
     /// forgotten; (6) otherwise thrown. A crash or a failure after (1) leaves biometric login disabled here and the
@@ -22,16 +25,25 @@ extension Container {
     /// - Parameter force: Disables on this device only, whatever the server would say. The server is asked when
     ///   biometric login is enabled or disabled the next time.
     /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
-    ///   `KeystoreError`.
+    ///   `KeystoreError`, with it disabled where the hardware can't take the key back now.
     public func disableBiometric(force: Bool = false) async throws {
         let operation = "disable biometric login"
+        try? await finish { [records] in try await records.finishRevocations() }
         guard !force else { return try await deleteKeysHere() }
         guard try await hasBiometricRows() else { throw LoginError.notEnabled(operation) }
         let removal = try await removal(operation)
         let key = try await rows.key()
         let identities = try await rows.verifiedIdentities(for: prompt("disable biometric login at"))
         let notFound = key == nil ? LoginError.notEnabled(operation) : nil
-        try await deleteKeys([key, try await rows.pending()].compactMap(\.self))
+        let refusal = try await deleteKeys([key, try await rows.pending()].compactMap { $0?.key })
+        try await disableAtServer(key, identities, removal, notFound)
+        if let refusal { throw refusal }
+    }
+
+    /// Has the server forget what it knows, where it has an endpoint for that.
+    private func disableAtServer(
+        _ key: BiometricKey?, _ identities: [RegisteredIdentity], _ removal: IdentityRemoval?, _ notFound: LoginError?
+    ) async throws {
         guard let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last else {
             if let notFound { throw notFound }
             return
@@ -94,9 +106,21 @@ extension Container {
             identities.map { LoginRows.delete(identity: $0) }, for: prompt("disable biometric login at"))
     }
 
-    private func deleteKeys(_ keys: [BiometricKey]) async throws {
-        for key in keys { try await deleteUnlessKept(key.key) }
+    /// A key that is not revocable first, since a token may say no. A revocable one is noted with the deletion of its row.
+    ///
+    /// - Returns: Why the hardware could not take back what it can take back.
+    private func deleteKeys(_ keys: [HardwareKey]) async throws -> KeystoreError? {
+        for key in keys where !key.isRevocable { try await deleteUnlessKept(key) }
         try await deleteKeyRows()
+        return await takeBack(keys)
+    }
+
+    private func takeBack(_ keys: [HardwareKey]) async -> KeystoreError? {
+        var failure: KeystoreError?
+        for key in keys where key.isRevocable {
+            do throws(KeystoreError) { try await records.discard(key) } catch { failure = failure ?? error }
+        }
+        return failure
     }
 
     /// A token that gives up no key does not keep the login enabled: without its row nobody uses the key.
@@ -110,10 +134,10 @@ extension Container {
 
     /// Rows that can't be read any more are deleted too.
     private func deleteKeysHere() async throws {
-        for key in [try? await rows.key(), try? await rows.pending()].compactMap(\.self) {
-            try? await keystore.delete(key.key)
-        }
+        let keys = [try? await rows.key(), try? await rows.pending()].compactMap { $0?.key }
+        for key in keys where !key.isRevocable { try? await keystore.delete(key) }
         try await deleteKeyRows()
+        _ = await takeBack(keys)
     }
 
     private func deleteKeyRows() async throws {

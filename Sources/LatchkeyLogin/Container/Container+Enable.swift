@@ -6,11 +6,14 @@ extension Container {
     ///
     /// The order is such that a crash leaves biometric login either disabled or enabled here and on the server, and
     /// never a key on the server whose name was forgotten here:
-    /// 1. the session is refreshed, the key made in the hardware: a crash leaves nothing;
+    /// 1. the session is refreshed, the key made in the hardware: a crash leaves nothing, or what the hardware is noted to
+    ///    take back at the next call;
     /// 2. a row says that this key is about to be registered; only one process can have it: a crash leaves it to the
     ///    next call, which takes its place and has the server remove that key;
     /// 3. the server is asked, and says that it has the key;
     /// 4. one transaction makes that row into the key's row.
+    ///
+    /// Where the hardware can take keys back, it can take back this one: ``BiometricKey/isRevocable``.
     ///
     /// - Parameters:
     ///   - policy: Who must be present when the key is used; nil for the configured policy, or what
@@ -24,17 +27,19 @@ extension Container {
         let standing = try await rows.key()
         guard standing == nil || replacing else { throw Self.isEnabled(operation) }
         let abandoned = try await rows.pending()
+        // What earlier calls left in the hardware is in the way of nothing but room.
+        try? await finish { [records] in try await records.finishRevocations() }
         let (session, access) = try await accessibleSession(operation)
         let server = try await server(for: operation)
         let prompt = prompt("enable biometric login at")
         let policy = if let policy { policy } else { await preferredPolicy() }
         let consent = SingleConsent(presence)
-        let key = try await keystore.createKey(
-            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt),
+        let made = try await records.createKey(
+            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: true,
             authorizedBy: consent)
         consent.confirm()
         let enrolment = Enrolment(
-            key: key, userID: session.userID, idToken: session.idToken, standing: standing, abandoned: abandoned,
+            made: made, userID: session.userID, idToken: session.idToken, standing: standing, abandoned: abandoned,
             server: server, prompt: prompt)
         let reservation = try await reserve(enrolment)
         do {
@@ -42,7 +47,7 @@ extension Container {
             if let clock = ClockCheck(server: date, device: now), clock.isHopeless {
                 throw LoginError.clockSkew(operation, seconds: clock.ahead)
             }
-            let jwt = try await signedRequest(.setup, challenge, key, prompt, consent)
+            let jwt = try await signedRequest(.setup, challenge, made.key, prompt, consent)
             try await register(jwt, enrolment, access)
         } catch let error as RegistrationUncertain {
             // What can't be tidied up now is found by the next call; the cause is what the caller must hear of.
@@ -53,6 +58,8 @@ extension Container {
             if let error = error as? LoginError, error.isInvalidGrant, !error.isInvalidCredentials {
                 try await endSession(.invalid, ifGeneration: session.generation)
             }
+            // Nobody else knows of the key but who took our place.
+            if (error as? KeystoreError)?.code == .invalidated { throw Self.lostRace(operation) }
             throw error
         }
         return try await finish { try await self.commit(enrolment, reservation, access) }
@@ -81,10 +88,10 @@ extension Container {
                     [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
                 throw Self.lostRace(enrolment.server.operation)
             }
-            if let abandoned = enrolment.abandoned { try await keystore.delete(abandoned.key) }
+            if let abandoned = enrolment.abandoned { try await records.discard(abandoned.key) }
             return stored.generation
         } catch {
-            try? await keystore.delete(enrolment.key)
+            try? await records.discard(enrolment.key)
             throw error
         }
     }
@@ -114,18 +121,18 @@ extension Container {
         guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
             // Another process has taken our place or disabled: the server must not keep a key that is in no row.
             try await rows.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
-            try? await keystore.delete(enrolment.key)
+            try? await records.discard(enrolment.key)
             try? await sweep(enrolment, access)
             throw Self.lostRace(enrolment.server.operation)
         }
-        if let standing { try? await keystore.delete(standing.key) }
+        if let standing { try? await records.discard(standing.key) }
         try? await sweep(enrolment, access)
         return BiometricKey(userID: enrolment.userID, key: enrolment.key, generation: stored.generation)
     }
 
     /// Gives up a key that the server certainly doesn't have.
     private func release(_ enrolment: Enrolment, _ reservation: Int) async throws {
-        try? await keystore.delete(enrolment.key)
+        try? await records.discard(enrolment.key)
         // Whoever has taken our place keeps it.
         _ = try await rows.applyUnlessChanged(
             [.delete(LoginRows.pendingID, ifGeneration: reservation)], for: enrolment.prompt)

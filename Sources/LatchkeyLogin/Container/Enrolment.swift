@@ -2,7 +2,7 @@ internal import Latchkey
 
 /// A key on its way to the server.
 struct Enrolment: Sendable {
-    let key: HardwareKey
+    let made: PreparedKey
     let userID: String
     /// An ID token of the user.
     let idToken: String?
@@ -12,4 +12,6 @@ struct Enrolment: Sendable {
     let abandoned: BiometricKey?
     let server: IdentityServer
     let prompt: PromptContext
+
+    var key: HardwareKey { made.key }
 }

@@ -85,11 +85,15 @@ extension TPM {
     }
 
     /// A free handle of a range for an index; nil when ``maximumIndices`` of it are in use.
-    func freeIndex(in range: Range<UInt32>) throws(TPMError) -> TPMHandle? {
+    ///
+    /// - Parameter start: From where on to look first; nil for the range's beginning.
+    func freeIndex(in range: Range<UInt32>, from start: UInt32? = nil) throws(TPMError) -> TPMHandle? {
+        let start = start ?? range.lowerBound
         let first = TPMHandle(rawValue: range.lowerBound)
         let used = Set(try handles(from: first, count: UInt32(range.count)).filter { range.contains($0.rawValue) })
         guard used.count < Self.maximumIndices else { return nil }
-        return range.lazy.map(TPMHandle.init(rawValue:)).first { !used.contains($0) }
+        return [start..<range.upperBound, range.lowerBound..<start].joined().lazy.map(TPMHandle.init(rawValue:))
+            .first { !used.contains($0) }
     }
 
     private func settleAuthority(_ store: AuthorityStore) throws(TPMError) {

@@ -9,9 +9,12 @@ extension TPM {
 
     /// A free handle for a new index. One command.
     ///
+    /// - Parameter isContended: Whether another program took the first one. Those who make several at once then look from
+    ///   different places on.
     /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when there are as many as may be.
-    func freePlace() throws(TPMError) -> TPMHandle {
-        guard let place = try freeIndex(in: RevocableSecret.indices) else {
+    func freePlace(isContended: Bool) throws(TPMError) -> TPMHandle {
+        let places = RevocableSecret.indices
+        guard let place = try freeIndex(in: places, from: isContended ? .random(in: places) : nil) else {
             throw TPMError(
                 .response(.nvSpace), command: .nvDefineSpace, reason: "all places for revocable secrets are in use")
         }
@@ -56,6 +59,15 @@ extension TPM {
                 ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
             }
         }
+    }
+
+    /// NV_Read of what is an object's authValue.
+    func authValue(
+        in secret: RevocableSecret, authorizedBy authorization: Authorization
+    ) throws(TPMError) -> AuthValue {
+        let value = try nvRead(secret.index, authorizedBy: authorization) { AuthValue($0) }
+        guard let value else { throw TPMError(.malformed, command: .nvRead, reason: "an authValue is too long") }
+        return value
     }
 
     /// The index as it is, also where nothing was written to it; nil where it is not there. One command.

@@ -8,8 +8,9 @@ extension TPMKeystore {
 
     /// Puts the secret into the TPM's non-volatile memory; see `RevocableSecret`.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password, and for a policy that is neither
-    ///   `none` nor a PIN: the presence broker approves the use of keys and of sealed secrets only.
+    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password, where the presence broker keeps the
+    ///   PIN, and for a policy that is neither `none` nor a PIN: the broker approves the use of keys and of sealed secrets
+    ///   only.
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
@@ -19,19 +20,40 @@ extension TPMKeystore {
         guard secret.count == RevocableSecret.byteCount else {
             throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(RevocableSecret.byteCount)")
         }
+        try await checkRevocable(policy, operation, presence)
+        let root = try await presentRoot(operation)
+        return try await keep(secret, policy, under: root, prompt, operation, presence, announce)
+    }
+
+    /// What can be known before anybody is asked.
+    func checkRevocable(
+        _ policy: AccessPolicy, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
         try checkSupport(policy, operation)
         guard policy.fits(nil) else {
             throw .unsupported(
                 operation, "a TPM can take back only what the device alone opens, or a PIN each time",
-                recovery: "Use the policy ‘none’ or ‘pin’, or seal it without that.")
+                recovery: "Use the policy ‘none’ or ‘pin’, or do it without that.")
+        }
+        if policy.hasPIN, let broker = presence.broker, try await terms(of: broker, policy) != nil {
+            throw .unsupported(
+                operation, "the presence broker keeps your PIN, which is one for everything of yours",
+                recovery: "Do it without that: a change of that PIN holds for every copy too.")
         }
         guard try await visit(operation, { (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
             throw .unsupported(
                 operation, "the TPM's owner has a password, and only the owner can make what can be taken back",
-                recovery: "Seal it without that, or have the owner remove the password.")
+                recovery: "Do it without that, or have the owner remove the password.")
         }
-        let root = try await presentRoot(operation)
-        var place = try await freePlace(operation)
+    }
+
+    /// Puts a secret into an index of its own. Where the policy has a PIN, a new one is asked for.
+    func keep(
+        _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
+        _ operation: String, _ presence: any PresenceAuthority,
+        _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        var place = try await freePlace(isContended: false, operation)
         let pin = policy.hasPIN ? try await newPIN(prompt, operation, presence) : nil
         let branch = PolicyDigest.random()
         let storedAuthValue = pin == nil ? PolicyDigest.random().bytes : nil
@@ -42,7 +64,7 @@ extension TPMKeystore {
                 isRevocable: true, blob: try serialized(planned, operation))
             try await announce(sealed)
             if try await keep(secret, as: planned, pin, under: root, operation) { return sealed }
-            place = try await freePlace(operation)
+            place = try await freePlace(isContended: true, operation)
         }
         throw .conflict(operation, "other programs took each place in the TPM that was free")
     }
@@ -129,8 +151,12 @@ extension TPMKeystore {
         return revocable
     }
 
-    private func freePlace(_ operation: String) async throws(KeystoreError) -> TPMHandle {
-        try await visit(operation) { (tpm) throws(TPMError) in try tpm.freePlace() }
+    private func freePlace(isContended: Bool, _ operation: String) async throws(KeystoreError) -> TPMHandle {
+        do {
+            return try await device.visit { (tpm) throws(TPMError) in try tpm.freePlace(isContended: isContended) }
+        } catch {
+            throw explainedMaking(error, operation)
+        }
     }
 
     private func plan(
@@ -158,9 +184,19 @@ extension TPMKeystore {
             }
             return true
         } catch {
-            guard error.responseCode == .nvDefined else { throw KeystoreError(error, during: operation) }
+            guard error.responseCode == .nvDefined else { throw explainedMaking(error, operation) }
             return false
         }
+    }
+
+    /// A TPM that has no room still makes what can't be taken back.
+    private func explainedMaking(_ error: TPMError, _ operation: String) -> KeystoreError {
+        guard error.responseCode == .nvSpace else { return KeystoreError(error, during: operation) }
+        return KeystoreError(
+            operation: operation, code: .unsupported,
+            reason: "the TPM has no room for anything else that can be taken back",
+            recovery: "Do it without that, or delete what nobody needs: see ‘latchkey doctor’.",
+            underlying: .init(error))
     }
 
     private func serialized(_ secret: RevocableSecret, _ operation: String) throws(KeystoreError) -> Data {
@@ -174,7 +210,7 @@ extension TPMKeystore {
     }
 
     /// What a failed reading or change of PIN means. Where the TPM refuses the proof, looks whether the index is there.
-    private func explained(
+    func explained(
         _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot, _ operation: String
     ) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {

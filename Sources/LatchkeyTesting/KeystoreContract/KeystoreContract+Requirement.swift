@@ -45,6 +45,8 @@ extension KeystoreContract {
         case seals32BytesOnly = "seals nothing but 32 bytes"
         /// It takes back what it sealed revocably, or says that it can't.
         case takesBack = "takes back what it sealed revocably, or says that it can't"
+        /// It takes back a revocable key with its deletion, and its old PIN with a change, or says that it can't.
+        case takesBackKeys = "takes back revocable keys and their old PINs, or says that it can't"
         /// It lets one proof serve for its policy's time, or says that it can't.
         case reusesProof = "lets one proof serve for its policy's time, or says that it can't"
         /// It asks again after all reuse was ended.

@@ -30,6 +30,54 @@ extension KeystoreContract {
         _ = try await unseal(keystore, plain)
     }
 
+    func takesBackKeys(_ keystore: any Keystore) async throws {
+        #expect(try await !makeKey(keystore, guarded).isRevocable, "an ordinary key is not revocable")
+        guard try await keystore.capabilities().sealsRevocably else { return try await refusesRevocableKeys(keystore) }
+        for policy in [AccessPolicy.none, guarded] {
+            let (first, second) = (try await revocableKey(keystore, policy), try await revocableKey(keystore, policy))
+            for key in [first, second] {
+                #expect(key.isRevocable && key.policy == policy)
+                #expect(key.publicKey.isValid(try await sign(keystore, key), for: Self.digest))
+            }
+            let changed = try await keystore.changePIN(
+                of: [first], secrets: [], for: Self.prompt, authorizedBy: person(.right, .new))
+            #expect(changed.keys == [first], "it is changed in its place")
+            if policy == guarded {
+                await Self.expect(.wrongProof, of: "sign with the old PIN") { _ = try await sign(keystore, first) }
+            }
+            #expect(first.publicKey.isValid(try await sign(keystore, first, .new), for: Self.digest))
+            try await keystore.delete(first)
+            await Self.expect(.invalidated, of: "sign with what was taken back, under \(policy)") {
+                _ = try await sign(keystore, first, .new)
+            }
+            try await keystore.delete(first)
+            #expect(second.publicKey.isValid(try await sign(keystore, second), for: Self.digest), "another key stays")
+            try await keystore.delete(second)
+            await Self.expect(.invalidated, of: "sign with the other one after that") {
+                _ = try await sign(keystore, second)
+            }
+        }
+    }
+
+    private func revocableKey(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> HardwareKey {
+        let announced = Mutex<SealedSecret?>(nil)
+        let key = try await keystore.createRevocableKey(
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: person(.right)
+        ) { announcement in announced.withLock { $0 = announcement } }
+        #expect(announced.withLock { $0 } == key.authorization, "what is made was announced")
+        return key
+    }
+
+    private func refusesRevocableKeys(_ keystore: any Keystore) async throws {
+        let presence = person(.right)
+        await Self.expect(.unsupported, of: "make a revocable key") {
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: guarded, prompt: Self.prompt), authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(presence.asked.isEmpty)
+    }
+
     private func refusesRevocation(_ keystore: any Keystore) async throws {
         let presence = person(.right)
         await Self.expect(.unsupported, of: "seal revocably") {

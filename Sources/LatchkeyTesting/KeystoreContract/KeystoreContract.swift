@@ -68,6 +68,7 @@ public struct KeystoreContract: Sendable {
         case .sealsWithPIN: try await sealsWithPIN(keystore)
         case .seals32BytesOnly: try await seals32BytesOnly(keystore)
         case .takesBack: try await takesBack(keystore)
+        case .takesBackKeys: try await takesBackKeys(keystore)
         case .reusesProof: try await reusesProof(keystore)
         case .endsReuse: try await endsReuse(keystore)
         case .endsReuseMidway: try await endsReuseMidway(keystore)

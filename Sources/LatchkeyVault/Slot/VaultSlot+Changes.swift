@@ -35,7 +35,8 @@ extension VaultSlot {
             classes: [.drop(prefix: row.classes.prefix), .add(prepared)])
     }
 
-    /// Has the hardware make the key of a new class, which only somebody who is present can open.
+    /// Has the hardware make the key of a new class, which only somebody who is present can open, and which it can take back
+    /// where it has room for that.
     func newClass(_ operation: String) async throws(KeystoreError) -> PreparedClass {
         let (space, row) = try place()
         guard try await space.records.keystore.capabilities().sealing.contains(space.policy.requirement) else {
@@ -44,7 +45,8 @@ extension VaultSlot {
                 recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")
         }
         return try await space.records.prepare(
-            row.classes.newClass(space.policy), for: space.prompt("protect ‘\(key)’"), authorizedBy: space.presence)
+            row.classes.newClass(space.policy), revocably: true, for: space.prompt("protect ‘\(key)’"),
+            authorizedBy: space.presence)
     }
 
     // MARK: Making
@@ -61,6 +63,7 @@ extension VaultSlot {
                 change.records, classes: change.classes, for: space.prompt("store ‘\(key)’"),
                 authorizedBy: NobodyPresent())
         }
+        await takeBack(change)
         return try checked(stored)
     }
 
@@ -68,10 +71,19 @@ extension VaultSlot {
     func makeNow(_ change: Change) throws(KeystoreError) -> Record {
         let (space, _) = try place()
         do throws(KeystoreError) {
-            return try checked(try space.records.applyNow(change.records, classes: change.classes))
+            let stored = try space.records.applyNow(change.records, classes: change.classes)
+            space.records.finishRevocationsSoon()
+            return try checked(stored)
         } catch {
             throw error.code == .conflict ? changed() : error
         }
+    }
+
+    /// Has the hardware take back the key of a class that was dropped: no copy of the store opens it any more. What it
+    /// can't do now is done when the space is opened the next time.
+    private func takeBack(_ change: Change) async {
+        guard !change.classes.isEmpty, let space else { return }
+        try? await space.records.finishRevocations()
     }
 
     private func conflictsExplained<R>(
@@ -106,6 +118,7 @@ extension VaultSlot {
         let change = resetting(row)
         try await space.records.apply(
             change.records, classes: change.classes, for: space.prompt("reset ‘\(key)’"), authorizedBy: NobodyPresent())
+        await takeBack(change)
         return try emptied()
     }
 
@@ -114,6 +127,7 @@ extension VaultSlot {
         let (space, row) = try place()
         let change = resetting(row)
         try space.records.applyNow(change.records, classes: change.classes)
+        space.records.finishRevocationsSoon()
         return try emptied()
     }
 

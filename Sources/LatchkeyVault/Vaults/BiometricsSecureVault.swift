@@ -37,7 +37,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
         return BiometricsSecureVault(slot: slot, record: try await slot.make(change), session: session)
     }
 
-    /// Stores the credentials without biometrics, and destroys the key that protected them.
+    /// Stores the credentials without biometrics, and destroys the key that protected them. Where the hardware can take that
+    /// back it does so soon after, and no copy of the store opens it any more.
     ///
     /// - Throws: `KeystoreError`; `wrongState` once the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")

@@ -16,6 +16,8 @@ struct CredentialRemoveCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> CredentialRemovalReport {
         let store = try await context.credentials()
         try store.stored(id).remove()
+        // What the hardware can't do now stays noted.
+        try? await context.records().finishRevocations()
         return CredentialRemovalReport(id: id, removed: true)
     }
 }

@@ -130,15 +130,15 @@ struct Examination {
         let name = "revocation"
         guard !diagnosis.isOwnerPasswordSet else {
             return .warning(
-                name, "The TPM's owner has a password, so what the locker seals can't be taken back from copies.",
-                "Keep no copies of the store, or have the owner remove the password before you enrol.")
+                name, "The TPM's owner has a password, so what is made here can't be taken back from copies.",
+                "Keep no copies of the store, or have the owner remove the password before you enable or enrol.")
         }
         guard diagnosis.hasPlaceForRevocable else {
             return .warning(
-                name, "The TPM has no place left for a locker's keys.",
-                "End lockers that nobody uses: latchkey locker end --mode destroy.")
+                name, "The TPM has no place left for keys that can be taken back from copies: new ones can't be.",
+                "Delete keys, logins and lockers that nobody uses: latchkey key list --all.")
         }
-        return .ok(name, "The TPM can take back what the locker seals.")
+        return .ok(name, "The TPM can take keys back from copies of the store.")
     }
 
     /// The count of the user's own, where something in the container has one.

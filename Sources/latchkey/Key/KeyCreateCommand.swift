@@ -11,6 +11,10 @@ struct KeyCreateCommand: ContextCommand {
             With a --token that also names a key (id= or object=), that key is taken over instead of making one. On a \
             token a key with a PIN has the token's own: the present one is asked for, after the management key where \
             the token wants it for making keys (YubiKey).
+
+            A key that is --revocable takes room in the TPM. Once it is deleted no copy of the store signs with it, and \
+            once its PIN is changed none does with the old one. Where the hardware can't do that, the key is made \
+            without, and says so.
             """)
 
     @OptionGroup var options: GlobalOptions
@@ -24,6 +28,9 @@ struct KeyCreateCommand: ContextCommand {
     @Option(help: ArgumentHelp("On a PIV card: the slot for the key, such as 9a.", valueName: "slot"))
     var slot: PIVSlotArgument?
 
+    @Flag(help: "Make it so that the TPM can take it back from every copy of the store.")
+    var revocable = false
+
     func validate() throws {
         guard label?.utf8.count ?? 0 <= 256 else { throw ValidationError("The label has more than 256 bytes.") }
     }
@@ -31,14 +38,19 @@ struct KeyCreateCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> KeyReport {
         let records = try await context.records(slot: slot?.slot)
         let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
-        let key = try await records.keystore.createKey(
-            KeyRequest(policy: policy.policy, label: label, prompt: prompt), authorizedBy: context.presence)
+        // What a crash left in the hardware is in the way of nothing but room.
+        if revocable { try? await records.finishRevocations() }
+        let made = try await records.createKey(
+            KeyRequest(policy: policy.policy, label: label, prompt: prompt), revocably: revocable,
+            authorizedBy: context.presence)
+        defer { withExtendedLifetime(made) {} }
+        let key = made.key
         let record = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
         do {
             try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
         } catch {
             // A key that nobody has a name for is of no use to anybody.
-            try? await records.keystore.delete(key)
+            try? await records.discard(key)
             throw error
         }
         return KeyReport(key)

@@ -25,9 +25,13 @@ struct KeyDeleteCommand: ContextCommand {
             throw KeystoreError.invalidInput("delete a key", "deleting takes the whole id, ‘\(stored.id)’")
         }
         let prompt = context.prompt("delete the key ‘\(stored.label ?? stored.id.rawValue)’")
-        // The hardware first, since somebody may say no there. A key that is gone from it can be deleted again.
-        if !forget { try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence) }
+        // The hardware first, since somebody may say no there. A key that is gone from it can be deleted again. What the
+        // hardware can take back is noted with the deletion of its record.
+        if !forget, !stored.isRevocable {
+            try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence)
+        }
         try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+        if !forget, stored.isRevocable { try await records.discard(stored) }
         return KeyDeletionReport(id: stored.id.rawValue, deleted: !forget && !PKCS11Keystore.isAdopted(stored))
     }
 }

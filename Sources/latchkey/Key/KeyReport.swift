@@ -16,6 +16,8 @@ struct KeyReport: Report {
     let uri: Nullable<String>
     let createdAt: Date
     let publicKeyJWK: JWK
+    /// Whether the hardware can take it back from every copy of the store.
+    let isRevocable: Bool
     /// `locker` or `login` for a key that is a part of that, and no key of the user's own.
     let usedBy: String?
 
@@ -31,6 +33,7 @@ struct KeyReport: Report {
         uri = Nullable(key.backend == PKCS11Keystore.backend ? try? PKCS11Keystore.location(of: key) : nil)
         createdAt = key.createdAt
         publicKeyJWK = JWK(key.publicKey, kid: key.id)
+        isRevocable = key.isRevocable
     }
 
     private var pinGuard: String {
@@ -49,6 +52,7 @@ struct KeyReport: Report {
         Assurance:  \(assurance), enforces \(enforcedPresence)
         PIN guard:  \(pinGuard)
         Backend:    \(backend)
+        Revocable:  \(isRevocable ? "yes: no copy of the store works without the TPM's consent" : "no")
         Where:      \(uri.value.map(printable) ?? "wrapped by the TPM, in the store")
         Created:    \(createdAt.formatted(.iso8601))
         """

@@ -27,12 +27,15 @@ struct EnableReport: Report {
     let policy: String
     let assurance: String
     let enforcedPresence: String
+    /// Whether the hardware can take the key back from every copy of the store.
+    let isRevocable: Bool
 
     init(_ key: BiometricKey) {
         kid = key.id.rawValue
         policy = key.policy.description
         assurance = key.assurance.description
         enforcedPresence = key.assurance.presence.rawValue
+        isRevocable = key.isRevocable
     }
 
     var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy)." }

@@ -9,6 +9,8 @@ struct StatusReport: Report {
     let sessionState: SessionState
     /// The enabled key, whoever owns it.
     let kid: Nullable<String>
+    /// Whether the hardware can take the enabled key back from every copy of the store; nothing without a key.
+    let isRevocable: Bool?
 
     init(_ status: ContainerStatus) {
         container = status.container
@@ -16,14 +18,18 @@ struct StatusReport: Report {
         biometricEnabled = status.isBiometricEnabled
         sessionState = status.sessionState
         kid = Nullable(status.key?.id.rawValue)
+        isRevocable = status.key?.isRevocable
     }
 
     var text: String {
-        """
-        Container:        \(printable(container))
-        Last user:        \(lastUserID.value.map(printable) ?? "nobody yet")
-        Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
-        Session:          \(sessionState == .authenticated ? "logged in" : "none")
-        """
+        let copies =
+            isRevocable == false
+            ? "\nThis hardware can't take the key back: a copy of the store signs with it here after ‘disable’." : ""
+        return """
+            Container:        \(printable(container))
+            Last user:        \(lastUserID.value.map(printable) ?? "nobody yet")
+            Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
+            Session:          \(sessionState == .authenticated ? "logged in" : "none")\(copies)
+            """
     }
 }

@@ -8,8 +8,11 @@ struct VaultReport: Report {
     /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
     let state: String
     let biometricsEnabled: Bool
+    /// Whether the hardware can take back what opens a vault with biometrics; only in what `vault status` says of one.
+    let isRevocable: Bool?
 
-    init(_ vault: Vault<Data>) {
+    init(_ vault: Vault<Data>, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -30,6 +33,9 @@ struct VaultReport: Report {
             case "locked": "is stored and locked; it takes you to open it"
             default: "can't be read, and nothing was changed; ‘latchkey vault reset’ discards it"
             }
-        return "The vault ‘\(printable(name))’ \(words)."
+        let copies =
+            isRevocable == false
+            ? "\nThis hardware can't take it back: a copy of the store opens with its old PIN." : ""
+        return "The vault ‘\(printable(name))’ \(words).\(copies)"
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import LatchkeyVault
 
 /// `latchkey vault status`.
 struct VaultStatusCommand: ContextCommand {
@@ -12,6 +13,7 @@ struct VaultStatusCommand: ContextCommand {
     var name: String?
 
     func perform(in context: CommandContext) async throws -> VaultReport {
-        VaultReport(try await VaultSession(name, in: context).vault)
+        let session = try await VaultSession(name, in: context)
+        return VaultReport(session.vault, isRevocable: try? await session.space.isStoredRevocably(key: session.key))
     }
 }

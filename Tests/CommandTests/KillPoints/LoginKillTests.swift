@@ -70,6 +70,7 @@ struct LoginKillTests {
                     try await checkLogin(machine, life)
                     // The server takes so many devices of one user, and no more.
                     try await machine.require("disable")
+                    #expect(try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")
                 })
         }
     }
@@ -110,8 +111,10 @@ struct LoginKillTests {
                     }
                     #expect(try await machine.run("authenticate", pins: ["2580"]).status == 6, "\(life)")
                     try await enableAgain(machine, life)
+                    #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps one key")
                     try await checkLogin(machine, life)
                     try await machine.require("disable")
+                    #expect(try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")
                 })
         }
     }

@@ -56,6 +56,12 @@ extension Machine {
         }
     }
 
+    /// How many indices the TPM has for what it can take back: those of every machine that uses it.
+    func revocableCount() async throws -> Int {
+        let listed = try await program("tpm2_getcap", ["handles-nv-index"], environment: ["TPM2TOOLS_TCTI": tcti])
+        return listed.split(separator: "\n").count { $0.lowercased().contains("0x1804d") }
+    }
+
     /// Ends what a killed program had loaded: a resource manager does that when a connection ends, and a bare swtpm has
     /// none.
     private static func flush(_ tcti: String) throws {

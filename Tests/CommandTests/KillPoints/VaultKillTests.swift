@@ -43,6 +43,8 @@ struct VaultKillTests {
             let shown = try await machine.run("vault", "show", "app", pins: isGated ? ["2580"] : nil)
             #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
             try await checkOthers(machine, life)
+            try await machine.require("vault", "reset", "app")
+            #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
         }
     }
 
@@ -64,33 +66,46 @@ struct VaultKillTests {
 
     @Test(arguments: [true, false])
     func `a change of protection leaves the secret under one or the other`(isUpgrade: Bool) async throws {
-        let machine = try await machine()
+        let base = try await machine()
         let option = isUpgrade ? "--quiet" : "--biometrics"
-        try await machine.require("vault", "store", "app", option, pins: ["2580"], input: "s3cret")
         let command = isUpgrade ? "upgrade" : "downgrade"
         let states = isUpgrade ? ["keychain", "locked"] : ["locked", "keychain"]
-        try await machine.cutShort(
-            isUpgrade ? .vaultUpgrade : .vaultDowngrade, by: "vault", command, "app", pins: ["2580"]
-        ) { machine, life in
-            let state = try #require(try await state(machine))
-            #expect(state == states[1] || state == states[0] && life.killedBefore != nil, "\(life): \(state)")
-            let shown = try await machine.run("vault", "show", "app", pins: state == "locked" ? ["2580"] : nil)
-            #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
-            if state == states[0] { try await machine.require("vault", command, "app", pins: ["2580"]) }
-            try await checkOthers(machine, life)
-        }
+        try await base.cutShort(
+            isUpgrade ? .vaultUpgrade : .vaultDowngrade, by: "vault", command, "app", pins: ["2580"],
+            prepare: { (try await holding("app", option, base), []) },
+            check: { machine, life in
+                let state = try #require(try await state(machine))
+                #expect(state == states[1] || state == states[0] && life.killedBefore != nil, "\(life): \(state)")
+                let shown = try await machine.run("vault", "show", "app", pins: state == "locked" ? ["2580"] : nil)
+                #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
+                if state == states[0] { try await machine.require("vault", command, "app", pins: ["2580"]) }
+                try await checkOthers(machine, life)
+                try await machine.require("vault", "reset", "app")
+                #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
+            })
+    }
+
+    /// A copy of the machine with one more vault, whose key the hardware holds for no other copy.
+    private func holding(_ name: String, _ option: String, _ base: Machine) async throws -> Machine {
+        let machine = try base.copy()
+        try await machine.require("vault", "store", name, option, pins: ["2580"], input: "s3cret")
+        return machine
     }
 
     @Test func `a removal removes all or nothing`() async throws {
-        let machine = try await machine()
-        try await machine.require("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
-        try await machine.cutShort(.vaultReset, by: "vault", "reset", "app") { machine, life in
-            if try await state(machine) != "empty" {
-                #expect(life.killedBefore != nil, "\(life)")
-                #expect(try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret", "\(life)")
+        let base = try await machine()
+        try await base.cutShort(
+            .vaultReset, by: "vault", "reset", "app",
+            prepare: { (try await holding("app", "--biometrics", base), []) },
+            check: { machine, life in
+                if try await state(machine) != "empty" {
+                    #expect(life.killedBefore != nil, "\(life)")
+                    #expect(
+                        try await machine.run("vault", "show", "app", pins: ["2580"]).output == "s3cret", "\(life)")
+                }
                 try await machine.require("vault", "reset", "app")
-            }
-            try await checkOthers(machine, life)
-        }
+                try await checkOthers(machine, life)
+                #expect(try await machine.revocableCount() == 1, "\(life): the hardware keeps the other vault's key")
+            })
     }
 }

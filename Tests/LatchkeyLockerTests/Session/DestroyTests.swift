@@ -2,6 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
@@ -155,9 +156,40 @@ struct DestroyTests {
             #expect(await readable(second, texts, in: scene) == [.base, .offline], "it was not taken back yet")
             let next = try await scene.start()
             #expect(next.phase == .unregistered)
-            #expect(next.keystore.calls.filter { $0 == "revoke" }.count == 2)
+            #expect(next.keystore.calls.filter { $0 == "revoke" }.count == 3, "two classes and a key")
             #expect(await readable(copy, texts, in: scene).isEmpty)
             #expect(try await !scene.start().keystore.calls.contains("revoke"), "and then no more")
+        }
+    }
+
+    /// What begins a session at the server, where that has not heard of the change.
+    @Test(arguments: [false, true])
+    func `the key of easy access signs from no copy, once the secret was changed or given up`(
+        isChange: Bool
+    ) async throws {
+        try await Scene.with { scene in
+            let program = try await scene.start(nil, offline)
+            _ = try await program.locker.startAuthSession()
+            let copy = try scene.copyStore()
+            let store = try await RecordStore(directory: copy.path)
+            let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store)
+            let keys = try await RecordContainer(store: store, keystore: keystore).keys().compactMap(\.key)
+            let key = try #require(keys.first { $0.policy.hasPIN })
+            #expect(key.isRevocable)
+            func sign() async throws {
+                _ = try await keystore.sign(
+                    MessageDigest(sha256: Array("a session".utf8)), with: key, for: PromptContext(reason: "attack"),
+                    authorizedBy: ScriptedPresence(pins: "2468"))
+            }
+            try await sign()
+            if isChange {
+                _ = try await program.locker.changeEasyAccess()
+            } else {
+                _ = try await program.locker.disableEasyAccess()
+            }
+            let error = await #expect(throws: KeystoreError.self) { try await sign() }
+            #expect(error?.code == .invalidated)
+            #expect(error?.underlying?.rawCode == 0x18b, "TPM_RC_HANDLE: it is gone")
         }
     }
 

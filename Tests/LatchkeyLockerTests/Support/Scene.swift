@@ -77,18 +77,7 @@ struct Scene: Sendable {
     }
 
     /// A copy of everything that is stored now, for a program of its own.
-    func copyStore() throws -> TemporaryDirectory {
-        let copy = try TemporaryDirectory()
-        try FileManager.default.createDirectory(
-            atPath: copy.path(of: "default"), withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700])
-        for name in try FileManager.default.contentsOfDirectory(atPath: directory.path(of: "default"))
-        where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
-            try FileManager.default.copyItem(
-                atPath: directory.path(of: "default/\(name)"), toPath: copy.path(of: "default/\(name)"))
-        }
-        return copy
-    }
+    func copyStore() throws -> TemporaryDirectory { try directory.copyOfStore() }
 }
 
 /// A program that uses the locker.

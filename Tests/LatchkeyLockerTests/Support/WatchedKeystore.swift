@@ -64,6 +64,15 @@ final class WatchedKeystore: Keystore {
         }
     }
 
+    func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        try await step("createKey", request.policy) { () throws(KeystoreError) in
+            try await keystore.createRevocableKey(request, authorizedBy: presence, announcing: announce)
+        }
+    }
+
     func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority

@@ -202,7 +202,9 @@ import Testing
     {
         let members = try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any] ?? [:]
         try await IdentityProcess.with(members) { server in
-            let container = try await Machine(server).start()
+            let machine = try await Machine(server)
+            defer { withExtendedLifetime(machine) {} }
+            let container = try await machine.start()
             try await container.authorize()
             for _ in 1..<refusal.enrolments {
                 try await container.enableBiometric()

@@ -35,6 +35,7 @@ import Testing
         case .neverForgets: .endsReuse
         case .keepsLateProofs: .endsReuseMidway
         case .takesNothingBack: .takesBack
+        case .takesNoKeyBack: .takesBackKeys
         case .servesAnybody: .asksAnewWhereTold
         }
     }

@@ -12,7 +12,7 @@ final class PaperKeystore: Keystore {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, servesAnybody
-        case takesNothingBack
+        case takesNothingBack, takesNoKeyBack
     }
 
     /// What a blob holds, encrypted with the device's key.
@@ -38,7 +38,7 @@ final class PaperKeystore: Keystore {
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         KeystoreCapabilities(
             device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false,
-            sealsRevocably: fault == .takesNothingBack)
+            sealsRevocably: fault == .takesNothingBack || fault == .takesNoKeyBack)
     }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus {
@@ -58,6 +58,23 @@ final class PaperKeystore: Keystore {
             publicKey: try PublicKey(x963Representation: key.publicKey.x963Representation), label: request.label,
             createdAt: Date(),
             blob: try await newBlob(key.rawRepresentation, request.policy, request.prompt, presence))
+    }
+
+    func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        guard fault == .takesNoKeyBack else {
+            throw .unsupported("create a key", "paper takes nothing back", recovery: "Use hardware.")
+        }
+        let plain = try await createKey(request, authorizedBy: presence)
+        let authorization = SealedSecret(
+            backend: backend, policy: plain.policy, assurance: plain.assurance, isRevocable: true, blob: Data())
+        try await announce(authorization)
+        return HardwareKey(
+            id: plain.id, backend: backend, policy: plain.policy, assurance: plain.assurance,
+            publicKey: plain.publicKey, label: plain.label, createdAt: plain.createdAt, blob: plain.blob,
+            authorization: authorization)
     }
 
     func sign(

@@ -68,12 +68,26 @@ struct ClassRevocationTests {
         #expect(keystore.calls.contains("sealRevocably"))
     }
 
+    @Test func `a class that is being made is left alone`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, _) = try await program(directory)
+        let prepared = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        let (next, keystore) = try await self.program(directory)
+        try await next.finishRevocations()
+        try await program.finishRevocations()
+        #expect(try await noted(directory) == [false])
+        #expect(keystore.calls.isEmpty)
+        try await program.apply([put], classes: [.add(prepared)], for: prompt, authorizedBy: nobody)
+        #expect(try await noted(directory).isEmpty)
+        #expect(try await program.read("a", for: prompt)?.payload == SecretBytes([7]))
+    }
+
     @Test func `a class that another program gave up is not stored`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         let prepared = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
-        let (next, _) = try await self.program(directory)
-        try await next.finishRevocations()
+        try await queue(directory).write { try $0.execute(sql: "UPDATE revocation SET isDue = TRUE") }
+        try await self.program(directory).0.finishRevocations()
         await #expect(throws: KeystoreError.conflict("", "")) {
             try await program.apply(
                 [put], classes: [.add(prepared)], for: prompt, authorizedBy: nobody)

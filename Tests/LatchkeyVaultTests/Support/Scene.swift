@@ -26,6 +26,13 @@ struct Scene {
         }
     }
 
+    /// The same machine with a copy of its store.
+    func withCopiedStore() throws -> Scene { try Scene(directory.copyOfStore(), pin, tcti, tokenURI) }
+
+    private init(_ directory: TemporaryDirectory, _ pin: String, _ tcti: String, _ tokenURI: String?) {
+        (self.directory, self.pin, self.tcti, self.tokenURI) = (directory, pin, tcti, tokenURI)
+    }
+
     /// A program's space after its start, with everything opened that needs nobody.
     ///
     /// - Parameters:

@@ -1,0 +1,72 @@
+internal import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+/// Keys whose authValue is 32 random bytes that an index keeps, and the PIN opens the index.
+///
+/// The key is wrapped once and never changes: a change of PIN changes the index, and deleting the key removes it. Both
+/// hold for every copy of what is stored.
+extension TPMKeystore {
+    /// Makes the index first, then the key: a key without its index would be of no use to anybody.
+    ///
+    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password or the TPM has no room, for a policy
+    ///   that is neither `none` nor a PIN, and where the presence broker keeps the PIN.
+    public func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        let operation = "create a key"
+        try await checkRevocable(request.policy, operation, presence)
+        let root = try await presentRoot(operation)
+        let value = SecretBytes.random(count: RevocableSecret.byteCount)
+        let authorization = try await keep(
+            value, request.policy, under: root, request.prompt, operation, presence, announce)
+        do throws(KeystoreError) {
+            let blob = try await makeKey(authorizedBy: value, under: root, operation)
+            return HardwareKey(
+                id: request.id, backend: backend, policy: request.policy, assurance: authorization.assurance,
+                publicKey: try publicKey(of: blob.key.publicArea, operation), label: request.label, createdAt: Date(),
+                blob: try serialized(blob, operation), authorization: authorization)
+        } catch {
+            try? await revoke(authorization)
+            throw error
+        }
+    }
+
+    /// What keeps the key's authValue, held against what is said about it.
+    func authorization(
+        of key: HardwareKey, _ blob: TPMKeyBlob, _ operation: String
+    ) throws(KeystoreError) -> RevocableSecret? {
+        guard let authorization = key.authorization else { return nil }
+        let kept = try revocable(authorization, operation)
+        guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName else {
+            throw .damaged(operation, "what authorizes it is another key's")
+        }
+        return kept
+    }
+
+    /// What a failed use of such a key means.
+    func explained(_ error: TPMError, _ use: KeyUse, _ kept: RevocableSecret) async -> KeystoreError {
+        switch (error.command, error.responseCode?.base) {
+        case (.sign, .badAuth), (.sign, .authFail):
+            .damaged(use.operation, "what authorizes it is another key's", underlying: .init(error))
+        default: await explained(error, kept, use.root, use.operation)
+        }
+    }
+
+    private func makeKey(
+        authorizedBy value: SecretBytes, under root: StorageRoot, _ operation: String
+    ) async throws(KeystoreError) -> TPMKeyBlob {
+        guard let authValue = value.withUnsafeBytes({ AuthValue($0) }) else {
+            throw .damaged(operation, "an authValue is too long")
+        }
+        let created = try await create(
+            KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, operation)
+        return TPMKeyBlob(
+            key: TSS2PrivateKey(
+                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
+                privatePart: created.privatePart),
+            parentName: root.name, pinSalt: nil,
+            birth: .init(hash: created.creationHash, ticket: created.creationTicket))
+    }
+}

@@ -1,0 +1,299 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Subprocess
+import Synchronization
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// Keys that a TPM takes back: what was copied before signs for nobody after that.
+@Suite(.softwareTPM)
+struct RevocableKeyTests {
+    private func keystore() throws -> TPMKeystore {
+        TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+    }
+
+    private func key(
+        _ keystore: TPMKeystore, _ policy: AccessPolicy = .pin, pin: String = "123456"
+    ) async throws -> HardwareKey {
+        try await keystore.createRevocableKey(
+            KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: pin)
+        ) { _ in }
+    }
+
+    private func index(_ key: HardwareKey) throws -> NVIndex {
+        try RevocableSecret(#require(key.authorization).blob).index
+    }
+
+    private func indices() throws -> [TPMHandle] {
+        try Scene.look { try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound)) }
+            .filter { RevocableSecret.indices.contains($0.rawValue) }
+    }
+
+    /// The code of the error, and the TPM's own.
+    private func refusal(
+        _ keystore: TPMKeystore, _ key: HardwareKey, pin: String = "123456"
+    ) async -> (code: KeystoreError.Code?, rawCode: UInt32?) {
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key, pin: pin)
+        }
+        return (error?.code, error?.underlying?.rawCode)
+    }
+
+    // MARK: The budget
+
+    @Test(arguments: [AccessPolicy.none, .pin])
+    func `it is made with eight commands, and a process that never saw the TPM signs with five, or six with a PIN`(
+        _ policy: AccessPolicy
+    ) async throws {
+        let wire = Wire()
+        let anchors = MemoryTrustAnchors()
+        let keystore = wire.keystore(try SoftwareTPM.current, anchors: anchors)
+        _ = try await Scene.sign(keystore, try await Scene.key(keystore))
+        wire.forget()
+        let key = try await key(keystore, policy)
+        #expect(
+            wire.codes == [
+                .getCapability, .readPublic, .getCapability, .startAuthSession, .nvDefineSpace, .nvWrite,
+                .startAuthSession, .create,
+            ])
+        wire.forget()
+        try await Scene.sign(wire.keystore(try SoftwareTPM.current, anchors: anchors), key)
+        let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
+        #expect(wire.codes == lockout + [.startAuthSession, .load, .nvRead, .sign, .flushContext])
+        wire.forget()
+        try await keystore.delete(key)
+        #expect(wire.codes == [.nvReadPublic, .startAuthSession, .nvUndefineSpace])
+        try Scene.expectNothingLoaded("at the end")
+    }
+
+    @Test func `behind a resource manager two commands and the flush are left after the PIN`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
+        let key = try await key(keystore)
+        #expect(await refusal(keystore, key, pin: "000000") == (.wrongProof, 0x98e))
+        try Scene.expectNothingLoaded("after a wrong PIN")
+        wire.forget()
+        try await Scene.sign(keystore, key)
+        #expect(wire.codes == [.getCapability, .startAuthSession, .load, .nvRead, .sign, .flushContext])
+        try Scene.expectNothingLoaded("after a signature")
+        try await keystore.delete(key)
+        #expect(await refusal(keystore, key) == (.invalidated, 0x18b))
+        try Scene.expectNothingLoaded("after a refusal")
+    }
+
+    @Test func `nothing that authorizes it crosses the bus or stands in the store in the clear`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        let key = try await key(keystore)
+        try await Scene.sign(keystore, key)
+        let kept = try RevocableSecret(#require(key.authorization).blob)
+        let root = try await keystore.root(named: kept.parentName, "test")
+        let pinValue = try kept.authValue(PIN("123456"))
+        let value = try Scene.look { try $0.read(kept, pinValue, under: root) }.withUnsafeBytes { Array($0) }
+        #expect(value.count == 32)
+        #expect(!wire.bytes.contains(value))
+        #expect(!Array(try JSONEncoder().encode(key)).contains(value) && !Array(key.blob).contains(value))
+        #expect(wire.bytes.contains(kept.index.publicArea.authPolicy), "the control")
+    }
+
+    // MARK: What was copied
+
+    @Test func `a changed PIN leaves the key as it is, and the old one signs with no copy`() async throws {
+        let keystore = try keystore()
+        let copied = try await key(keystore)
+        let changed = try await keystore.changePIN(
+            of: [copied], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+        #expect(changed.keys == [copied])
+        #expect(await refusal(keystore, copied) == (.wrongProof, 0x98e), "TPM_RC_AUTH_FAIL")
+        try await Scene.sign(keystore, copied, pin: "654321")
+        try Scene.expectNothingLoaded("after the refusal")
+    }
+
+    @Test(arguments: [AccessPolicy.none, .pin])
+    func `a deleted key signs from no copy, whatever the PIN`(_ policy: AccessPolicy) async throws {
+        let keystore = try keystore()
+        let copied = try await key(keystore, policy)
+        try await Scene.sign(keystore, copied)
+        try await keystore.delete(copied)
+        #expect(try indices().isEmpty)
+        #expect(await refusal(keystore, copied) == (.invalidated, 0x18b), "TPM_RC_HANDLE of the first handle")
+        try Scene.expectNothingLoaded("after the refusal")
+    }
+
+    /// What stands in the store is not what authorizes the key: no edit of it signs.
+    @Test func `a key without its index, or with another key's, signs nothing`() async throws {
+        let keystore = try keystore()
+        let (mine, other) = (try await key(keystore), try await key(keystore))
+        let (open, plain) = (try await key(keystore, .none), try await Scene.key(keystore))
+        #expect(await refusal(keystore, mine.withoutAuthorization).code == .damaged)
+        #expect(await refusal(keystore, edited(plain, mine.authorization)).code == .damaged)
+        #expect(await refusal(keystore, edited(mine, open.authorization)).code == .damaged)
+        #expect(await refusal(keystore, edited(mine, other.authorization)) == (.damaged, 0x9a2), "TPM_RC_BAD_AUTH")
+        #expect(await refusal(keystore, open.withoutAuthorization).rawCode == 0x9a2)
+        for key in [mine, other, open, plain] { try await Scene.sign(keystore, key) }
+    }
+
+    private func edited(_ key: HardwareKey, _ authorization: SealedSecret?) -> HardwareKey {
+        HardwareKey(
+            id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance, publicKey: key.publicKey,
+            label: key.label, createdAt: key.createdAt, blob: key.blob, authorization: authorization)
+    }
+
+    // MARK: The PIN
+
+    @Test func `wrong PINs are counted and told like those of every other key`() async throws {
+        let keystore = try keystore()
+        var told: [KeystoreError] = []
+        let key = try await key(keystore)
+        for key in [try await Scene.key(keystore), key] {
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, pin: "000000")
+            }
+            told.append(try #require(error))
+        }
+        #expect(told.map(\.code) == [.wrongProof, .wrongProof])
+        #expect(told.map { $0.underlying?.rawCode } == [0x98e, 0x98e])
+        let left = try #require(told[0].attemptsLeft)
+        #expect(told[1].attemptsLeft == left - 1)
+        for _ in 1..<left { _ = await refusal(keystore, key, pin: "000000") }
+        let presence = ScriptedPresence(pins: "123456")
+        let locked = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, key, presence)
+        }
+        #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
+        #expect(presence.requests.isEmpty, "nobody types into a locked door")
+        try await keystore.delete(key)
+        #expect(try indices().isEmpty, "it can be taken back all the same")
+    }
+
+    /// As after a crash between two of them.
+    @Test func `a change that was interrupted is carried to its end`() async throws {
+        let keystore = try keystore()
+        let keys = [try await key(keystore), try await key(keystore), try await Scene.key(keystore)]
+        _ = try await keystore.changePIN(
+            of: [keys[1]], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+        let changed = try await keystore.changePIN(
+            of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
+        for key in changed.keys { try await Scene.sign(keystore, key, pin: "654321") }
+        #expect(await refusal(keystore, keys[0]).code == .wrongProof)
+        #expect(await refusal(keystore, keys[2]).code == nil, "the control: a copy of what can't be taken back")
+    }
+
+    @Test func `a wrong old PIN counts once and changes nothing`() async throws {
+        let keystore = try keystore()
+        let keys = [try await key(keystore), try await key(keystore)]
+        let before = try #require(try await keystore.pinStatus().attemptsLeft)
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.changePIN(
+                of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "000000", "654321"))
+        }
+        #expect(error?.code == .wrongProof && error?.underlying?.rawCode == 0x98e)
+        #expect(error?.attemptsLeft == before - 1)
+        for key in keys { try await Scene.sign(keystore, key) }
+    }
+
+    // MARK: Making it
+
+    @Test func `a key that could not be made leaves no index`() async throws {
+        let wire = Wire()
+        let keystore = wire.keystore(try SoftwareTPM.current)
+        _ = try await Scene.key(keystore)
+        wire.tamper { code, response in
+            // TPM_RC_FAILURE.
+            code == .create ? [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x01, 0x01] : response
+        }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            do { _ = try await key(keystore) } catch let error as KeystoreError { throw error } catch {}
+        }
+        #expect(error?.underlying?.rawCode == 0x101)
+        #expect(try indices().isEmpty)
+    }
+
+    @Test func `what was announced can be taken back, and what can't be announced is not made`() async throws {
+        let keystore = try keystore()
+        let announced = Mutex<SealedSecret?>(nil)
+        await #expect(throws: KeystoreError.cancelled("test")) {
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: ScriptedPresence(pins: "123456")
+            ) { (secret) async throws(KeystoreError) in
+                announced.withLock { $0 = secret }
+                throw .cancelled("test")
+            }
+        }
+        #expect(try indices().isEmpty)
+        try await keystore.revoke(#require(announced.withLock { $0 }))
+    }
+
+    @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
+    func `what the broker approves can't be had, and nobody is asked`(_ policy: AccessPolicy) async throws {
+        let presence = ScriptedPresence(pins: "123456")
+        let keystore = try keystore()
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(presence.requests.isEmpty)
+        #expect(try indices().isEmpty)
+    }
+
+    @Test func `where the broker keeps the PIN it can't be had, and nobody is asked`() async throws {
+        try await Scene.withBroker(.matches) { _, keystore, broker in
+            let presence = ScriptedPresence([.pin("123456")], broker: broker)
+            let error = await Scene.error { () async throws(KeystoreError) in
+                _ = try await keystore.createRevocableKey(
+                    KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence
+                ) { _ in }
+            }
+            #expect(error?.code == .unsupported)
+            #expect(presence.requests.isEmpty)
+        }
+    }
+
+    @Test(.requires(program: "tpm2_changeauth"))
+    func `where the owner has a password it can't be had, and what is there goes on`() async throws {
+        let keystore = try keystore()
+        let standing = try await key(keystore)
+        _ = try await run(
+            .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
+            output: .discarded)
+        let presence = ScriptedPresence(pins: "123456")
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(presence.requests.isEmpty)
+        try await Scene.sign(keystore, standing)
+    }
+
+    // MARK: Everything else that a key can do
+
+    @Test func `it is attested, stored and read again`() async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore)
+        let stored = try JSONDecoder().decode(HardwareKey.self, from: JSONEncoder().encode(key))
+        #expect(stored == key)
+        try await Scene.sign(keystore, stored)
+        let challenge = Data(SecretBytes.random(count: 16).withUnsafeBytes { Array($0) })
+        #expect(try await !keystore.attest(stored, challenge: challenge).statement.isEmpty)
+    }
+
+    @Test func `another TPM does not say that it is deleted`() async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore)
+        try await SoftwareTPM.withRunning { tpm in
+            let other = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
+            _ = try await Scene.key(other)
+            let error = await Scene.error { () async throws(KeystoreError) in try await other.delete(key) }
+            #expect(error?.code == .wrongDevice)
+        }
+        try await Scene.sign(keystore, key)
+    }
+}

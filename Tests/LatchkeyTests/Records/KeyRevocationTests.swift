@@ -1,0 +1,197 @@
+import Foundation
+import GRDB
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTPM
+import LatchkeyTesting
+import RawDatabase
+import Subprocess
+import TPM2
+import Testing
+
+/// Keys that the hardware takes back, with their records, and with a crash at each step.
+@Suite(.softwareTPM, .requires(program: "tpm2_changeauth"))
+struct KeyRevocationTests {
+    private let prompt = PromptContext(reason: "test the keys")
+    private let digest = MessageDigest(sha256: Array("a message".utf8))
+
+    @Test func `what holds a key until its last record is gone`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let made = try await key(program)
+        #expect(made.key.isRevocable)
+        #expect(try await noted(directory) == [false], "it may never be stored")
+        try await program.apply([put(made.key)], for: prompt)
+        #expect(try await noted(directory).isEmpty)
+        let second = Record(id: "app.key", kind: "app", key: made.key)
+        try await program.apply(
+            [.put(second, payload: nil, ifGeneration: 0), .delete(RecordID(made.key.id), ifGeneration: nil)],
+            for: prompt)
+        #expect(try await noted(directory).isEmpty, "another record has it")
+        try await sign(keystore, made.key)
+        try await program.apply([.delete("app.key", ifGeneration: nil)], for: prompt)
+        #expect(try await noted(directory) == [true])
+        // The program dies here: the hardware was not told, and the next one tells it.
+        try await sign(keystore, made.key)
+        try await self.program(directory).0.finishRevocations()
+        #expect(try await noted(directory).isEmpty)
+        #expect(try indexCount() == 0)
+        await #expect(throws: invalidated) { try await sign(keystore, made.key) }
+    }
+
+    @Test func `a record that another key takes the place of lets the old one go`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let (old, new) = (try await key(program), try await key(program))
+        for key in [old.key, new.key] {
+            try await program.apply(
+                [.put(Record(id: "app.key", kind: "app", key: key), payload: nil, ifGeneration: nil)], for: prompt)
+        }
+        try await program.finishRevocations()
+        await #expect(throws: invalidated) { try await sign(keystore, old.key) }
+        try await sign(keystore, new.key)
+        #expect(try indexCount() == 1)
+    }
+
+    @Test func `a key that is made and never stored leaves nothing in the hardware`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, _) = try await program(directory)
+        _ = try await key(program)
+        #expect(try indexCount() == 1, "the control")
+        try await self.program(directory).0.finishRevocations()
+        #expect(try indexCount() == 0)
+        #expect(try await noted(directory).isEmpty)
+    }
+
+    /// On either side of the hardware's work.
+    @Test(arguments: CountingKeystore.Side.allCases)
+    func `a key whose making is lost leaves nothing in the hardware`(_ side: CountingKeystore.Side) async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        keystore.fail(at: 0, side)
+        await #expect(throws: KeystoreError.self) { _ = try await key(program) }
+        #expect(keystore.calls == ["createRevocableKey"])
+        #expect(try indexCount() == (side == .after ? 1 : 0))
+        try await self.program(directory).0.finishRevocations()
+        #expect(try indexCount() == 0)
+        #expect(try await noted(directory).isEmpty)
+    }
+
+    @Test func `a key that is being made is left alone, and one that was given up is not stored`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let (made, lost) = (try await key(program), try await key(program))
+        try await self.program(directory).0.finishRevocations()
+        try await program.apply([put(made.key)], for: prompt)
+        try await sign(keystore, made.key)
+        try await program.discard(lost.key)
+        await #expect(throws: KeystoreError.conflict("", "")) { try await program.apply([put(lost.key)], for: prompt) }
+        #expect(try await program.metadata(RecordID(lost.key.id)) == nil)
+        #expect(try indexCount() == 1)
+    }
+
+    @Test func `where the hardware can't, a key is made all the same, and whoever is present is asked once`()
+        async throws
+    {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        try await fill(keystore)
+        let presence = ScriptedPresence(pins: "123456")
+        let full = try await program.createKey(
+            KeyRequest(policy: .pin, prompt: prompt), revocably: true, authorizedBy: presence)
+        #expect(presence.requests.map(\.purpose) == [.new])
+        #expect(!full.key.isRevocable)
+        try await program.apply([put(full.key)], for: prompt)
+        try await sign(keystore, full.key)
+        _ = try await run(
+            .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
+            output: .discarded)
+        let made = try await key(program)
+        #expect(!made.key.isRevocable)
+        try await program.apply([put(made.key)], for: prompt)
+        try await sign(keystore, made.key)
+        try await program.finishRevocations()
+        #expect(try await noted(directory).isEmpty)
+    }
+
+    @Test func `a change of the container's PIN holds for every copy, and is carried to its end after a crash`()
+        async throws
+    {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let (first, second) = (try await key(program), try await key(program))
+        try await program.apply([put(first.key), put(second.key)], for: prompt)
+        let changed = ScriptedPresence(pins: "123456", "654321")
+        #expect(try await program.changePIN(for: prompt, authorizedBy: changed) == 2)
+        for key in [first.key, second.key] {
+            await #expect(throws: KeystoreError.self) { try await sign(keystore, key) }
+            try await sign(keystore, key, pin: "654321")
+        }
+    }
+
+    // MARK: -
+
+    private var invalidated: KeystoreError {
+        KeystoreError(operation: "", code: .invalidated, reason: "", recovery: "")
+    }
+
+    private func put(_ key: HardwareKey) -> RecordChange {
+        .put(
+            Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key), payload: nil,
+            ifGeneration: 0)
+    }
+
+    private func key(_ program: RecordContainer) async throws -> PreparedKey {
+        try await program.createKey(
+            KeyRequest(policy: .pin, prompt: prompt), revocably: true, authorizedBy: ScriptedPresence(pins: "123456"))
+    }
+
+    private func sign(_ keystore: any Keystore, _ key: HardwareKey, pin: String = "123456") async throws {
+        _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: pin))
+    }
+
+    private func look<R>(_ body: (TPM) throws -> R) throws -> R {
+        let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
+        defer { connection.close() }
+        return try body(TPM(ResubmittingTransport(connection)))
+    }
+
+    private static let indices = TPMHandle(rawValue: 0x0180_4d00)
+
+    private func indexCount() throws -> Int {
+        try look { try $0.handles(from: Self.indices) }.count { $0.rawValue < 0x0180_4dff }
+    }
+
+    /// Leaves no room for another index.
+    private func fill(_ keystore: any Keystore) async throws {
+        _ = try await keystore.createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
+        try look { tpm in
+            var (place, size) = (UInt32(0x0180_6000), UInt16(1024))
+            while size >= 1 {
+                do throws(TPMError) {
+                    try tpm.nvDefineSpace(
+                        NVPublicArea(
+                            index: TPMHandle(rawValue: place), attributes: [.authRead, .authWrite, .noDA],
+                            dataSize: size))
+                    place += 1
+                } catch {
+                    guard error.responseCode == .nvSpace else { throw error }
+                    size /= 2
+                }
+            }
+        }
+    }
+
+    /// Of what is to be taken back, whether it is certain by now.
+    private func noted(_ directory: TemporaryDirectory) async throws -> [Bool] {
+        try await DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite"))
+            .read { try Int.fetchAll($0, sql: "SELECT isDue FROM revocation").map { $0 == 1 } }
+    }
+
+    /// A program that has just started.
+    private func program(_ directory: TemporaryDirectory) async throws -> (RecordContainer, CountingKeystore) {
+        let store = try await RecordStore(directory: directory.path)
+        let keystore = CountingKeystore(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
+        return (try RecordContainer(store: store, keystore: keystore), keystore)
+    }
+}
