@@ -1,8 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
 import LatchkeyTesting
-import Subprocess
-import SystemPackage
 import Testing
 
 /// The commonest troubles with tokens, each provoked on SoftHSM2.
@@ -40,24 +38,6 @@ struct TokenDoctorTests {
         #expect(check["name"] == "token")
         #expect(check["finding"]?.string?.hasSuffix("is not initialised.") == true, "\(check)")
         #expect(check["advice"]?.string?.contains("latchkey token init --label") == true)
-    }
-
-    @Test func `a token that is not seen: what is, and GnuPG's daemon where it runs`() async throws {
-        let (machine, token) = try await Machine.withToken(label: "Mine")
-        let daemon = machine.directory.path(of: "scdaemon")
-        try FileManager.default.copyItem(atPath: "/bin/sleep", toPath: daemon)
-        let uri = "pkcs11:token=Other?module-path=\(token.modulePath)"
-        let check = try await Subprocess.run(
-            .path(FilePath(daemon)), arguments: ["60"], input: .none, output: .discarded, error: .discarded
-        ) { execution in
-            let check = try await problem(machine, uri: uri).check
-            await execution.teardown(using: [])
-            return check
-        }.closureResult
-        // Where pcscd is installed and does not run, that is said first.
-        guard check["name"] != "readers" else { return }
-        #expect(check["finding"]?.string?.contains("there is only ‘Mine’") == true, "\(check)")
-        #expect(check["advice"]?.string?.contains("gpgconf --kill scdaemon") == true, "\(check)")
     }
 
     @Test func `a file that is no module`() async throws {

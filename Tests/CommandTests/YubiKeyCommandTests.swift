@@ -2,6 +2,8 @@ import FoundationEssentials
 import Glibc
 import LatchkeySimulators
 import LatchkeyTesting
+import Subprocess
+import SystemPackage
 import Testing
 import VirtualSmartCard
 
@@ -55,6 +57,22 @@ struct YubiKeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["345678"]).status == 0)
         #expect(try await machine.run("token", "pin", pins: ["345678", "456789"]).status == 0)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["456789"]).status == 0)
+    }
+
+    @Test func `where a card is not seen, GnuPG's daemon is named as what may hold it`() async throws {
+        var machine = try machine()
+        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:token=Other?module-path=\(yubicoModule)"
+        let daemon = machine.directory.path(of: "scdaemon")
+        try FileManager.default.copyItem(atPath: "/bin/sleep", toPath: daemon)
+        let check = try await Subprocess.run(
+            .path(FilePath(daemon)), arguments: ["60"], input: .none, output: .discarded, error: .discarded
+        ) { execution in
+            let report = try await machine.run("doctor", "--json").json()["checks"]?.array ?? []
+            await execution.teardown(using: [])
+            return report.first { $0["state"] == "problem" }
+        }.closureResult
+        #expect(check?["finding"]?.string?.contains("there is only") == true, "\(String(describing: check))")
+        #expect(check?["advice"]?.string?.contains("gpgconf --kill scdaemon") == true)
     }
 
     @Test func `the management key changes`() async throws {
