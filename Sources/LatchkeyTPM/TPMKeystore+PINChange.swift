@@ -37,6 +37,7 @@ extension TPMKeystore {
         for name in blobs.map(\.parentName) + revocable.map(\.parentName) where name != root.name {
             throw otherTPM(operation)
         }
+        try await checkStanding(revocable, under: root, operation)
         let old = try await standingPIN(indices.first, prompt, operation, presence)
         let new = try await newPIN(prompt, operation, presence)
         let changed = try await rewrap(blobs, under: root, from: old, to: new, operation)
@@ -45,7 +46,14 @@ extension TPMKeystore {
         // What is changed in its place comes last, when the old PIN has been right for everything.
         let isProven = blobs.contains { $0.pinSalt != nil }
         let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root, operation)
-        for index in indices { try await change(index, under: root, from: old, to: new, operation) }
+        for index in indices {
+            do throws(KeystoreError) {
+                try await change(index, under: root, from: old, to: new, operation)
+            } catch {
+                guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
+                try await change(index, under: root, from: new, to: new, operation)
+            }
+        }
         for secret in unchanged.reversed() {
             try await changePIN(of: secret, under: root, from: old, to: new, operation)
         }
@@ -68,7 +76,8 @@ extension TPMKeystore {
     }
 
     /// Those that the old PIN opens. Among several a change may have been interrupted: they are changed from the last to
-    /// the first, so the last may have the new PIN already. A wrong PIN counts once.
+    /// the first, so the last ones may have the new PIN already, and the first that has it says so of all behind it. A
+    /// wrong PIN counts once, however many there are.
     ///
     /// - Parameter isProven: Whether the old PIN was right for something else.
     private func unchanged(
@@ -82,8 +91,11 @@ extension TPMKeystore {
                 unchanged.append(secret)
             } catch {
                 guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
-                try await confirm(new, of: secret, under: root, operation)
+                break
             }
+        }
+        for secret in revocable.dropFirst(unchanged.count) {
+            try await confirm(new, of: secret, under: root, operation)
         }
         return unchanged
     }

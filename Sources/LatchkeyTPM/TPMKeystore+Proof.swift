@@ -121,6 +121,7 @@ extension TPMKeystore {
             throw use.protection?.userPIN == nil
                 ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
         }
+        if let kept = use.authorization { try await checkStanding([kept], under: use.root, use.operation) }
         // A user's own PIN is proven to an index: there the session that it takes has a policy to satisfy besides.
         guard device.isShared, use.protection?.userPIN == nil else {
             return try proof(await currentPIN(status, use.prompt, use.operation, presence), for: use)

@@ -62,7 +62,7 @@ struct RevocableKeyTests {
             ])
         wire.forget()
         try await Scene.sign(wire.keystore(try SoftwareTPM.current, anchors: anchors), key)
-        let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
+        let lockout = policy == .pin ? [.getCapability, .nvReadPublic] : [TPMCommandCode]()
         #expect(wire.codes == lockout + [.startAuthSession, .load, .nvRead, .sign, .flushContext])
         wire.forget()
         try await keystore.delete(key)
@@ -78,11 +78,41 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("after a wrong PIN")
         wire.forget()
         try await Scene.sign(keystore, key)
-        #expect(wire.codes == [.getCapability, .startAuthSession, .load, .nvRead, .sign, .flushContext])
+        #expect(wire.codes == [.getCapability, .nvReadPublic, .startAuthSession, .load, .nvRead, .sign, .flushContext])
         try Scene.expectNothingLoaded("after a signature")
         try await keystore.delete(key)
         #expect(await refusal(keystore, key) == (.invalidated, 0x18b))
         try Scene.expectNothingLoaded("after a refusal")
+    }
+
+    @Test func `an interrupted change of many is carried to its end, and counts one wrong PIN`() async throws {
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        var keys: [HardwareKey] = []
+        for _ in 0..<5 { keys.append(try await key(keystore)) }
+        // They are changed from the last to the first: four are, and one is not.
+        _ = try await keystore.changePIN(
+            of: Array(keys.dropFirst()), secrets: [], for: Scene.prompt,
+            authorizedBy: ScriptedPresence(pins: "123456", "new one"))
+        _ = try await keystore.changePIN(
+            of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "new one"))
+        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 1])
+        for key in keys { try await Scene.sign(keystore, key, pin: "new one") }
+    }
+
+    @Test func `the right PIN of a key that is gone counts against nobody, whatever stands at its place`() async throws
+    {
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let old = try await key(keystore)
+        try await keystore.delete(old)
+        let other = try await key(keystore)
+        let presence = ScriptedPresence(pins: "123456")
+        let error = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, old, presence)
+        }
+        #expect(error?.code == .invalidated)
+        #expect(presence.requests.isEmpty)
+        #expect(try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [.lockoutCounter: 0])
+        try await Scene.sign(keystore, other)
     }
 
     @Test func `nothing that authorizes it crosses the bus or stands in the store in the clear`() async throws {

@@ -130,7 +130,8 @@ extension RecordRow {
             database,
             sql: """
                 SELECT hardwareKey FROM record
-                WHERE container = ? AND hardwareKey IS NOT NULL AND instr(hardwareKey, '"authorization":{') > 0
+                WHERE container = ? AND hardwareKey IS NOT NULL
+                    AND iif(json_valid(hardwareKey), json_extract(hardwareKey, '$.authorization'), NULL) IS NOT NULL
                 """,
             arguments: [container])
     }

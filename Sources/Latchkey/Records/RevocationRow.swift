@@ -6,9 +6,23 @@ internal import GRDB
 struct RevocationRow {
     /// The class's name, or the key's: ``name(of:)``.
     let name: String
-    let sealed: SealedSecret
     /// Whether it is certain. Else it is so once nobody announces it any more.
     let isDue: Bool
+    /// ``sealed``, in JSON.
+    private let bytes: Data
+
+    /// What the hardware is to take back.
+    ///
+    /// - Throws: ``KeystoreError`` with code `damaged` where it can't be read. The row stays: other rows are none the worse.
+    var sealed: SealedSecret {
+        get throws(KeystoreError) {
+            do {
+                return try JSONDecoder().decode(SealedSecret.self, from: bytes)
+            } catch {
+                throw .damaged("take a key back", "what is noted of ‘\(name)’ can't be read")
+            }
+        }
+    }
 
     /// The name under which a key is noted. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
@@ -88,10 +102,6 @@ struct RevocationRow {
     private init(_ row: Row) throws {
         name = try row.decode(forColumn: "name")
         isDue = try row.decode(forColumn: "isDue")
-        do {
-            sealed = try JSONDecoder().decode(SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
-        } catch {
-            throw KeystoreError.damaged("take a key back", "what is noted of ‘\(name)’ can't be read")
-        }
+        bytes = try row.decode(forColumn: "sealed")
     }
 }

@@ -11,7 +11,8 @@ internal import TPM2
 ///
 /// The index's policy lets whoever proves the authValue change it, and nothing else. A second branch of it is a random
 /// number that nothing satisfies: it makes the Name the index's alone. The Name goes into each proof, so another index at
-/// the same handle, in this TPM or another one, is never taken for it.
+/// the same handle, in this TPM or another one, is not taken for it; one that somebody made with this very area, as its
+/// copy in the store allows where the owner has no password, has another authValue and another content.
 struct RevocableSecret: Hashable, Sendable {
     static let byteCount = 32
     /// Where the indices are, in the range that the TCG's registry of reserved handles leaves to the owner, behind the

@@ -86,10 +86,16 @@ extension TPM {
     /// - Returns: Whether it was there.
     func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) -> Bool {
         guard let index = try standing(secret) else { return false }
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                try nvUndefineSpace(index, authorizedBy: .lastUse(of: session))
+        do {
+            try withStorageRoot(root) { (parent) throws(TPMError) in
+                try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                    try nvUndefineSpace(index, authorizedBy: .lastUse(of: session))
+                }
             }
+        } catch {
+            // Somebody else was faster.
+            guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else { throw error }
+            return false
         }
         return true
     }

@@ -87,8 +87,8 @@ extension TPMKeystore {
         if !wasThere, try await !isPinned(root, operation) { throw otherTPM(operation) }
     }
 
-    /// Opens a secret that was sealed revocably: StartAuthSession and NV_Read, and before a PIN is asked for, how many
-    /// are left.
+    /// Opens a secret that was sealed revocably: StartAuthSession and NV_Read, and before a PIN is asked for, whether it is
+    /// there and how many are left.
     func unsealRevocable(
         _ secret: SealedSecret, _ operation: String, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
@@ -97,6 +97,7 @@ extension TPMKeystore {
         guard secret.assurance == Self.assurance(of: secret.policy, nil, under: root) else {
             throw .damaged(operation, "its stored assurance ‘\(secret.assurance)’ is not that of this TPM")
         }
+        try await checkStanding([revocable], under: root, operation)
         let pin = revocable.hasPIN ? try await currentPIN(prompt, operation, presence) : nil
         do {
             let authValue = try revocable.authValue(pin)
@@ -105,6 +106,27 @@ extension TPMKeystore {
             }
         } catch {
             throw await explained(error, revocable, root, operation)
+        }
+    }
+
+    /// Sees, before a PIN is asked for, that those with a PIN are there: another index that has come to the same place would
+    /// count the right PIN of this one as a wrong one of its own. One command for each.
+    func checkStanding(
+        _ secrets: [RevocableSecret], under root: StorageRoot, _ operation: String
+    ) async throws(KeystoreError) {
+        for secret in secrets where secret.hasPIN {
+            do {
+                let isThere = try await device.visit { (tpm) throws(TPMError) in
+                    try tpm.nvReadPublic(secret.index.handle).publicArea == secret.index.publicArea
+                }
+                guard !isThere else { continue }
+            } catch {
+                guard error.responseCode?.base == .handle else { throw KeystoreError(error, during: operation) }
+                guard try await isPinned(root, operation) else { throw otherTPM(operation, underlying: error) }
+                throw .takenBack(operation, underlying: error)
+            }
+            guard try await isPinned(root, operation) else { throw otherTPM(operation) }
+            throw .takenBack(operation)
         }
     }
 

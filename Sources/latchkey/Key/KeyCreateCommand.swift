@@ -13,7 +13,8 @@ struct KeyCreateCommand: ContextCommand {
             the token wants it for making keys (YubiKey).
 
             A key that is --revocable takes room in the TPM. Once it is deleted no copy of the store signs with it, and \
-            once its PIN is changed none does with the old one. Where the hardware can't do that, the key is made \
+            once its PIN is changed none does with the old one; somebody who has had both PIN and TPM may have taken \
+            along what it takes. Where the hardware can't do that, the key is made \
             without, and says so.
             """)
 
@@ -52,6 +53,10 @@ struct KeyCreateCommand: ContextCommand {
             // A key that nobody has a name for is of no use to anybody.
             try? await records.discard(key)
             throw error
+        }
+        if revocable, !key.isRevocable {
+            context.console.warn(
+                "The key is not revocable: ‘latchkey doctor’ says why this hardware can't take it back.")
         }
         return KeyReport(key)
     }

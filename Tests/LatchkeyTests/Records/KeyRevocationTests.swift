@@ -39,6 +39,21 @@ struct KeyRevocationTests {
         await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
+    @Test func `a note that nobody can read keeps no other from being carried out`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let made = try await key(program)
+        try await program.apply([put(made.key)], for: prompt)
+        try await program.apply([.delete(RecordID(made.key.id), ifGeneration: nil)], for: prompt)
+        try await DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite")).write { database in
+            try database.execute(
+                sql: "INSERT INTO revocation SELECT container, '!', x'00', TRUE FROM revocation")
+        }
+        await #expect(throws: damaged) { try await program.finishRevocations() }
+        await #expect(throws: invalidated) { try await sign(keystore, made.key) }
+        #expect(try indexCount() == 0)
+    }
+
     @Test func `a record that another key takes the place of lets the old one go`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
