@@ -115,6 +115,32 @@ struct DoctorTests {
         #expect(try await machine.run("key", "create", "--policy", "none").status == 7)
     }
 
+    @Test(.requires(program: "tpm2_changeauth"))
+    func `what waits to be taken back: the command warns, and doctor until it is done`() async throws {
+        let machine = try machine()
+        let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+        #expect(stored.status == 0, "\(stored.errors)")
+        try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
+        let owned = try await examine("revocation", machine).check["finding"]?.string
+        #expect(owned?.contains("can't be removed until the password is gone") == true)
+        #expect(owned?.contains("waits to be taken back") == false)
+        let reset = try await machine.run("vault", "reset", "app", "--json")
+        #expect(reset.status == 0)
+        #expect(
+            try reset.json() == [
+                "name": "app", "state": "empty", "biometricsEnabled": false, "revocationPending": true,
+            ])
+        #expect(reset.errors.contains("has not taken back yet"))
+        let waiting = try await examine("revocation", machine).check["finding"]?.string
+        #expect(waiting?.contains("waits to be taken back") == true)
+        try await tpmTool("tpm2_changeauth", "-c", "owner", "-p", "secret")
+        let (status, check) = try await examine("revocation", machine)
+        #expect(status == 0 && check["state"] == "warning")
+        #expect(check["finding"]?.string?.hasPrefix("What was deleted") == true)
+        #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
+        #expect(try await examine("revocation", machine).check["state"] == "ok")
+    }
+
     @Test(.requires(program: "tpm2_evictcontrol"))
     func `another program's key in the storage root key's place`() async throws {
         let machine = try machine()
