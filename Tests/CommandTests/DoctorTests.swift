@@ -70,11 +70,11 @@ struct DoctorTests {
     /// Root may use every device, so the tool runs as somebody else.
     @Test(
         .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
-        arguments: [0, 1])
-    func `a device that one may not use: for whom it is, and what to do`(group: UInt32) async throws {
+        arguments: [("tpm0", 0), ("tpm0", 1), ("tpmrm0", 1), ("sda", 1)])
+    func `a device that one may not use: for whom it is, and what to do`(name: String, group: UInt32) async throws {
         let finding = group == 0 ? "which is root's alone" : "which is for the group daemon"
         let machine = try machine()
-        let device = machine.directory.path(of: "tpm0")
+        let device = machine.directory.path(of: name)
         // /dev/null, by another name.
         try #require(mknod(device, S_IFCHR | 0o660, 1 << 8 | 3) == 0)
         try #require(
@@ -87,9 +87,12 @@ struct DoctorTests {
         #expect(check?["state"] == "problem")
         // With Latchkey's package installed, its group is named.
         let isInstalled = getgrnam("latchkey") != nil
-        let named = isInstalled ? "which is for the group latchkey" : finding
+        let named =
+            name == "sda" ? "not named as a TPM" : isInstalled ? "which is for the group latchkey" : finding
         #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
-        #expect(check?["advice"]?.string?.contains("usermod -aG root") == false)
+        let advice = try #require(check?["advice"]?.string)
+        #expect(!advice.replacing("usermod -aG latchkey", with: "").contains("usermod"))
+        #expect(advice.contains("latchkey") == (name != "sda"))
     }
 
     @Test func `a TPM that was exchanged or cleared since`() async throws {
