@@ -22,7 +22,7 @@ package struct JournalEntry: Equatable, Sendable {
         priority = Self.priority(of: level)
         let pairs = metadata.sorted { $0.key < $1.key }.map { (name: $0.key, value: Self.oneLine("\($0.value)")) }
         fields = pairs.map { Field(name: Self.fieldName($0.name), value: $0.value) }
-        let words = pairs.map { "\($0.name)=\($0.value.contains(" ") ? "‘\($0.value)’" : $0.value)" }
+        let words = pairs.map { "\($0.name)=\(Self.quoted($0.value))" }
         text = Self.oneLine(([message] + words).joined(separator: " "))
     }
 
@@ -57,12 +57,26 @@ package struct JournalEntry: Equatable, Sendable {
         return String("LATCHKEY_\(String(letters))".prefix(longestName))
     }
 
-    /// The text with what would end its line, or steer a terminal, written out, and cut where it is too long.
+    /// The value, in quotation marks where it has spaces. Its own are written out: none can end it, and pass for a fact.
+    private static func quoted(_ value: String) -> String {
+        var text = ""
+        for scalar in value.unicodeScalars {
+            if scalar == "‘" || scalar == "’" {
+                text += scalar.escaped(asASCII: true)
+            } else {
+                text.unicodeScalars.append(scalar)
+            }
+        }
+        return value.contains(where: \.isWhitespace) ? "‘\(text)’" : text
+    }
+
+    /// The text with what would end its line, steer a terminal, hide, or turn the text around it written out, and cut where
+    /// it is too long.
     private static func oneLine(_ text: String) -> String {
         var line = ""
         for scalar in text.unicodeScalars {
             switch scalar.properties.generalCategory {
-            case .control, .lineSeparator, .paragraphSeparator: line += scalar.escaped(asASCII: true)
+            case .control, .format, .lineSeparator, .paragraphSeparator: line += scalar.escaped(asASCII: true)
             default: line.unicodeScalars.append(scalar)
             }
             if line.utf8.count > longestValue { return line + "…" }

@@ -70,11 +70,11 @@ struct DoctorTests {
     /// Root may use every device, so the tool runs as somebody else.
     @Test(
         .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
-        arguments: [0, 1])
-    func `a device that one may not use: for whom it is, and what to do`(group: UInt32) async throws {
+        arguments: [("tpm0", 0), ("tpm0", 1), ("tpmrm0", 1), ("sda", 1)])
+    func `a device that one may not use: for whom it is, and what to do`(name: String, group: UInt32) async throws {
         let finding = group == 0 ? "which is root's alone" : "which is for the group daemon"
         let machine = try machine()
-        let device = machine.directory.path(of: "tpm0")
+        let device = machine.directory.path(of: name)
         // /dev/null, by another name.
         try #require(mknod(device, S_IFCHR | 0o660, 1 << 8 | 3) == 0)
         try #require(
@@ -87,9 +87,12 @@ struct DoctorTests {
         #expect(check?["state"] == "problem")
         // With Latchkey's package installed, its group is named.
         let isInstalled = getgrnam("latchkey") != nil
-        let named = isInstalled ? "which is for the group latchkey" : finding
+        let named =
+            name == "sda" ? "not named as a TPM" : isInstalled ? "which is for the group latchkey" : finding
         #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
-        #expect(check?["advice"]?.string?.contains("usermod -aG root") == false)
+        let advice = try #require(check?["advice"]?.string)
+        #expect(!advice.replacing("usermod -aG latchkey", with: "").contains("usermod"))
+        #expect(advice.contains("latchkey") == (name != "sda"))
     }
 
     @Test func `a TPM that was exchanged or cleared since`() async throws {
@@ -113,6 +116,32 @@ struct DoctorTests {
         #expect(check["state"] == "problem")
         #expect(check["advice"]?.string?.contains("0x81000001") == true)
         #expect(try await machine.run("key", "create", "--policy", "none").status == 7)
+    }
+
+    @Test(.requires(program: "tpm2_changeauth"))
+    func `what waits to be taken back: the command warns, and doctor until it is done`() async throws {
+        let machine = try machine()
+        let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
+        #expect(stored.status == 0, "\(stored.errors)")
+        try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
+        let owned = try await examine("revocation", machine).check["finding"]?.string
+        #expect(owned?.contains("can't be removed until the password is gone") == true)
+        #expect(owned?.contains("waits to be taken back") == false)
+        let reset = try await machine.run("vault", "reset", "app", "--json")
+        #expect(reset.status == 0)
+        #expect(
+            try reset.json() == [
+                "name": "app", "state": "empty", "biometricsEnabled": false, "revocationPending": true,
+            ])
+        #expect(reset.errors.contains("has not taken back yet"))
+        let waiting = try await examine("revocation", machine).check["finding"]?.string
+        #expect(waiting?.contains("waits to be taken back") == true)
+        try await tpmTool("tpm2_changeauth", "-c", "owner", "-p", "secret")
+        let (status, check) = try await examine("revocation", machine)
+        #expect(status == 0 && check["state"] == "warning")
+        #expect(check["finding"]?.string?.hasPrefix("What was deleted") == true)
+        #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
+        #expect(try await examine("revocation", machine).check["state"] == "ok")
     }
 
     @Test(.requires(program: "tpm2_evictcontrol"))

@@ -163,6 +163,29 @@ struct KeyCommandTests {
         #expect(dead?["code"] == "invalidated" && dead?["underlying"]?["code"]?.number == 0x18B)
     }
 
+    @Test func `a revocable key that is forgotten is taken back at once, and reported as deleted`() async throws {
+        let machine = try machine()
+        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        let id = try #require(created["id"]?.string)
+        let copy = try machine.copy()
+        let forgotten = try await machine.run("key", "delete", id, "--forget", "--json")
+        #expect(try forgotten.json() == ["id": .string(id), "deleted": true])
+        #expect(forgotten.errors.isEmpty)
+        let dead = try await copy.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
+        #expect(try dead.json()["error"]?["code"] == "invalidated")
+    }
+
+    @Test func `a revocable key is forgotten also where its TPM can't be reached`() async throws {
+        let machine = try machine()
+        let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
+        let id = try #require(created["id"]?.string)
+        let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
+        let forgotten = try await machine.run("key", "delete", id, "--forget", "--json", extra: off)
+        #expect(forgotten.status == 0, "\(forgotten.errors)")
+        #expect(try forgotten.json() == ["id": .string(id), "deleted": false, "revocationPending": true])
+        #expect(forgotten.errors.contains("has not taken back yet"))
+    }
+
     @Test func `wrong PINs end with 4 and what is left, then with 5 and the time`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)

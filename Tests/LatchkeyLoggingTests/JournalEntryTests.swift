@@ -27,7 +27,7 @@ struct JournalEntryTests {
         #expect(entry.line == "<5>a finger was looked at hb.request.id=‘a b’ outcome=matched uid=1000\n")
     }
 
-    @Test(arguments: ["\n", "\r\n", "\u{1B}[2J", "\u{0}", "\u{85}", "\u{2028}"])
+    @Test(arguments: ["\n", "\r\n", "\u{1B}[2J", "\u{0}", "\u{85}", "\u{2028}", "\u{202E}", "\u{200B}"])
     func `what comes from outside begins no line, forges no field and steers no terminal`(hostile: String) {
         let entry = JournalEntry(
             level: .error, message: "failed\(hostile)PRIORITY=0", metadata: ["path\(hostile)": "/\(hostile)_UID=0"])
@@ -40,8 +40,14 @@ struct JournalEntryTests {
         #expect(
             letters.hasPrefix("LATCHKEY_PATH_") && letters.allSatisfy { $0.isUppercase || $0.isNumber || $0 == "_" })
         for scalar in lines.joined().unicodeScalars {
-            #expect(![.control, .lineSeparator, .paragraphSeparator].contains(scalar.properties.generalCategory))
+            #expect(
+                ![.control, .format, .lineSeparator, .paragraphSeparator].contains(scalar.properties.generalCategory))
         }
+    }
+
+    @Test func `no value ends its quotation marks and passes for a fact`() {
+        let entry = JournalEntry(level: .info, message: "‘m’", metadata: ["name": "a’ uid=‘0", "word": "a’b"])
+        #expect(entry.text == #"‘m’ name=‘a\u{2019} uid=\u{2018}0’ word=a\u{2019}b"#)
     }
 
     @Test func `what is too long is cut, also a field's name`() {

@@ -13,12 +13,13 @@ struct CredentialRemoveCommand: ContextCommand {
     @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
     var id: String
 
-    func perform(in context: CommandContext) async throws -> CredentialRemovalReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<CredentialRemovalReport> {
         let store = try await context.credentials()
         try store.stored(id).remove()
         // What the hardware can't do now stays noted.
-        try? await context.records().finishRevocations()
-        return CredentialRemovalReport(id: id, removed: true)
+        let records = try await context.records()
+        try? await records.finishRevocations()
+        return await context.afterRevoking(CredentialRemovalReport(id: id, removed: true), in: records)
     }
 }
 

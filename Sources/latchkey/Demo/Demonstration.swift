@@ -68,7 +68,7 @@ struct Demonstration {
 
         try narrator.heading("Biometric login is disabled: the key is deleted here, and the server forgets it.")
         let disabled = try await perform("disable", DisableCommand.parse([]), context)
-        try hold("disable", !disabled.biometricEnabled)
+        try hold("disable", !disabled.output.biometricEnabled)
         let after = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: not enabled", !after.biometricEnabled && after.kid.value == nil)
 

@@ -43,11 +43,14 @@ struct DeviceExamination {
     }
 
     private func refusal(_ status: stat) -> Check {
+        guard isNamedLikeTPM else {
+            return .problem(
+                "tpm", "You have no right to use \(path), which is not named as a TPM is.",
+                "Name /dev/tpmrm0 with --tcti, or nothing at all.", .unavailable)
+        }
         guard let group = group(of: status) else {
             return .problem(
-                "tpm", "You have no right to use \(path), which is root's alone.",
-                "Install Latchkey's package, or Debian's tpm-udev, which give it to a group, and restart.", .unavailable
-            )
+                "tpm", "You have no right to use \(path), which is root's alone.", Self.install, .unavailable)
         }
         let name = String(cString: group.pointee.gr_name)
         if processGroups.contains(group.pointee.gr_gid) {
@@ -62,10 +65,21 @@ struct DeviceExamination {
         }
         return .problem(
             "tpm", "You have no right to use \(path), which is for the group \(name).",
-            "Become a member (sudo usermod -aG \(name) $USER), then log in to this machine again.", .unavailable)
+            name == Self.ownGroup
+                ? "Become a member (sudo usermod -aG \(name) $USER), then log in to this machine again." : Self.install,
+            .unavailable)
     }
 
-    /// The group whose members may use the TPM: the package's, or the device's own. Nobody is to join root's.
+    /// Nobody is to join a group that has more than the TPM: a disk's, or Debian's `tss`, which writes a key store too.
+    private static let install =
+        "Install Latchkey's package, which gives it to the group \(ownGroup), and become a member of that."
+
+    /// `tpm0`, `tpmrm0` and so on: what else is named as the device may be a disk.
+    private var isNamedLikeTPM: Bool {
+        (path.split(separator: "/").last ?? "").wholeMatch(of: /tpm(rm)?[0-9]+/) != nil
+    }
+
+    /// The group whose members may use the TPM: the package's, or the device's own.
     private func group(of status: stat) -> UnsafeMutablePointer<group>? {
         getgrnam(Self.ownGroup) ?? (status.st_gid == 0 ? nil : getgrgid(status.st_gid))
     }

@@ -64,7 +64,7 @@ struct Examination {
             let anchors: any TrustAnchors = store ?? MemoryTrustAnchors()
             let diagnosis = try await TPMKeystore(tcti: context.settings.tcti, anchors: anchors).diagnose()
             return [tpm(diagnosis)] + warnings
-                + [storageRootKey(diagnosis), lockout(diagnosis), revocation(diagnosis)]
+                + [storageRootKey(diagnosis), lockout(diagnosis), await revocation(diagnosis, store)]
         } catch {
             return [.problem("tpm", error)] + warnings
         }
@@ -126,12 +126,23 @@ struct Examination {
         return .ok("lockout", "It will take \(left) more wrong \(left == 1 ? "PIN" : "PINs") before it locks.")
     }
 
-    private func revocation(_ diagnosis: TPMDiagnosis) -> Check {
+    private func revocation(_ diagnosis: TPMDiagnosis, _ store: RecordStore?) async -> Check {
         let name = "revocation"
+        let isPending = await hasPendingRevocations(store)
+        let pending = "What was deleted or replaced waits to be taken back: copies of the store still open it."
         guard !diagnosis.isOwnerPasswordSet else {
             return .warning(
-                name, "The TPM's owner has a password, so what is made here can't be taken back from copies.",
+                name,
+                "The TPM's owner has a password, so what is made here can't be taken back from copies, and what is "
+                    + "revocable already can't be removed until the password is gone (a PIN change still works)."
+                    + (isPending ? " \(pending)" : ""),
                 "Keep no copies of the store, or have the owner remove the password before you enable or enrol.")
+        }
+        guard !isPending else {
+            return .warning(
+                name, pending,
+                "The next command that opens a vault, enables or disables the login, or starts the locker has it tried "
+                    + "again. If it stays so, keep no copies of the store.")
         }
         guard diagnosis.hasPlaceForRevocable else {
             return .warning(
@@ -139,6 +150,13 @@ struct Examination {
                 "Delete keys, logins and lockers that nobody uses: latchkey key list --all.")
         }
         return .ok(name, "The TPM can take keys back from copies of the store.")
+    }
+
+    /// Whether the container has something that the hardware has not taken back yet. The check of the store tells of a store
+    /// that can't be read.
+    private func hasPendingRevocations(_ store: RecordStore?) async -> Bool {
+        guard store != nil else { return false }
+        return (try? await context.records().hasPendingRevocations) ?? false
     }
 
     /// The count of the user's own, where something in the container has one.

@@ -14,10 +14,10 @@ struct KeyDeleteCommand: ContextCommand {
     @Argument(help: ArgumentHelp("The key's id.", valueName: "id"))
     var key: KeyIDArgument
 
-    @Flag(help: "Forget the key here, and leave what the hardware has of it: for a token that is lost or can't delete.")
+    @Flag(help: "Forget the key here, whatever the hardware keeps of it: for a token that is lost or can't delete.")
     var forget = false
 
-    func perform(in context: CommandContext) async throws -> KeyDeletionReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<KeyDeletionReport> {
         let records = try await context.records()
         let (stored, generation) = forget ? try await records.storedKey(key) : try await records.usableKey(key)
         try await records.checkIsOwn(stored, to: "delete a key")
@@ -31,8 +31,24 @@ struct KeyDeleteCommand: ContextCommand {
             try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence)
         }
         try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
-        if !forget, stored.isRevocable { try await records.discard(stored) }
-        return KeyDeletionReport(id: stored.id.rawValue, deleted: !forget && !PKCS11Keystore.isAdopted(stored))
+        let isGone = try await takeBack(stored, in: records)
+        return await context.afterRevoking(
+            KeyDeletionReport(id: stored.id.rawValue, deleted: isGone && !PKCS11Keystore.isAdopted(stored)), in: records
+        )
+    }
+
+    /// Has the hardware take back what it can. To forget does not depend on that: what it can't do now stays noted.
+    ///
+    /// - Returns: Whether the hardware has nothing of the key any more.
+    private func takeBack(_ key: HardwareKey, in records: RecordContainer) async throws -> Bool {
+        guard key.isRevocable else { return !forget }
+        do {
+            try await records.discard(key)
+            return true
+        } catch {
+            guard forget else { throw error }
+            return false
+        }
     }
 }
 

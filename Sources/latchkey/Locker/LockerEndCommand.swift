@@ -13,14 +13,18 @@ struct LockerEndCommand: ContextCommand {
     @Option(help: "lock or destroy; what is destroyed can't be had back.")
     var mode: EndModeArgument
 
-    func perform(in context: CommandContext) async throws -> LockerReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
         let session = try await LockerSession(in: context)
+        return try await context.afterRevoking(end(session, context.console), in: session.records)
+    }
+
+    private func end(_ session: LockerSession, _ console: Console) async throws -> LockerReport {
         let operation = mode == .destroy ? "destroy the enrolment" : "lock the session"
         do {
             try await session.locker.open()
         } catch {
             guard mode == .destroy, [.storageCorrupted, .wrongDevice].contains(error.code) else { throw error }
-            return try await forget(session, error, context.console)
+            return try await forget(session, error, console)
         }
         guard session.locker.authSessionStatus.phase != .unregistered else {
             throw LockerSession.notEnrolled(operation)

@@ -15,7 +15,7 @@ struct DisableCommand: ContextCommand {
     @Flag(help: "Disable on this machine only, whatever the server says.")
     var force = false
 
-    func perform(in context: CommandContext) async throws -> StatusReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
         let container = try await context.login()
         let keys = (try? await container.listBiometricKeys()) ?? []
         try await container.disableBiometric(force: force)
@@ -25,6 +25,8 @@ struct DisableCommand: ContextCommand {
                 "The server has forgotten the key, but its private half stays on the token until you delete it with the "
                     + "token's own tool: \(printable(uri))")
         }
-        return StatusReport(try await ContainerStatus(of: context.records()))
+        let records = try await context.records()
+        let report = StatusReport(try await ContainerStatus(of: records))
+        return await context.afterRevoking(report, in: records)
     }
 }

@@ -12,9 +12,10 @@ struct VaultDowngradeCommand: ContextCommand {
     @Argument(help: "The vault's name.")
     var name: String?
 
-    func perform(in context: CommandContext) async throws -> VaultReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
         let session = try await VaultSession(name, in: context)
         _ = try session.standing("downgrade", withBiometrics: true)
-        return VaultReport(try await session.opened("downgrade").downgrade())
+        let report = VaultReport(try await session.opened("downgrade").downgrade())
+        return await context.afterRevoking(report, in: session.space.records)
     }
 }

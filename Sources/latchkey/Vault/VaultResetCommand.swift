@@ -12,7 +12,9 @@ struct VaultResetCommand: ContextCommand {
     @Argument(help: "The vault's name.")
     var name: String?
 
-    func perform(in context: CommandContext) async throws -> VaultReport {
-        VaultReport(try await VaultSession(name, in: context).vault.reset())
+    func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
+        let session = try await VaultSession(name, in: context)
+        let report = VaultReport(try await session.vault.reset())
+        return await context.afterRevoking(report, in: session.space.records)
     }
 }
