@@ -51,4 +51,25 @@ struct ConfigurationFileTests {
         try #require(chown(file, 0, 0) == 0 && chown(directory, 65_534, 65_534) == 0)
         try await expectRefusal(machine, of: directory, "belongs to another user")
     }
+
+    @Test(arguments: [
+        (#"{"clientID": "app"}"#, "‘clientID’ is no setting"), (#"["container"]"#, "not one JSON object"),
+        (#"{"container": "#, "not one JSON object"),
+    ])
+    func `a file that says nothing that is obeyed is not passed over`(content: String, words: String) async throws {
+        let (machine, _, file) = try machine()
+        try Data(content.utf8).write(to: URL(filePath: file))
+        let outcome = try await machine.run("status", "--json")
+        #expect(outcome.status == 2)
+        let message = try #require(try outcome.json()["error"]?["message"]?.string)
+        #expect(message.contains(words) && message.contains(file) && !message.contains("NSCocoa"), "\(message)")
+    }
+
+    @Test func `what is missing of a server is named`() async throws {
+        let (machine, _, file) = try machine()
+        try Data(#"{"endpoint": "https://id.example"}"#.utf8).write(to: URL(filePath: file))
+        let outcome = try await machine.run("login", "--json")
+        #expect(outcome.status == 2)
+        #expect(try outcome.json()["error"]?["message"]?.string?.contains("no client-id is configured") == true)
+    }
 }

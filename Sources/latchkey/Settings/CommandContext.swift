@@ -80,11 +80,10 @@ struct CommandContext: Sendable {
     /// - Throws: ``KeystoreError`` with code `invalidInput` when none is named, or one that can't be.
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
         let operation = "find the identity server"
-        guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty else {
-            throw KeystoreError(
-                operation: operation, code: .invalidInput, reason: "no endpoint and client id are configured",
-                recovery: "Give --endpoint and --client-id, or put both into the configuration file.")
+        guard let endpoint = settings.endpoint else {
+            throw Self.missing("endpoint", operation)
         }
+        guard let clientID = settings.clientID, !clientID.isEmpty else { throw Self.missing("client-id", operation) }
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw KeystoreError(
                 operation: operation, code: .invalidInput,
@@ -92,6 +91,13 @@ struct CommandContext: Sendable {
                 recovery: "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
         }
         return (endpoint, clientID)
+    }
+
+    private static func missing(_ name: String, _ operation: String) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .invalidInput, reason: "no \(name) is configured",
+            recovery: "Give --endpoint and --client-id, or put both into the configuration file: "
+                + #"{"endpoint": "https://…", "client-id": "…"}."#)
     }
 
     /// What keeps PINs from being asked for, as far as that shows before one is.

@@ -11,11 +11,12 @@ struct SettingsReader {
     /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can change, `invalidInput` for one
     ///   that can't be read.
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
-        let given = [
+        let settings = [
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
             "token-login": options.tokenLogin, "token-isolation": options.tokenIsolation,
             "pin-source": options.pinSource, "endpoint": options.endpoint, "client-id": options.clientID,
-        ].compactMap { name, value in
+        ]
+        let given = settings.compactMap { name, value in
             value.map { (AbsoluteConfigKey([name]), ConfigValue(.string($0), isSecret: false)) }
         }
         // A variable that is set to nothing is as good as not set.
@@ -27,10 +28,11 @@ struct SettingsReader {
         path = Self.path(environment: environment)
         if let path, FileManager.default.fileExists(atPath: path) {
             try TrustedFile.check(path)
+            try Self.check(path, names: Set(settings.keys))
             do {
                 providers.append(try await FileProvider<JSONSnapshot>(filePath: FilePath(path)))
             } catch {
-                throw Self.unreadable(path, "it is not a JSON object that can be read (\(error))")
+                throw Self.unreadable(path, "it can't be read (\(error))")
             }
         }
         reader = ConfigReader(providers: providers)
@@ -44,6 +46,18 @@ struct SettingsReader {
                 throw Self.unreadable(path ?? "the settings", "‘\(name)’ must be text")
             }
         }
+    }
+
+    /// Sees that the file is an object that has settings alone: one that is misspelt would be a setting that nobody obeys.
+    private static func check(_ path: String, names: Set<String>) throws(KeystoreError) {
+        let found: SettingNames
+        do {
+            found = try JSONDecoder().decode(SettingNames.self, from: Data(contentsOf: URL(filePath: path)))
+        } catch {
+            throw unreadable(path, "it is not one JSON object")
+        }
+        guard let stranger = found.names.sorted().first(where: { !names.contains($0) }) else { return }
+        throw unreadable(path, "‘\(stranger)’ is no setting; there are \(names.sorted().joined(separator: ", "))")
     }
 
     private static func path(environment: [String: String]) -> String? {
