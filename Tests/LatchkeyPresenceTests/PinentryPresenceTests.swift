@@ -83,8 +83,8 @@ struct PinentryPresenceTests {
     }
 
     @Test(arguments: [
-        "exit 0", "echo OK; exit 3", "echo rubbish; sleep 20", "echo 'D 1234'; echo OK; sleep 20",
-        "head -c 5000 /dev/zero | tr '\\0' x; sleep 20", "while :; do echo '# noise'; done",
+        "exit 0", "echo OK; exit 3", "echo rubbish; sleep 600", "echo 'D 1234'; echo OK; sleep 600",
+        "head -c 5000 /dev/zero | tr '\\0' x; sleep 600", "while :; do echo '# noise'; done",
         "echo OK hi; while read -r l; do case $l in GETPIN) echo 'D 12%zz34'; echo OK;; *) echo OK;; esac; done",
         "echo OK hi; while read -r l; do case $l in GETPIN) echo 'D 12%2'; echo OK;; *) echo OK;; esac; done",
     ])
@@ -93,7 +93,7 @@ struct PinentryPresenceTests {
         let start = ContinuousClock.now
         let error = await #expect(throws: KeystoreError.self) { try await presence(fake).pin(request()) }
         #expect(error?.code == .failed)
-        #expect(ContinuousClock.now - start < .seconds(15))
+        #expect(ContinuousClock.now - start < .seconds(300))
     }
 
     @Test func `data beyond any PIN are refused`() async throws {

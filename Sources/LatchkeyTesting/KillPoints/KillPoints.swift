@@ -55,8 +55,8 @@ public enum KillPoints {
         for index in 0..<count where try await live(before: 1 + index * whole.total / count).killedBefore != nil {
             killed += 1
         }
-        // Threads may save an effect or two at the end.
-        #expect(killed + 2 >= count, "\(name) was killed \(killed) times only")
+        // Threads may save some effects at the end.
+        #expect(killed + max(2, count / 5) >= count, "\(name) was killed \(killed) times only")
         print(
             "Kill points: \(name): killed at \(killed) of \(whole.total)",
             "(files \(whole.files), TPM and bus \(whole.local), network \(whole.network))")

@@ -25,10 +25,17 @@ enum IdentityServer {
     ///   - database: The file that it keeps everything in; what is there it goes on with.
     ///   - port: nil for a free one.
     ///   - life: After how long it is killed.
+    ///   - isPatient: Takes any number of requests: for tests that make thousands.
     static func withRunning<R: Sendable>(
-        database: String, port: String? = nil, life: Duration = .seconds(180), _ body: (Announcement) async throws -> R
+        database: String, port: String? = nil, life: Duration = .seconds(180), isPatient: Bool = false,
+        _ body: (Announcement) async throws -> R
     ) async throws -> R {
-        let arguments = ["serve", "--demo", "--database", database] + (port.map { ["--port", $0] } ?? [])
+        var arguments = ["serve", "--demo", "--database", database] + (port.map { ["--port", $0] } ?? [])
+        if isPatient {
+            let file = database + ".json"
+            try Data(patience.utf8).write(to: URL(filePath: file))
+            arguments += ["--config", file]
+        }
         let result = try await Subprocess.run(
             .path(Products.identityServer), arguments: Arguments(arguments), input: .none, output: .sequence,
             error: .discarded
@@ -55,4 +62,12 @@ enum IdentityServer {
         }
         return try result.closureResult.get()
     }
+
+    /// The demonstration's client, and limits that nobody meets.
+    private static let patience = """
+        {"clients": [{"client_id": "latchkey-demo", "redirect_uris": ["http://127.0.0.1/callback"]}],
+         "identity": {"biometric": {"list_enabled": true}},
+         "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000, "biometric_per_user": 1000000,
+                         "locker_per_address": 1000000, "locker_per_user": 1000000}}
+        """
 }

@@ -1,4 +1,3 @@
-import Dispatch
 import Foundation
 import Latchkey
 import LatchkeyCredentials
@@ -149,16 +148,25 @@ struct StoringTests {
         let bench = try Bench()
         let store = try await bench.start()
         let others = [try await bench.start(), try await bench.start()]
-        let outcomes = Mutex<[Result<Void, any Error>]>([])
-        // Threads, not tasks: they overtake each other between any two steps.
-        DispatchQueue.concurrentPerform(iterations: 24) { number in
-            let store = [store, others[0], others[1]][number % 3]
-            let outcome = Result {
-                for round in 0..<20 { try store.store(bench.provider.signIn(id: "\(number)-\(round)")).remove() }
+        // Threads of their own, not tasks: they overtake each other between any two steps, and hold up no other test.
+        try await withThrowingTaskGroup { group in
+            for number in 0..<12 {
+                let store = [store, others[0], others[1]][number % 3]
+                group.addTask {
+                    try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+                        Thread.detachNewThread {
+                            ended.resume(
+                                with: Result {
+                                    for round in 0..<20 {
+                                        try store.store(bench.provider.signIn(id: "\(number)-\(round)")).remove()
+                                    }
+                                })
+                        }
+                    }
+                }
             }
-            outcomes.withLock { $0.append(outcome) }
+            try await group.waitForAll()
         }
-        for outcome in outcomes.withLock({ $0 }) { try outcome.get() }
         #expect(try store.allIDs.isEmpty)
         #expect(try store.defaultCredential == nil)
     }
