@@ -11,7 +11,7 @@ import Testing
 /// Somebody who has recorded the wire, and has the store, tries PINs at home, where nobody counts.
 @Suite(.softwareTPM)
 struct GuessingTests {
-    private static let pin = "7291"
+    private static let pin = "0129"
 
     @Test func `a recorded signature tells nobody which PIN it was`() async throws {
         let wire = Wire()
@@ -40,7 +40,7 @@ struct GuessingTests {
         #expect(solved == Self.pin)
     }
 
-    /// Tries each PIN of four digits against the proof in a recorded TPM2_Sign, as if its session had no salt.
+    /// Tries the first 200 PINs of four digits against the proof in a recorded TPM2_Sign, as if its session had no salt.
     private static func guess(from exchanges: [Wire.Exchange], _ blob: TPMKeyBlob) throws -> String? {
         let start = try #require(exchanges.last { $0.code == .startAuthSession }).response
         let sign = try #require(exchanges.last { $0.code == .sign }).command
@@ -54,7 +54,7 @@ struct GuessingTests {
         let name = try blob.key.publicArea.name.bytes
         let commandHash = SHA256.hash(data: Data([0, 0, 0x01, 0x5d] + name + parameters))
         let salt = try #require(blob.pinSalt)
-        for number in 0..<10_000 {
+        for number in 0..<200 {
             let digits = String(number)
             let pin = String(repeating: "0", count: 4 - digits.count) + digits
             let hardened = HKDF<SHA256>.deriveKey(

@@ -45,8 +45,8 @@ extension CredentialStore {
         }
     }
 
-    /// How often the first credential is tried to become the default, while others store and remove theirs.
-    private static let maximumAttempts = 100
+    /// How often a change of the default is tried, while others store and remove theirs.
+    static let maximumAttempts = 100
 
     /// - Parameter prepared: The token's own class, or nil for the device's.
     private func insert(

@@ -87,6 +87,11 @@ public final class CredentialStore: Sendable {
     ///
     /// - Throws: ``CredentialError`` with code `notFound` when it is gone already.
     public func remove(_ credential: Credential) throws {
+        try remove(credential, attempt: 1)
+    }
+
+    /// - Parameter attempt: Others may change the default meanwhile: then it is looked at again.
+    private func remove(_ credential: Credential, attempt: Int) throws {
         guard try rows.exists(credential.id) else {
             throw CredentialError.notFound("remove the credential", credential.id)
         }

@@ -150,14 +150,14 @@ struct StoringTests {
         let others = [try await bench.start(), try await bench.start()]
         // Threads of their own, not tasks: they overtake each other between any two steps, and hold up no other test.
         try await withThrowingTaskGroup { group in
-            for number in 0..<12 {
+            for number in 0..<6 {
                 let store = [store, others[0], others[1]][number % 3]
                 group.addTask {
                     try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
                         Thread.detachNewThread {
                             ended.resume(
                                 with: Result {
-                                    for round in 0..<20 {
+                                    for round in 0..<8 {
                                         try store.store(bench.provider.signIn(id: "\(number)-\(round)")).remove()
                                     }
                                 })
