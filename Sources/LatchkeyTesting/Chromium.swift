@@ -13,7 +13,7 @@ public final class Chromium: Sendable {
     public static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
 
     /// How long a command or a wait may take, in seconds.
-    public static let deadline = 30
+    public static let deadline = 120
 
     private let driver: Driver
     private let session: Session

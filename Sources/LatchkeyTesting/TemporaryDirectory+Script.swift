@@ -21,7 +21,7 @@ extension TemporaryDirectory {
         defer { close(descriptor) }
         // F_SETLEASE (linux/fcntl.h), which Glibc's module leaves out.
         let setLease: Int32 = 1024
-        let deadline = ContinuousClock.now + .seconds(30)
+        let deadline = ContinuousClock.now + .seconds(180)
         while fcntl(descriptor, setLease, Int32(F_RDLCK)) != 0 {
             try #require(errno == EAGAIN && ContinuousClock.now < deadline)
             usleep(500)
