@@ -43,6 +43,17 @@ struct RevocableKeyTests {
         return (error?.code, error?.underlying?.rawCode)
     }
 
+    /// That it can't be had, and that nobody is asked.
+    private func expectRefused(_ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence) async {
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(presence.requests.isEmpty)
+    }
+
     // MARK: The budget
 
     @Test(arguments: [AccessPolicy.none, .pin])
@@ -262,26 +273,14 @@ struct RevocableKeyTests {
     func `what the broker approves can't be had, and nobody is asked`(_ policy: AccessPolicy) async throws {
         let presence = ScriptedPresence(pins: "123456")
         let keystore = try keystore()
-        let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.createRevocableKey(
-                KeyRequest(policy: policy, prompt: Scene.prompt), authorizedBy: presence
-            ) { _ in }
-        }
-        #expect(error?.code == .unsupported)
-        #expect(presence.requests.isEmpty)
+        await expectRefused(keystore, policy, presence)
         #expect(try indices().isEmpty)
     }
 
     @Test func `where the broker keeps the PIN it can't be had, and nobody is asked`() async throws {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let presence = ScriptedPresence([.pin("123456")], broker: broker)
-            let error = await Scene.error { () async throws(KeystoreError) in
-                _ = try await keystore.createRevocableKey(
-                    KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence
-                ) { _ in }
-            }
-            #expect(error?.code == .unsupported)
-            #expect(presence.requests.isEmpty)
+            await expectRefused(keystore, .pin, presence)
         }
     }
 
@@ -293,13 +292,7 @@ struct RevocableKeyTests {
             .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
             output: .discarded)
         let presence = ScriptedPresence(pins: "123456")
-        let error = await Scene.error { () async throws(KeystoreError) in
-            _ = try await keystore.createRevocableKey(
-                KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence
-            ) { _ in }
-        }
-        #expect(error?.code == .unsupported)
-        #expect(presence.requests.isEmpty)
+        await expectRefused(keystore, .pin, presence)
         try await Scene.sign(keystore, standing)
     }
 

@@ -29,9 +29,13 @@ struct LockerRows: Sendable {
     /// Whether the hardware can take back what opens `base` and `offline`, and the key of easy access, unverified; nil
     /// without an enrolment. Needs no hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
-        guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes,
-            let id = attributes["enrolment"]
-        else { return nil }
+        guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes else { return nil }
+        return try await isRevocable(attributes)
+    }
+
+    /// The same, of an enrolment's row that was read.
+    func isRevocable(_ attributes: [String: String]) async throws(KeystoreError) -> Bool? {
+        guard let id = attributes["enrolment"] else { return nil }
         guard try await key(attributes["easyAccess"])?.isRevocable ?? true else { return false }
         return try await records.areRevocable(Enrolment.classes(of: id))
     }

@@ -29,7 +29,7 @@ public struct StoredEnrolment: Hashable, Sendable {
         guard let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"]
         else { throw .damaged("read the enrolment", "its row is not what was stored") }
-        isRevocable = try await LockerRows(records: records).isRevocable() ?? false
+        isRevocable = try await LockerRows(records: records).isRevocable(attributes) ?? false
         self.id = id
         self.issuer = issuer
         self.clientID = clientID

@@ -115,6 +115,7 @@ extension TPMKeystore {
         _ secrets: [RevocableSecret], under root: StorageRoot, _ operation: String
     ) async throws(KeystoreError) {
         for secret in secrets where secret.hasPIN {
+            var absence: TPMError?
             do {
                 let isThere = try await device.visit { (tpm) throws(TPMError) in
                     try tpm.nvReadPublic(secret.index.handle).publicArea == secret.index.publicArea
@@ -122,11 +123,10 @@ extension TPMKeystore {
                 guard !isThere else { continue }
             } catch {
                 guard error.responseCode?.base == .handle else { throw KeystoreError(error, during: operation) }
-                guard try await isPinned(root, operation) else { throw otherTPM(operation, underlying: error) }
-                throw .takenBack(operation, underlying: error)
+                absence = error
             }
-            guard try await isPinned(root, operation) else { throw otherTPM(operation) }
-            throw .takenBack(operation)
+            guard try await isPinned(root, operation) else { throw otherTPM(operation, underlying: absence) }
+            throw .takenBack(operation, underlying: absence)
         }
     }
 
