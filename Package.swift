@@ -99,12 +99,16 @@ let package = Package(
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
         ),
-        .target(name: "TPM2", dependencies: ["CTSS2", crypto, cryptoExtras], swiftSettings: strict),
+        // A header of ours, without a library.
+        .systemLibrary(name: "CEnvironment"),
+        .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
         .target(name: "Latchkey", dependencies: [crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
-            dependencies: ["Latchkey", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates, subprocess],
+            dependencies: [
+                "Latchkey", "CEnvironment", "CPKCS11", "CLibP11", crypto, cryptoExtras, asn1, certificates, subprocess,
+            ],
             swiftSettings: strict
         ),
         .target(
@@ -153,7 +157,9 @@ let package = Package(
         .target(name: "LatchkeyLogging", dependencies: [logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
-            dependencies: ["Latchkey", subprocess, .product(name: "SystemPackage", package: "swift-system")],
+            dependencies: [
+                "Latchkey", "CEnvironment", subprocess, .product(name: "SystemPackage", package: "swift-system"),
+            ],
             swiftSettings: strict),
         .target(
             name: "LatchkeyTesting",

@@ -28,30 +28,3 @@ static inline const char *latchkey_p11_kit_file(void) {
     struct latchkey_library library;
     return latchkey_dladdr((const void *)p11_kit_module_load, &library) ? library.file : NULL;
 }
-
-/* Adds an entry to `environ` and takes it out again; see ModuleProcess.withAddressInEnvironment. In C since Swift takes
-   a mutable global of C for a data race. Each change makes a new copy and stores its pointer atomically, and only if
-   nobody stored another meanwhile; a copy is never changed or freed, nor is the old one put back, which setenv(3) may have
-   freed. So what other threads' getenv(3) reads stays valid. What remains is setenv(3) itself, which stores without
-   looking: one that runs at the same moment may be lost, or may lose ours. It never leads to freed memory. */
-extern char **latchkey_environ __asm__("environ");
-
-/* Points `environ` at a copy of itself that begins with added, where that is not null, and lacks removed. Returns 0
-   without memory. */
-static inline int latchkey_environment_change(char *added, const char *removed) {
-    for (;;) {
-        char **before = __atomic_load_n(&latchkey_environ, __ATOMIC_ACQUIRE);
-        size_t count = 0, end = 0;
-        while (before && before[count]) count++;
-        char **after = (char **)__builtin_calloc(count + 2, sizeof *after);
-        if (!after) return 0;
-        if (added) after[end++] = added;
-        for (size_t i = 0; i < count; i++)
-            if (before[i] != removed) after[end++] = before[i];
-        char **expected = before;
-        if (__atomic_compare_exchange_n(&latchkey_environ, &expected, after, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return 1;
-        /* Nobody has seen this copy. */
-        __builtin_free(after);
-    }
-}

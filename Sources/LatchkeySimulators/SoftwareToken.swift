@@ -19,7 +19,7 @@ public final class SoftwareToken: Sendable {
     public enum Placement: Sendable {
         /// This process, through ``SoftwareToken/modulePath``; and whoever is given ``SoftwareToken/environment``.
         ///
-        /// Sets variables `SOFTHSM2_0000` … of the process when it is first used.
+        /// Sets a variable `SOFTHSM2_0000` … of this process, which the next token takes over.
         case thisProcess
         /// Whoever is given ``SoftwareToken/environment``.
         case ownDirectory

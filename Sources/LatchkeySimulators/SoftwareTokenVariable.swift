@@ -1,3 +1,4 @@
+internal import CEnvironment
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
@@ -5,8 +6,7 @@ internal import Synchronization
 
 /// A variable of this process's environment that names the configuration of one token, while that is there.
 ///
-/// All of them are set when the first is needed, since the environment must not grow while other threads read it. Each
-/// names a file that is written when a token takes the variable.
+/// It stays when the token is gone, and the next token takes it. It names a file that is written when a token takes it.
 final class SoftwareTokenVariable: Sendable {
     /// As long as `SOFTHSM2_CONF`.
     let name: String
@@ -15,36 +15,35 @@ final class SoftwareTokenVariable: Sendable {
 
     private let number: Int
 
-    /// How many tokens there can be at a time.
-    private static let count = 256
-
-    /// - Throws: ``KeystoreError`` with code `unavailable` when all are taken.
+    /// - Throws: ``KeystoreError`` with code `unavailable` when there are too many or no memory.
     init() throws(KeystoreError) {
-        let directory = try Self.preparedDirectory.get()
-        guard let number = Self.free.withLock({ $0.popLast() }) else {
-            throw .softwareTokenFailed("this process has \(Self.count) of them already")
+        let directory = try Self.directory.get()
+        number = try Self.pool.withLock { (pool) throws(KeystoreError) in
+            if let free = pool.free.popLast() { return free }
+            // A name has four digits.
+            guard pool.count < 10_000 else { throw .softwareTokenFailed("this process has 10000 of them already") }
+            let name = Self.name(pool.count)
+            guard let entry = strdup("\(name)=\(directory.path(of: name))"),
+                latchkey_environment_change(entry, nil) != 0
+            else { throw .softwareTokenFailed("there is no memory for its variable") }
+            defer { pool.count += 1 }
+            return pool.count
         }
-        self.number = number
         name = Self.name(number)
         path = directory.path(of: name)
     }
 
     deinit {
         let number = number
-        Self.free.withLock { $0.append(number) }
+        Self.pool.withLock { $0.free.append(number) }
     }
 
-    private static let free = Mutex(Array((0..<count).reversed()))
+    /// The variables that were set, and those among them that no token has.
+    private static let pool = Mutex<(count: Int, free: [Int])>((0, []))
 
     /// Holds the configurations; removed when the process ends.
-    private static let directory = Result<TemporaryDirectory, KeystoreError> { () throws(KeystoreError) in
-        try TemporaryDirectory()
-    }
-
-    /// The same, once the variables are set.
-    private static let preparedDirectory = Result<TemporaryDirectory, KeystoreError> { () throws(KeystoreError) in
-        let directory = try SoftwareTokenVariable.directory.get()
-        for number in 0..<count { setenv(name(number), directory.path(of: name(number)), 1) }
+    private static let directory: Result<TemporaryDirectory, KeystoreError> = Result { () throws(KeystoreError) in
+        let directory = try TemporaryDirectory()
         atexit {
             guard let directory = try? SoftwareTokenVariable.directory.get() else { return }
             try? FileManager.default.removeItem(atPath: directory.path)

@@ -1,3 +1,4 @@
+internal import CEnvironment
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
@@ -188,9 +189,7 @@ extension ModuleProcess {
 
     /// Lets `body` call the client's `C_GetFunctionList` with our address in `P11_KIT_SERVER_ADDRESS`.
     ///
-    /// setenv(3) is no way to do it: it may free the environment under another thread's getenv(3). Instead `environ` is
-    /// pointed at a copy with the one entry more, and then at another without it. The copies, some hundred bytes for each
-    /// load of a module, are never freed, so a reader never sees freed memory.
+    /// Other threads may read the environment meanwhile; see `latchkey_environment_change`.
     func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let address = "P11_KIT_SERVER_ADDRESS=unix:path=\(socketPath)"
         return try Self.environmentLock.withLock { _ throws(CryptokiError) in

@@ -1,3 +1,4 @@
+internal import CEnvironment
 internal import CTSS2
 internal import Glibc
 
@@ -118,7 +119,9 @@ public final class TCTIConnection: TPMTransport {
     /// tpm2-tss writes to standard error about every failure, expected ones too. It reads `TSS2_LOG` once, before its
     /// first message; a value that the user has set stays. Set once per process, before the library's first use.
     private static let quietenLogging: Void = {
-        setenv("TSS2_LOG", "all+NONE", 0)
+        guard getenv("TSS2_LOG") == nil, let entry = strdup("TSS2_LOG=all+NONE") else { return }
+        // Without memory its messages show.
+        _ = latchkey_environment_change(entry, nil)
     }()
 }
 
