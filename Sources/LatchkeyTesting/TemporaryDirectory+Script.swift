@@ -1,32 +1,31 @@
-internal import FoundationEssentials
 internal import Glibc
 public import LatchkeySimulators
 internal import Testing
 
 extension TemporaryDirectory {
-    /// Writes an executable script into the directory and waits until it can be run.
+    /// Writes an executable script into the directory.
     ///
-    /// Linux runs no file that somebody has open for writing, and a child that another test is just starting has our
-    /// descriptors until it has become its own program. A read lease is granted when no writer is left (fcntl(2)).
+    /// Another process writes it. Linux runs no file that somebody has open for writing, and every child that is started
+    /// while this process had it open would have it open too, until it is another program or, without `O_CLOEXEC`, for
+    /// as long as it runs.
     ///
-    /// - Parameter text: The whole script, with its first line `#!…`.
+    /// - Parameter text: The whole script, with its first line `#!…`, at most 100 KiB.
     /// - Returns: Its path.
-    /// - Throws: When it can't be written, or is still open for writing after thirty seconds.
+    /// - Throws: When it can't be written.
     public func makeScript(_ name: String, _ text: String) throws -> String {
         let path = path(of: name)
-        try Data(text.utf8).write(to: URL(filePath: path))
-        try #require(chmod(path, 0o700) == 0)
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        try #require(descriptor >= 0)
-        defer { close(descriptor) }
-        // F_SETLEASE (linux/fcntl.h), which Glibc's module leaves out.
-        let setLease: Int32 = 1024
-        let deadline = ContinuousClock.now + .seconds(180)
-        while fcntl(descriptor, setLease, Int32(F_RDLCK)) != 0 {
-            try #require(errno == EAGAIN && ContinuousClock.now < deadline)
-            usleep(500)
+        let write = #"printf %s "$2" >"$1" && chmod 700 "$1""#
+        var arguments = ["sh", "-c", write, "sh", path, text].map { (argument: String) in strdup(argument) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var environment: [UnsafeMutablePointer<CChar>?] = [nil]
+        var process: pid_t = 0
+        try #require(posix_spawn(&process, "/bin/sh", nil, nil, &arguments, &environment) == 0)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 {
+            let isInterrupted = errno == EINTR
+            try #require(isInterrupted)
         }
-        try #require(fcntl(descriptor, setLease, Int32(F_UNLCK)) == 0)
+        try #require(status == 0, "the shell wrote \(path)")
         return path
     }
 }
