@@ -45,35 +45,45 @@ extension CredentialStore {
         }
     }
 
-    /// How often a change of the default is tried, while others store and remove theirs.
-    static let maximumAttempts = 100
-
     /// - Parameter prepared: The token's own class, or nil for the device's.
     private func insert(
-        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil, attempt: Int = 1
+        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil
     ) throws -> Credential {
         try CredentialRows.check(tags: tags)
         let protection = prepared?.protection ?? .device
         let metadata = CredentialRows.metadata(
             of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
-        var changes = try CredentialRows.insertion(token, metadata: metadata, in: protection)
-        // Where nothing else is stored, whatever stands as the default names nothing.
-        let becomesDefault = try !records.hasAny(CredentialRows.kind)
-        if becomesDefault {
-            changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
-        }
-        do {
-            try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
-        } catch {
-            guard error.code == .conflict else { throw error }
-            if try rows.exists(token.id) { throw CredentialError.duplicate(token.id) }
-            // Somebody stored the first one meanwhile, or removed what was the last one.
-            guard becomesDefault, attempt < Self.maximumAttempts else { throw error }
-            return try insert(token, tags, in: prepared, attempt: attempt + 1)
+        let insertion = try CredentialRows.insertion(token, metadata: metadata, in: protection)
+        let becomesDefault = try changingDefault {
+            // Where nothing else is stored, whatever stands as the default names nothing.
+            let becomesDefault = try !records.hasAny(CredentialRows.kind)
+            var changes = insertion
+            if becomesDefault {
+                changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
+            }
+            do {
+                try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
+            } catch let error as KeystoreError where error.code == .conflict {
+                throw try rows.exists(token.id) ? CredentialError.duplicate(token.id) : error
+            }
+            return becomesDefault
         }
         let credential = credential(stored: token.id)
         tell(.created(credential))
         if becomesDefault { tell(.defaultChanged(credential)) }
         return credential
+    }
+
+    /// Runs a change that may change the default, and runs it again when others changed it meanwhile: they store the first
+    /// credential, or remove the last.
+    func changingDefault<R>(_ change: () throws -> R) throws -> R {
+        for _ in 1..<100 {
+            do {
+                return try change()
+            } catch let error as KeystoreError where error.code == .conflict {
+                continue
+            }
+        }
+        return try change()
     }
 }

@@ -87,19 +87,17 @@ public final class CredentialStore: Sendable {
     ///
     /// - Throws: ``CredentialError`` with code `notFound` when it is gone already.
     public func remove(_ credential: Credential) throws {
-        try remove(credential, attempt: 1)
-    }
-
-    /// - Parameter attempt: Others may change the default meanwhile: then it is looked at again.
-    private func remove(_ credential: Credential, attempt: Int) throws {
-        guard try rows.exists(credential.id) else {
-            throw CredentialError.notFound("remove the credential", credential.id)
+        let wasDefault = try changingDefault {
+            guard try rows.exists(credential.id) else {
+                throw CredentialError.notFound("remove the credential", credential.id)
+            }
+            var changes = CredentialRows.deletion(credential.id)
+            let standing = try rows.knownDefault
+            let wasDefault = standing?.id == credential.id
+            if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
+            try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
+            return wasDefault
         }
-        var changes = CredentialRows.deletion(credential.id)
-        let standing = try rows.knownDefault
-        let wasDefault = standing?.id == credential.id
-        if wasDefault { changes.append(.delete(CredentialRows.defaultID, ifGeneration: standing?.generation)) }
-        try records.applyNow(changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
         records.finishRevocationsSoon()
         registry.forget(credential.id)
         refreshes.setUnsaved(nil, credential.id)
