@@ -132,6 +132,7 @@ struct CredentialCommandTests {
         let id = try #require(added.json()["id"]?.string)
         let killed = try await machine.run("credential", "refresh", id, life: .seconds(6))
         #expect(killed.status == nil)
+        #expect(killed.errors.contains("Waiting for 127.0.0.1:"))
         try #require(try #require(server).hadVisitor())
         // Now nobody is there at all, which is told at once; waiting for the dead one's turn would take a minute.
         server = nil

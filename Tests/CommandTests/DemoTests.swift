@@ -15,7 +15,8 @@ struct DemoTests {
         for words in ["latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice"] {
             #expect(outcome.output.contains(words))
         }
-        #expect(outcome.errors.isEmpty)
+        // A busy machine's server may keep it waiting.
+        #expect(outcome.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("latchkey: Waiting for ") })
         #expect(try FileManager.default.contentsOfDirectory(atPath: temporary).isEmpty)
         #expect(try FileManager.default.contentsOfDirectory(atPath: machine.directory.path(of: "data")).isEmpty)
     }

@@ -47,6 +47,12 @@ struct TerminalTests {
     private func type(
         _ keys: [String], at machine: Machine, program executable: FilePath = Products.latchkey, _ arguments: String...
     ) async throws -> Result {
+        try await type(keys, at: machine, program: executable, arguments)
+    }
+
+    private func type(
+        _ keys: [String], at machine: Machine, program executable: FilePath, _ arguments: [String]
+    ) async throws -> Result {
         let lines = String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)
         let text = try await program(
             "python3", ["-c", Self.typist, lines, executable.string] + arguments,
@@ -78,6 +84,22 @@ struct TerminalTests {
         let error = try JSONDecoder().decode([String: JSON].self, from: Data(declined.output.utf8))["error"]
         #expect(error?["code"] == "cancelled")
         #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+    }
+
+    @Test func `colour is for terminals, and for who wants it`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let doctor = "exec \(Products.latchkey) doctor >/dev/tty"
+        func screen(_ variables: String...) async throws -> String {
+            try await type([], at: machine, program: "/usr/bin/env", variables + ["sh", "-c", doctor]).screen
+        }
+        #expect(try await screen("TERM=xterm").contains("\u{1B}[32mok"))
+        for plain in [try await screen("TERM=xterm", "NO_COLOR=1"), try await screen("TERM=dumb")] {
+            #expect(plain.contains("ok       store") && !plain.contains("\u{1B}"))
+        }
+        let failed = try await type(
+            [], at: machine, program: "/usr/bin/env", ["TERM=xterm", Products.latchkey.string, "key", "show", "none"])
+        #expect(failed.screen.contains("\u{1B}[31mlatchkey:\u{1B}[0m Could not find the key"))
+        #expect(try await !machine.run("doctor").output.contains("\u{1B}"))
     }
 
     @Test func `the README's first program signs with a new key`() async throws {

@@ -18,7 +18,7 @@ extension CommandContext {
     /// The container's credentials. Nothing is opened yet.
     func credentials() async throws -> CredentialStore {
         CredentialStore(
-            records: try await records(), presence: presence, transport: LoggingTransport(log: log))
+            records: try await records(), presence: presence, transport: ServerTransport(log: log, console: console))
     }
 }
 

@@ -4,7 +4,7 @@ import Latchkey
 struct Narrator: Sendable {
     let console: Console
 
-    func heading(_ text: String) throws(KeystoreError) { try tell("\n\(text)") }
+    func heading(_ text: String) throws(KeystoreError) { try tell("\n\(text)", .strong) }
 
     func command(_ text: String) throws(KeystoreError) { try tell("  $ latchkey \(text)") }
 
@@ -12,9 +12,9 @@ struct Narrator: Sendable {
         for line in text.split(separator: "\n") { try tell("    \(line)") }
     }
 
-    private func tell(_ line: String) throws(KeystoreError) {
+    private func tell(_ line: String, _ tone: Style.Tone? = nil) throws(KeystoreError) {
         switch console.format {
-        case .text: try console.result(line)
+        case .text: try console.result(tone.map { console.style(line, $0) } ?? line)
         case .json: console.say(String(line.trimmingPrefix("\n")))
         }
     }

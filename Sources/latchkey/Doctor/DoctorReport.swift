@@ -18,13 +18,27 @@ struct DoctorReport: Report {
         case checks, ok
     }
 
-    var text: String {
+    var text: String { text(in: .plain) }
+
+    func text(in style: Style) -> String {
         let lines = checks.map { check in
             let name = check.name.padding(to: 13)
             let advice = check.advice.map { "\n" + "".padding(to: 22) + "→ " + printable($0) } ?? ""
-            return "\(check.state.rawValue.padding(to: 8)) \(name)\(printable(check.finding))\(advice)"
+            let state = style(check.state.rawValue.padding(to: 8), check.state.tone)
+            return "\(state) \(name)\(printable(check.finding))\(advice)"
         }
-        return lines.joined(separator: "\n") + (ok ? "\nA key can be made now." : "\nNo key can be made now.")
+        return lines.joined(separator: "\n") + "\n"
+            + (ok ? style("A key can be made now.", .good) : style("No key can be made now.", .bad))
+    }
+}
+
+extension Check.State {
+    fileprivate var tone: Style.Tone {
+        switch self {
+        case .ok: .good
+        case .warning: .caution
+        case .problem: .bad
+        }
     }
 }
 

@@ -10,6 +10,7 @@ import Latchkey
 /// - Prompts go to the terminal or to pinentry, never to stdout or stderr.
 /// - Everything else goes to stderr, each line with `latchkey: ` in front, in sentences: what happened, then what to do
 ///   next. `--quiet` leaves only errors.
+/// - Colour is for terminals: none in pipes and files, and none where `NO_COLOR` is set.
 /// - No secret is ever printed, and nothing from elsewhere can move the cursor or turn the text around it: control and
 ///   format characters come out as `?`, and in JSON as escapes, which say the same to a program.
 /// - A result that can't be written is an error. Scripts must not take a full disk for a success.
@@ -21,13 +22,16 @@ struct Console: Sendable {
 
     let format: Format
     let isQuiet: Bool
+    /// Of results that are text.
+    let style = Style(for: STDOUT_FILENO)
+    private let errorStyle = Style(for: STDERR_FILENO)
 
     /// Prints a command's result.
     func show(_ report: some Report) throws {
         switch format {
         case .text where report.secretOutput != nil: try report.secretOutput?.withUnsafeBytes(StandardStreams.write)
         case .text where report.text.isEmpty: break
-        case .text: try result(report.text)
+        case .text: try result(report.text(in: style))
         case .json: try result(report.bareOutput ?? Self.json(report))
         }
     }
@@ -39,12 +43,12 @@ struct Console: Sendable {
 
     /// Tells what is going on.
     func say(_ sentence: String) {
-        if !isQuiet { write(sentence) }
+        if !isQuiet { write(sentence, .strong) }
     }
 
     /// Tells what a person has to know to go on, also when told to be quiet.
     func warn(_ sentence: String) {
-        write(sentence)
+        write(sentence, .caution)
     }
 
     /// Tells of an error, in the form that was asked for.
@@ -56,8 +60,8 @@ struct Console: Sendable {
             // The parser's own text, with the usage below it.
             FileDescriptors.writeToStandardError(usage + "\n")
         } else {
-            write(failure.message)
-            write(failure.recovery)
+            write(failure.message, .bad)
+            write(failure.recovery, .bad)
         }
         // Where that can't be written, stderr has said it, and the status is a failure's anyway.
         if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }
@@ -87,8 +91,8 @@ struct Console: Sendable {
         return result
     }
 
-    private func write(_ sentence: String) {
-        FileDescriptors.writeToStandardError("latchkey: \(printable(sentence))\n")
+    private func write(_ sentence: String, _ tone: Style.Tone) {
+        FileDescriptors.writeToStandardError("\(errorStyle("latchkey:", tone)) \(printable(sentence))\n")
     }
 }
 

@@ -4,6 +4,8 @@ import Latchkey
 protocol Report: Encodable, Sendable {
     /// For people and pipes; empty for nothing.
     var text: String { get }
+    /// The same where text can be made to stand out.
+    func text(in style: Style) -> String
     /// What stands on stdout instead of a JSON object even with `--json`: a key in a format of its own.
     var bareOutput: String? { get }
     /// What stands on stdout, byte for byte, instead of the text: a secret that somebody asked for. Never in JSON.
@@ -11,6 +13,7 @@ protocol Report: Encodable, Sendable {
 }
 
 extension Report {
+    func text(in style: Style) -> String { text }
     var bareOutput: String? { nil }
     var secretOutput: SecretBytes? { nil }
 }

@@ -27,7 +27,8 @@ struct LockerSession {
                 issuer: stored.flatMap { ServerAddress.isSame($0, server.endpoint) ? $0 : nil } ?? server.endpoint,
                 clientID: server.clientID, records: records,
                 presence: context.presence, channel: BrowserChannel(context.browser),
-                transport: LoggingTransport(log: context.log), easyAccessPolicy: policy, levelShares: levelShares,
+                transport: ServerTransport(log: context.log, console: context.console), easyAccessPolicy: policy,
+                levelShares: levelShares,
                 offlineVerification: allowsOffline ? OfflineVerification() : nil,
                 logger: LockerLog(context.log)))
         self.records = records

@@ -72,7 +72,7 @@ struct CommandContext: Sendable {
         let server = try identityServer()
         return try Container(
             ContainerConfiguration(endpoint: server.endpoint, clientID: server.clientID), records: await records(),
-            presence: presence, browser: browser, transport: LoggingTransport(log: log))
+            presence: presence, browser: browser, transport: ServerTransport(log: log, console: console))
     }
 
     /// The server that was named, and this program's name there.
