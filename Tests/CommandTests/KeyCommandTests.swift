@@ -123,6 +123,31 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
     }
 
+    @Test func `a key is named by its id, by the beginning of that, or by its label`() async throws {
+        let machine = try machine()
+        func make(_ label: String) async throws -> String {
+            let created = try await machine.run("key", "create", "--policy", "none", "--label", label, "--json").json()
+            return try #require(created["id"]?.string)
+        }
+        func shown(_ name: String) async throws -> JSON? {
+            let outcome = try await machine.run("key", "show", name, "--json")
+            return outcome.status == 0 ? try outcome.json()["id"] : nil
+        }
+        let id = try await make("ab")
+        #expect(try await shown("ab") == .string(id))
+        #expect(try await shown(String(id.prefix(4))) == .string(id))
+        #expect(try await shown(String(id.prefix(3))) == nil)
+        // A label that is another key's id, or begins it, names neither in its place.
+        let other = try await make(id)
+        #expect(try await shown(id) == .string(id))
+        _ = try await make(String(id.prefix(6)))
+        let ambiguous = try await machine.run("key", "show", String(id.prefix(6)), "--json")
+        #expect(ambiguous.status == 2)
+        #expect(try ambiguous.json()["error"]?["recovery"]?.string?.contains("whole id") == true)
+        #expect(try await machine.run("key", "delete", "ab").status == 2)
+        #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
+    }
+
     @Test func `containers don't see each other's keys`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")

@@ -80,7 +80,7 @@ struct OutputTests {
     @Test func `an error stays the error that it was`() async throws {
         let machine = try self.machine()
         for sink in Sink.allCases {
-            let outcome = try await run(["key", "show", "abc", "--json"], sink, on: machine)
+            let outcome = try await run(["key", "show", "", "--json"], sink, on: machine)
             #expect(outcome.status == 2, "\(sink): \(outcome.errors)")
         }
     }

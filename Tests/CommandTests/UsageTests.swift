@@ -60,7 +60,7 @@ struct UsageTests {
 
     @Test(arguments: [
         ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"], ["key", "sign", "ABCDEFGH", "--digest", "00"],
-        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", "abc"],
+        ["key", "sign", "ABCDEFGH", "file", "--digest", String(repeating: "0", count: 64)], ["key", "show", ""],
         ["key", "attest", "ABCDEFGH", "--challenge", "AA"], ["enable", "--policy", "none"],
         ["key", "create", "--policy", "face"], ["status", "--pin-source", "env:PIN"], ["key", "export", "ABCDEFGH"],
         ["status", "--container", ""], ["token", "init"], ["token", "pin", "--so", "--unblock"], ["token", "pin"],

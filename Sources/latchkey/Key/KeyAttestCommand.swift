@@ -10,7 +10,7 @@ struct KeyAttestCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, the beginning of it, or its label.", valueName: "id"))
     var key: KeyIDArgument
 
     @Option(help: ArgumentHelp("The verifier's challenge: 8 to 32 bytes in base64url.", valueName: "base64url"))

@@ -14,7 +14,7 @@ struct KeyCSRCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, the beginning of it, or its label.", valueName: "id"))
     var key: KeyIDArgument
 
     @Option(

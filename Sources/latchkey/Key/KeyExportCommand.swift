@@ -18,7 +18,7 @@ struct KeyExportCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, the beginning of it, or its label.", valueName: "id"))
     var key: KeyIDArgument
 
     @Option(help: "tss2 (TSS2 PRIVATE KEY, for openssl's tpm2 provider), pem or jwk.")

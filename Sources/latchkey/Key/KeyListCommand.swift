@@ -32,7 +32,8 @@ struct KeyListReport: Report {
         guard !keys.isEmpty else { return "There are no keys." }
         return keys.map { key in
             let use = key.usedBy.map { " (used by \($0))" } ?? ""
-            return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(use)"
+            let copies = key.isRevocable ? " (revocable)" : ""
+            return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(copies)\(use)"
         }.joined(separator: "\n")
     }
 }

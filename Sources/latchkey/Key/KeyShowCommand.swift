@@ -9,7 +9,7 @@ struct KeyShowCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, the beginning of it, or its label.", valueName: "id"))
     var key: KeyIDArgument
 
     func perform(in context: CommandContext) async throws -> KeyReport {

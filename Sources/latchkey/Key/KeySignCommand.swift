@@ -18,7 +18,7 @@ struct KeySignCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The key's id, or the beginning of it.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The key's id, the beginning of it, or its label.", valueName: "id"))
     var key: KeyIDArgument
 
     @Argument(help: "The file to sign; - for standard input.", completion: .file())

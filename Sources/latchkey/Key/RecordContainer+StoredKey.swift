@@ -2,17 +2,21 @@ import Latchkey
 import LatchkeyLocker
 
 extension RecordContainer {
-    /// The key that an argument names, from its row; the hardware is not asked.
+    /// The key that an argument names, from its row; the hardware is not asked. A whole id goes before everything else.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` when the container has no such key, `invalidInput` when the beginning of
-    ///   an id fits several.
+    /// - Throws: ``KeystoreError``: `notFound` when the container has no such key, `invalidInput` when several have the
+    ///   label or an id that begins so.
     func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == .key, let key = record.key
         {
             return (key, record.generation)
         }
-        let fitting = try await list(.key).filter { $0.key?.id.rawValue.hasPrefix(argument.text) == true }
+        let mayBeginID = argument.text.utf8.count >= KeyIDArgument.fewestCharacters
+        let fitting = try await list(.key).filter { record in
+            guard let key = record.key else { return false }
+            return key.label == argument.text || mayBeginID && key.id.rawValue.hasPrefix(argument.text)
+        }
         guard let record = fitting.first, let key = record.key else {
             throw .notFound(
                 "find the key", "the container ‘\(name)’ has no key ‘\(argument.text)’",
@@ -21,8 +25,9 @@ extension RecordContainer {
         guard fitting.count == 1 else {
             throw KeystoreError(
                 operation: "find the key", code: .invalidInput,
-                reason: "\(fitting.count) keys of the container ‘\(name)’ begin with ‘\(argument.text)’",
-                recovery: "Write more of the id; see ‘latchkey key list’.")
+                reason:
+                    "\(fitting.count) keys of the container ‘\(name)’ have the label ‘\(argument.text)’ or begin so",
+                recovery: "Write the whole id; see ‘latchkey key list’.")
         }
         return (key, record.generation)
     }

@@ -38,5 +38,9 @@ struct EnableReport: Report {
         isRevocable = key.isRevocable
     }
 
-    var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy)." }
+    var text: String {
+        let copies =
+            isRevocable ? "" : "\nThis hardware can't take it back: a copy of the store goes on with its old PIN."
+        return "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(copies)"
+    }
 }

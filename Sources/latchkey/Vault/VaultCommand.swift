@@ -13,6 +13,6 @@ struct VaultCommand: AsyncParsableCommand {
         subcommands: [
             VaultStoreCommand.self, VaultShowCommand.self, VaultUpdateCommand.self, VaultUpgradeCommand.self,
             VaultDowngradeCommand.self, VaultLockCommand.self, VaultUnlockCommand.self, VaultResetCommand.self,
-            VaultStatusCommand.self,
+            VaultListCommand.self, VaultStatusCommand.self,
         ])
 }
