@@ -1,9 +1,9 @@
-public import Latchkey
+package import Latchkey
 
 /// What an administrator wants to know about a TPM before trusting keys to it.
-public struct TPMDiagnosis: Hashable, Sendable {
+package struct TPMDiagnosis: Hashable, Sendable {
     /// What is at 0x81000001.
-    public enum StorageRootKey: String, Hashable, Sendable {
+    package enum StorageRootKey: String, Hashable, Sendable {
         /// Nothing: it is made with the first key.
         case absent
         /// The TCG's ECC key, usable.
@@ -13,7 +13,7 @@ public struct TPMDiagnosis: Hashable, Sendable {
     }
 
     /// How the storage root key compares with the pinned one.
-    public enum Pin: String, Hashable, Sendable {
+    package enum Pin: String, Hashable, Sendable {
         /// Nothing is pinned yet.
         case none
         /// The pinned one is in the TPM.
@@ -25,26 +25,26 @@ public struct TPMDiagnosis: Hashable, Sendable {
     }
 
     /// Which TPM it is.
-    public let identity: TPMIdentity
+    package let identity: TPMIdentity
     /// Whether the storage root key is there.
-    public let storageRootKey: StorageRootKey
+    package let storageRootKey: StorageRootKey
     /// Whether the pinned storage root key is the one in the TPM.
-    public let pin: Pin
+    package let pin: Pin
     /// Whether the owner's password is set. Then Latchkey can't make a storage root key, nor a secret that can be taken
     /// back.
-    public let isOwnerPasswordSet: Bool
+    package let isOwnerPasswordSet: Bool
     /// Whether there is a place left for one more secret that can be taken back.
-    public let hasPlaceForRevocable: Bool
+    package let hasPlaceForRevocable: Bool
     /// Whether the password that ends a lockout is set. Without one, any user of the device can end a lockout and go on
     /// guessing.
-    public let isLockoutPasswordSet: Bool
+    package let isLockoutPasswordSet: Bool
     /// How the TPM counts wrong PINs.
-    public let pinStatus: PINStatus
+    package let pinStatus: PINStatus
     /// Whether the TPM has P-256 with ECDSA and SHA-256.
-    public let hasP256: Bool
+    package let hasP256: Bool
 
     /// Whether a key can be made now.
-    public var canCreateKeys: Bool {
+    package var canCreateKeys: Bool {
         hasP256 && pin != .different && (storageRootKey == .present || !isOwnerPasswordSet)
     }
 }

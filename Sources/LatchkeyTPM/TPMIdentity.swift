@@ -1,18 +1,18 @@
 internal import TPM2
 
 /// Which TPM it is, by its own account (TPM 2.0 Part 2 section 6.13).
-public struct TPMIdentity: Hashable, Sendable {
+package struct TPMIdentity: Hashable, Sendable {
     /// The vendor's letters in the TCG's registry, for example `STM`, `IFX`, `INTC`, `AMD`, `IBM`.
-    public let manufacturer: String
+    package let manufacturer: String
     /// The vendor's name for the chip, for example `SLB9670`.
-    public let model: String
+    package let model: String
     /// For example `7.85`.
-    public let firmware: String
+    package let firmware: String
     /// Whether it says that it is software: swtpm, or the specification's reference implementation.
-    public let isSimulated: Bool
+    package let isSimulated: Bool
 
     /// All three in a line, for example `IFX SLB9670 firmware 7.85`.
-    public var description: String { "\(manufacturer) \(model) firmware \(firmware)" }
+    package var description: String { "\(manufacturer) \(model) firmware \(firmware)" }
 
     init(_ tpm: TPM) throws(TPMError) {
         let properties = try tpm.properties(from: .revision, count: 11)

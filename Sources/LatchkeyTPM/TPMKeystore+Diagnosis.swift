@@ -1,9 +1,9 @@
-public import Latchkey
+package import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
     /// Looks at the TPM and changes nothing.
-    public func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
+    package func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
         let pinned = try await pinnedRoot("look at the TPM")
         return try await visit("look at the TPM") { (tpm) throws(TPMError) in try tpm.diagnosis(pinned) }
     }

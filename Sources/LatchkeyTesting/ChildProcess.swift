@@ -1,13 +1,13 @@
-public import Foundation
+package import Foundation
 internal import Synchronization
 
 /// A program that a test runs beside itself. Nothing here blocks a task: reading has threads of its own.
-public final class ChildProcess: Sendable {
+package final class ChildProcess: Sendable {
     /// How long a program may take to end after it was asked to, in seconds. Then it is killed.
-    public static let deadline = 20
+    package static let deadline = 20
 
     /// The process's number.
-    public let id: Int32
+    package let id: Int32
     private let output: FileHandle
     private let errors: FileHandle
     private let process: Mutex<Process>
@@ -18,7 +18,7 @@ public final class ChildProcess: Sendable {
     /// - Parameters:
     ///   - program: Its path.
     ///   - input: What it reads from stdin.
-    public init(_ program: URL, _ arguments: [String], input: String = "") throws {
+    package init(_ program: URL, _ arguments: [String], input: String = "") throws {
         let process = Process()
         process.executableURL = program
         process.arguments = arguments
@@ -45,7 +45,7 @@ public final class ChildProcess: Sendable {
     }
 
     /// What it writes to stdout up to the first line that `isLast` accepts; less when it ends before.
-    public func output(upTo isLast: @escaping @Sendable (String) -> Bool) async -> String {
+    package func output(upTo isLast: @escaping @Sendable (String) -> Bool) async -> String {
         await Self.onThread { [output] in
             var seen = Data()
             while true {
@@ -58,7 +58,7 @@ public final class ChildProcess: Sendable {
     }
 
     /// Everything that it still writes to stdout and stderr.
-    public func remainder() async -> (output: String, errors: String) {
+    package func remainder() async -> (output: String, errors: String) {
         async let output = Self.onThread { [output] in
             String(decoding: output.readDataToEndOfFile(), as: UTF8.self)
         }
@@ -72,14 +72,14 @@ public final class ChildProcess: Sendable {
     ///
     /// - Returns: Its exit code, or the number of the signal that it died of.
     @discardableResult
-    public func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
+    package func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
         kill(id, signal)
         return await wait()
     }
 
     /// Waits until it has ended.
     @discardableResult
-    public func wait() async -> Int32 {
+    package func wait() async -> Int32 {
         let watchdog = Task { [id] in
             try await Task.sleep(for: .seconds(Self.deadline))
             kill(id, SIGKILL)

@@ -1,19 +1,19 @@
-public import Foundation
+package import Foundation
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
 /// Needs Debian's packages `chromium` and `chromium-driver`: see ``isAvailable``.
-public final class Chromium: Sendable {
+package final class Chromium: Sendable {
     /// A browser that could not do what it was asked, and what it said.
-    public struct Failure: Error, CustomStringConvertible {
-        public let description: String
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
     }
 
     /// Whether both programs are installed. A test that needs a browser is skipped without, and says so.
-    public static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
+    package static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
 
     /// How long a command or a wait may take, in seconds.
-    public static let deadline = 120
+    package static let deadline = 120
 
     private let driver: Driver
     private let session: Session
@@ -35,7 +35,7 @@ public final class Chromium: Sendable {
     }
 
     /// Starts a browser, lends it to `body`, and stops it.
-    public static func run<Value: Sendable>(
+    package static func run<Value: Sendable>(
         _ body: @Sendable (Chromium) async throws -> Value
     ) async throws -> Value {
         let browser = try await start()
@@ -52,37 +52,37 @@ public final class Chromium: Sendable {
     // MARK: Commands
 
     /// Opens an address and waits until it has loaded.
-    public func open(_ address: String) async throws {
+    package func open(_ address: String) async throws {
         _ = try await command("POST", "url", ["url": address])
     }
 
     /// The address that is shown.
-    public func address() async throws -> String {
+    package func address() async throws -> String {
         try text(await command("GET", "url"))
     }
 
     /// The page's HTML as it stands.
-    public func source() async throws -> String {
+    package func source() async throws -> String {
         try text(await command("GET", "source"))
     }
 
     /// Types into the one element that a CSS selector finds.
-    public func type(_ text: String, into selector: String) async throws {
+    package func type(_ text: String, into selector: String) async throws {
         _ = try await command("POST", "element/\(find(selector))/value", ["text": text])
     }
 
     /// Clicks on the first element that a CSS selector finds, and waits for what it leads to.
-    public func click(_ selector: String) async throws {
+    package func click(_ selector: String) async throws {
         _ = try await command("POST", "element/\(find(selector))/click", [:])
     }
 
     /// The visible text of the first element that a CSS selector finds.
-    public func text(of selector: String) async throws -> String {
+    package func text(of selector: String) async throws -> String {
         try text(await command("GET", "element/\(find(selector))/text"))
     }
 
     /// Waits until the address satisfies `condition`.
-    public func waitForAddress(_ condition: @Sendable (String) -> Bool) async throws -> String {
+    package func waitForAddress(_ condition: @Sendable (String) -> Bool) async throws -> String {
         let end = Date().addingTimeInterval(TimeInterval(Self.deadline))
         while Date() < end {
             let address = try await address()
@@ -93,7 +93,7 @@ public final class Chromium: Sendable {
     }
 
     /// Writes a picture of the window to a PNG file.
-    public func screenshot(to file: URL) async throws {
+    package func screenshot(to file: URL) async throws {
         guard let image = Data(base64Encoded: try text(await command("GET", "screenshot"))) else {
             throw Failure(description: "the screenshot is not base64")
         }

@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import Glibc
-public import Latchkey
-public import LatchkeySimulators
+package import Latchkey
+package import LatchkeySimulators
 internal import Synchronization
 
 /// A PKCS#11 token that takes a fingerprint instead of a PIN: a `SoftwareToken` behind the module that
@@ -9,9 +9,9 @@ internal import Synchronization
 ///
 /// Its flags say `CKF_PROTECTED_AUTHENTICATION_PATH`, a login takes no PIN and waits for a finger, and a PIN that a
 /// program hands over is refused unread.
-public final class FingerprintToken: Sendable {
+package final class FingerprintToken: Sendable {
     /// What the sensor says of a finger.
-    public enum Verdict: UInt8, Sendable {
+    package enum Verdict: UInt8, Sendable {
         /// The finger is the right one.
         case match = 0
         /// It is another one.
@@ -25,11 +25,11 @@ public final class FingerprintToken: Sendable {
     }
 
     /// The token as an RFC 7512 URI: its label, its serial number and the module.
-    public let uri: String
+    package let uri: String
     /// The module to load, of this token alone.
-    public let modulePath: String
+    package let modulePath: String
     /// The token behind it, whose PIN and module a test may use to look behind the sensor.
-    public let token: SoftwareToken
+    package let token: SoftwareToken
 
     private let directory: TemporaryDirectory
     private let verdicts: Int32
@@ -38,12 +38,12 @@ public final class FingerprintToken: Sendable {
     /// for that up to twenty seconds, then the sensor rejects it.
     ///
     /// - Throws: `KeystoreError` with code `unavailable` when SoftHSM2 is not installed or the module not built.
-    public convenience init(placement: SoftwareToken.Placement = .thisProcess) async throws(KeystoreError) {
+    package convenience init(placement: SoftwareToken.Placement = .thisProcess) async throws(KeystoreError) {
         try await self.init(verifyingWith: nil, placement: placement)
     }
 
     /// Makes a token whose sensor is a shell command. Its exit status is the ``Verdict``, anything else a failure.
-    public convenience init(
+    package convenience init(
         verifyingWith command: String, placement: SoftwareToken.Placement = .thisProcess
     ) async throws(KeystoreError) {
         try await self.init(verifyingWith: .some(command), placement: placement)
@@ -80,14 +80,14 @@ public final class FingerprintToken: Sendable {
     }
 
     /// Tells the sensor what to say at the next login.
-    public func show(_ verdict: Verdict) {
+    package func show(_ verdict: Verdict) {
         var digit = UInt8(ascii: "0") + verdict.rawValue
         write(verdicts, &digit, 1)
     }
 
     /// Shows the sensor a finger, as ``KeystoreContract/Device/PINOwner/atReader(_:)`` wants it: the right one is the
     /// PIN `correct`.
-    public func show(_ step: ScriptedPresence.Step) {
+    package func show(_ step: ScriptedPresence.Step) {
         switch step {
         case .pin("correct"): show(Verdict.match)
         case .pin: show(Verdict.noMatch)

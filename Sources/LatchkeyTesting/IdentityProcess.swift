@@ -5,21 +5,21 @@ internal import SystemPackage
 internal import Testing
 
 /// The identity server of this package, as a process of its own on a free port.
-public struct IdentityProcess: Sendable {
+package struct IdentityProcess: Sendable {
     /// A user of a server in demo mode.
-    public struct User: Decodable, Sendable {
+    package struct User: Decodable, Sendable {
         /// The name to log in with.
-        public let username: String
+        package let username: String
         /// The password to log in with.
-        public let password: String
+        package let password: String
     }
 
     /// The server's address, with its port.
-    public let endpoint: String
+    package let endpoint: String
     /// The client that the server knows.
-    public let clientID: String
+    package let clientID: String
     /// The users that the server made up.
-    public let users: [User]
+    package let users: [User]
 
     private struct Ready: Decodable {
         let endpoint: String
@@ -33,7 +33,7 @@ public struct IdentityProcess: Sendable {
     ///   - client: Members of the client's configuration.
     ///   - configuration: Other members of the server's configuration.
     /// - Throws: An issue of the test when the server does not start; whatever `body` throws.
-    public static func with<R: Sendable>(
+    package static func with<R: Sendable>(
         client: [String: Any] = [:], _ configuration: [String: Any] = [:], _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let directory = try TemporaryDirectory()

@@ -1,12 +1,12 @@
-public import Foundation
+package import Foundation
 internal import Glibc
 internal import Latchkey
-public import LatchkeySimulators
+package import LatchkeySimulators
 
 /// `latchkey-presenced` as a process of its own, on a test's bus, reader and TPM.
-public actor PresenceBrokerProcess {
+package actor PresenceBrokerProcess {
     /// Where it keeps its key and what it knows of users.
-    public nonisolated let stateDirectory: TemporaryDirectory
+    package nonisolated let stateDirectory: TemporaryDirectory
     private let program: URL
     private let environment: [String]
     private let arguments: [String]
@@ -18,7 +18,7 @@ public actor PresenceBrokerProcess {
     ///   - program: The built program.
     ///   - timeLimit: How long it lets a person take, in seconds.
     ///   - seesPrints: Whether it may read fprintd's files.
-    public init(
+    package init(
         _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
     ) async throws {
         try await self.init(
@@ -32,7 +32,7 @@ public actor PresenceBrokerProcess {
     ///   - prints: Where fprintd's files are; nil for nowhere.
     ///   - user: As whom it runs, with `CAP_DAC_READ_SEARCH` and no other capability, as its unit has it; nil for who
     ///     runs the tests. Takes root.
-    public init(
+    package init(
         _ program: URL, tcti: String, busAddress: String, timeLimit: Int = 20, prints: String? = nil,
         as user: UInt32? = nil
     ) async throws {
@@ -58,7 +58,7 @@ public actor PresenceBrokerProcess {
     }
 
     /// Lends a running broker to `body` and ends it afterwards.
-    public static func withRunning<R>(
+    package static func withRunning<R>(
         _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true,
         _ body: (PresenceBrokerProcess) async throws -> R
     ) async throws -> R {
@@ -75,10 +75,10 @@ public actor PresenceBrokerProcess {
     }
 
     /// The process, while it is there.
-    public var processIdentifier: Int32? { process?.id }
+    package var processIdentifier: Int32? { process?.id }
 
     /// Starts it with the state that it had, and waits until it serves.
-    public func start() async throws {
+    package func start() async throws {
         guard process == nil else { return }
         let process = try ChildProcess(
             URL(filePath: "/usr/bin/env"), environment + privileges + [program.path] + arguments)
@@ -98,7 +98,7 @@ public actor PresenceBrokerProcess {
 
     /// - Returns: Its exit code, or the number of the signal that it died of.
     @discardableResult
-    public func stop(_ signal: Int32 = SIGTERM) async -> Int32? {
+    package func stop(_ signal: Int32 = SIGTERM) async -> Int32? {
         guard let process else { return nil }
         self.process = nil
         return await process.stop(signal)

@@ -1,16 +1,16 @@
 internal import FoundationEssentials
 internal import Subprocess
-public import Testing
+package import Testing
 
 /// Runs a program of the system's: an oracle that this package did not write.
-public struct SystemProgram: Sendable {
+package struct SystemProgram: Sendable {
     private let name: String
     private let environment: [String: String]
 
     /// - Parameters:
     ///   - name: Found in `PATH`.
     ///   - environment: What its environment has beyond this process's.
-    public init(_ name: String, environment: [String: String] = [:]) {
+    package init(_ name: String, environment: [String: String] = [:]) {
         self.name = name
         self.environment = environment
     }
@@ -18,7 +18,7 @@ public struct SystemProgram: Sendable {
     /// Runs it to its end.
     ///
     /// - Returns: What it printed, and whether it ended with 0.
-    public func result(
+    package func result(
         of arguments: [String], input: [UInt8] = []
     ) async throws -> (output: String, errors: String, isSuccess: Bool) {
         let variables = environment.map { (Environment.Key(stringLiteral: $0), Optional($1)) }
@@ -33,7 +33,7 @@ public struct SystemProgram: Sendable {
     ///
     /// - Returns: What it printed on stdout and then on stderr.
     @discardableResult
-    public func require(
+    package func require(
         _ arguments: [String], input: [UInt8] = [], sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
         let (output, errors, isSuccess) = try await result(of: arguments, input: input)

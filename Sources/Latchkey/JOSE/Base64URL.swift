@@ -1,9 +1,9 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// Base64 with the URL alphabet and no padding (RFC 4648 section 5, RFC 7515 section 2).
-public enum Base64URL {
+package enum Base64URL {
     /// The text for `bytes`.
-    public static func encode(_ bytes: some DataProtocol) -> String {
+    package static func encode(_ bytes: some DataProtocol) -> String {
         Data(bytes).base64EncodedString()
             .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
@@ -12,7 +12,7 @@ public enum Base64URL {
     ///
     /// - Returns: nil for padding, for characters outside of the alphabet, for an impossible length, and for text whose
     ///   unused bits are not zero, so that every byte string has exactly one spelling.
-    public static func decode(_ text: some StringProtocol) -> Data? {
+    package static func decode(_ text: some StringProtocol) -> Data? {
         guard text.utf8.allSatisfy(isAllowed), text.utf8.count % 4 != 1 else { return nil }
         let standard = String(text).replacing("-", with: "+").replacing("_", with: "/")
         let padding = String(repeating: "=", count: (4 - standard.utf8.count % 4) % 4)

@@ -1,9 +1,9 @@
 /// Why something with a module or a token gave no result.
 ///
 /// Two errors are equal when their ``kind`` is equal.
-public struct CryptokiError: Error, Sendable {
+package struct CryptokiError: Error, Sendable {
     /// What went wrong.
-    public enum Kind: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
         /// The module answered with a code other than `CKR_OK`.
         case returned(ReturnValue)
         /// What the module wrote contradicts the specification.
@@ -41,11 +41,11 @@ public struct CryptokiError: Error, Sendable {
     }
 
     /// What happened.
-    public let kind: Kind
+    package let kind: Kind
     /// The Cryptoki function, for example `C_Sign`, where one was being called.
-    public let function: String?
+    package let function: String?
     /// A clause that says what happened.
-    public let reason: String
+    package let reason: String
 
     init(_ kind: Kind, function: String? = nil, reason: String) {
         self.kind = kind
@@ -58,16 +58,16 @@ public struct CryptokiError: Error, Sendable {
     }
 
     /// The module's answer, where it gave one.
-    public var returnValue: ReturnValue? {
+    package var returnValue: ReturnValue? {
         if case .returned(let value) = kind { value } else { nil }
     }
 }
 
 extension CryptokiError: Equatable {
-    public static func == (left: CryptokiError, right: CryptokiError) -> Bool { left.kind == right.kind }
+    package static func == (left: CryptokiError, right: CryptokiError) -> Bool { left.kind == right.kind }
 }
 
 extension CryptokiError: CustomStringConvertible {
     /// For example `C_Login: the module answered CKR_PIN_INCORRECT (0xa0)`.
-    public var description: String { function.map { "\($0): \(reason)" } ?? reason }
+    package var description: String { function.map { "\($0): \(reason)" } ?? reason }
 }

@@ -1,5 +1,5 @@
 /// Why a module can't be used at all.
-public enum ModuleFailure: Hashable, Sendable {
+package enum ModuleFailure: Hashable, Sendable {
     /// There is no such file.
     case missing
     /// The file is not a PKCS#11 module: no shared object, or one without `C_GetFunctionList`.

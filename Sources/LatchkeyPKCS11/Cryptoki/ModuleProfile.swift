@@ -1,8 +1,8 @@
 /// What is known of a family of modules beyond the standard: found out by experiment on Debian 12
 /// (`reference/pkcs11.md`), chosen by what a module says of itself.
-public struct ModuleProfile: Hashable, Sendable {
+package struct ModuleProfile: Hashable, Sendable {
     /// The family.
-    public enum Family: String, Hashable, Sendable {
+    package enum Family: String, Hashable, Sendable {
         /// SoftHSM2.
         case softhsm
         /// Yubico's, for the PIV application of its tokens.
@@ -16,7 +16,7 @@ public struct ModuleProfile: Hashable, Sendable {
     }
 
     /// Who may generate keys.
-    public enum Generator: Hashable, Sendable {
+    package enum Generator: Hashable, Sendable {
         /// Whoever knows the PIN.
         case user
         /// The token's security officer.
@@ -26,7 +26,7 @@ public struct ModuleProfile: Hashable, Sendable {
     }
 
     /// What a `CKA_ID` may be.
-    public enum IdentifierRule: Hashable, Sendable {
+    package enum IdentifierRule: Hashable, Sendable {
         /// Any bytes: 16 random ones are taken.
         case random
         /// One byte that names a slot of the card: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
@@ -34,7 +34,7 @@ public struct ModuleProfile: Hashable, Sendable {
     }
 
     /// What `C_DestroyObject` does to a key.
-    public enum Deletion: Hashable, Sendable {
+    package enum Deletion: Hashable, Sendable {
         /// The key is gone.
         case deletes
         /// It says yes, and the key is back in the next session.
@@ -44,7 +44,7 @@ public struct ModuleProfile: Hashable, Sendable {
     }
 
     /// How a blocked PIN is unblocked.
-    public enum Unblocking: Hashable, Sendable {
+    package enum Unblocking: Hashable, Sendable {
         /// `C_Login(CKU_SO)` and `C_InitPIN`.
         case securityOfficer
         /// `C_SetPIN("puk:…", "pin:…")`.
@@ -54,23 +54,23 @@ public struct ModuleProfile: Hashable, Sendable {
     }
 
     /// Which family it is.
-    public let family: Family
+    package let family: Family
     /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
-    public let takesExtractable: Bool
+    package let takesExtractable: Bool
     /// Whether a private key's template may hold `CKA_ALWAYS_AUTHENTICATE`.
-    public let takesAlwaysAuthenticate: Bool
+    package let takesAlwaysAuthenticate: Bool
     /// Whether `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key are true where they should be.
-    public let reportsProtection: Bool
+    package let reportsProtection: Bool
     /// Who may generate keys.
-    public let generator: Generator
+    package let generator: Generator
     /// What a `CKA_ID` may be.
-    public let identifiers: IdentifierRule
+    package let identifiers: IdentifierRule
     /// What `C_DestroyObject` does to a key.
-    public let deletion: Deletion
+    package let deletion: Deletion
     /// How a blocked PIN is unblocked.
-    public let unblocking: Unblocking
+    package let unblocking: Unblocking
     /// Whether a key that needs no login signs without one.
-    public let signsWithoutLogin: Bool
+    package let signsWithoutLogin: Bool
     /// How far, where private halves are hidden until somebody logs in, the handle of one is below its public half's.
     let hiddenHalfDistance: UInt?
     /// Whether what it says of readers, tokens and a locked PIN may be of the past until it is initialised anew.
@@ -78,16 +78,16 @@ public struct ModuleProfile: Hashable, Sendable {
     /// From which version of the module on it takes a management key that is not 3DES; nil where it does, or has none.
     let wantsVersionForAES: String?
     /// How many sessions there are in all; nil where there is no known limit.
-    public let sessionLimit: Int?
+    package let sessionLimit: Int?
     /// Whether `C_WaitForSlotEvent` works.
-    public let hasSlotEvents: Bool
+    package let hasSlotEvents: Bool
     /// The PIN that starts a finger check where the token doesn't say `CKF_PROTECTED_AUTHENTICATION_PATH`.
-    public let fingerprintPIN: String?
+    package let fingerprintPIN: String?
     /// Whether a module of this family and version runs in a process of its own unless told otherwise.
-    public let isolatesByDefault: Bool
+    package let isolatesByDefault: Bool
 
     /// The profile of a module that says this of itself. What a file is called doesn't count.
-    public init(for information: ModuleInformation) {
+    package init(for information: ModuleInformation) {
         let text = "\(information.manufacturer) \(information.description)".lowercased()
         self =
             if text.contains("softhsm") {

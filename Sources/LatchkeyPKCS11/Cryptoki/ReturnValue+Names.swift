@@ -1,198 +1,198 @@
 /// The values of PKCS#11 2.40 section 5.1, as p11-kit's header lists them.
 extension ReturnValue {
     /// `CKR_OK`.
-    public static let ok = ReturnValue(rawValue: 0x000)
+    package static let ok = ReturnValue(rawValue: 0x000)
     /// `CKR_CANCEL`.
-    public static let cancel = ReturnValue(rawValue: 0x001)
+    package static let cancel = ReturnValue(rawValue: 0x001)
     /// `CKR_HOST_MEMORY`.
-    public static let hostMemory = ReturnValue(rawValue: 0x002)
+    package static let hostMemory = ReturnValue(rawValue: 0x002)
     /// `CKR_SLOT_ID_INVALID`.
-    public static let slotIDInvalid = ReturnValue(rawValue: 0x003)
+    package static let slotIDInvalid = ReturnValue(rawValue: 0x003)
     /// `CKR_GENERAL_ERROR`.
-    public static let generalError = ReturnValue(rawValue: 0x005)
+    package static let generalError = ReturnValue(rawValue: 0x005)
     /// `CKR_FUNCTION_FAILED`.
-    public static let functionFailed = ReturnValue(rawValue: 0x006)
+    package static let functionFailed = ReturnValue(rawValue: 0x006)
     /// `CKR_ARGUMENTS_BAD`.
-    public static let argumentsBad = ReturnValue(rawValue: 0x007)
+    package static let argumentsBad = ReturnValue(rawValue: 0x007)
     /// `CKR_NO_EVENT`.
-    public static let noEvent = ReturnValue(rawValue: 0x008)
+    package static let noEvent = ReturnValue(rawValue: 0x008)
     /// `CKR_NEED_TO_CREATE_THREADS`.
-    public static let needToCreateThreads = ReturnValue(rawValue: 0x009)
+    package static let needToCreateThreads = ReturnValue(rawValue: 0x009)
     /// `CKR_CANT_LOCK`.
-    public static let cantLock = ReturnValue(rawValue: 0x00a)
+    package static let cantLock = ReturnValue(rawValue: 0x00a)
     /// `CKR_ATTRIBUTE_READ_ONLY`.
-    public static let attributeReadOnly = ReturnValue(rawValue: 0x010)
+    package static let attributeReadOnly = ReturnValue(rawValue: 0x010)
     /// `CKR_ATTRIBUTE_SENSITIVE`.
-    public static let attributeSensitive = ReturnValue(rawValue: 0x011)
+    package static let attributeSensitive = ReturnValue(rawValue: 0x011)
     /// `CKR_ATTRIBUTE_TYPE_INVALID`.
-    public static let attributeTypeInvalid = ReturnValue(rawValue: 0x012)
+    package static let attributeTypeInvalid = ReturnValue(rawValue: 0x012)
     /// `CKR_ATTRIBUTE_VALUE_INVALID`.
-    public static let attributeValueInvalid = ReturnValue(rawValue: 0x013)
+    package static let attributeValueInvalid = ReturnValue(rawValue: 0x013)
     /// `CKR_ACTION_PROHIBITED`.
-    public static let actionProhibited = ReturnValue(rawValue: 0x01b)
+    package static let actionProhibited = ReturnValue(rawValue: 0x01b)
     /// `CKR_DATA_INVALID`.
-    public static let dataInvalid = ReturnValue(rawValue: 0x020)
+    package static let dataInvalid = ReturnValue(rawValue: 0x020)
     /// `CKR_DATA_LEN_RANGE`.
-    public static let dataLenRange = ReturnValue(rawValue: 0x021)
+    package static let dataLenRange = ReturnValue(rawValue: 0x021)
     /// `CKR_DEVICE_ERROR`.
-    public static let deviceError = ReturnValue(rawValue: 0x030)
+    package static let deviceError = ReturnValue(rawValue: 0x030)
     /// `CKR_DEVICE_MEMORY`.
-    public static let deviceMemory = ReturnValue(rawValue: 0x031)
+    package static let deviceMemory = ReturnValue(rawValue: 0x031)
     /// `CKR_DEVICE_REMOVED`.
-    public static let deviceRemoved = ReturnValue(rawValue: 0x032)
+    package static let deviceRemoved = ReturnValue(rawValue: 0x032)
     /// `CKR_ENCRYPTED_DATA_INVALID`.
-    public static let encryptedDataInvalid = ReturnValue(rawValue: 0x040)
+    package static let encryptedDataInvalid = ReturnValue(rawValue: 0x040)
     /// `CKR_ENCRYPTED_DATA_LEN_RANGE`.
-    public static let encryptedDataLenRange = ReturnValue(rawValue: 0x041)
+    package static let encryptedDataLenRange = ReturnValue(rawValue: 0x041)
     /// `CKR_FUNCTION_CANCELED`.
-    public static let functionCanceled = ReturnValue(rawValue: 0x050)
+    package static let functionCanceled = ReturnValue(rawValue: 0x050)
     /// `CKR_FUNCTION_NOT_PARALLEL`.
-    public static let functionNotParallel = ReturnValue(rawValue: 0x051)
+    package static let functionNotParallel = ReturnValue(rawValue: 0x051)
     /// `CKR_FUNCTION_NOT_SUPPORTED`.
-    public static let functionNotSupported = ReturnValue(rawValue: 0x054)
+    package static let functionNotSupported = ReturnValue(rawValue: 0x054)
     /// `CKR_KEY_HANDLE_INVALID`.
-    public static let keyHandleInvalid = ReturnValue(rawValue: 0x060)
+    package static let keyHandleInvalid = ReturnValue(rawValue: 0x060)
     /// `CKR_KEY_SIZE_RANGE`.
-    public static let keySizeRange = ReturnValue(rawValue: 0x062)
+    package static let keySizeRange = ReturnValue(rawValue: 0x062)
     /// `CKR_KEY_TYPE_INCONSISTENT`.
-    public static let keyTypeInconsistent = ReturnValue(rawValue: 0x063)
+    package static let keyTypeInconsistent = ReturnValue(rawValue: 0x063)
     /// `CKR_KEY_NOT_NEEDED`.
-    public static let keyNotNeeded = ReturnValue(rawValue: 0x064)
+    package static let keyNotNeeded = ReturnValue(rawValue: 0x064)
     /// `CKR_KEY_CHANGED`.
-    public static let keyChanged = ReturnValue(rawValue: 0x065)
+    package static let keyChanged = ReturnValue(rawValue: 0x065)
     /// `CKR_KEY_NEEDED`.
-    public static let keyNeeded = ReturnValue(rawValue: 0x066)
+    package static let keyNeeded = ReturnValue(rawValue: 0x066)
     /// `CKR_KEY_INDIGESTIBLE`.
-    public static let keyIndigestible = ReturnValue(rawValue: 0x067)
+    package static let keyIndigestible = ReturnValue(rawValue: 0x067)
     /// `CKR_KEY_FUNCTION_NOT_PERMITTED`.
-    public static let keyFunctionNotPermitted = ReturnValue(rawValue: 0x068)
+    package static let keyFunctionNotPermitted = ReturnValue(rawValue: 0x068)
     /// `CKR_KEY_NOT_WRAPPABLE`.
-    public static let keyNotWrappable = ReturnValue(rawValue: 0x069)
+    package static let keyNotWrappable = ReturnValue(rawValue: 0x069)
     /// `CKR_KEY_UNEXTRACTABLE`.
-    public static let keyUnextractable = ReturnValue(rawValue: 0x06a)
+    package static let keyUnextractable = ReturnValue(rawValue: 0x06a)
     /// `CKR_MECHANISM_INVALID`.
-    public static let mechanismInvalid = ReturnValue(rawValue: 0x070)
+    package static let mechanismInvalid = ReturnValue(rawValue: 0x070)
     /// `CKR_MECHANISM_PARAM_INVALID`.
-    public static let mechanismParamInvalid = ReturnValue(rawValue: 0x071)
+    package static let mechanismParamInvalid = ReturnValue(rawValue: 0x071)
     /// `CKR_OBJECT_HANDLE_INVALID`.
-    public static let objectHandleInvalid = ReturnValue(rawValue: 0x082)
+    package static let objectHandleInvalid = ReturnValue(rawValue: 0x082)
     /// `CKR_OPERATION_ACTIVE`.
-    public static let operationActive = ReturnValue(rawValue: 0x090)
+    package static let operationActive = ReturnValue(rawValue: 0x090)
     /// `CKR_OPERATION_NOT_INITIALIZED`.
-    public static let operationNotInitialized = ReturnValue(rawValue: 0x091)
+    package static let operationNotInitialized = ReturnValue(rawValue: 0x091)
     /// `CKR_PIN_INCORRECT`.
-    public static let pinIncorrect = ReturnValue(rawValue: 0x0a0)
+    package static let pinIncorrect = ReturnValue(rawValue: 0x0a0)
     /// `CKR_PIN_INVALID`.
-    public static let pinInvalid = ReturnValue(rawValue: 0x0a1)
+    package static let pinInvalid = ReturnValue(rawValue: 0x0a1)
     /// `CKR_PIN_LEN_RANGE`.
-    public static let pinLenRange = ReturnValue(rawValue: 0x0a2)
+    package static let pinLenRange = ReturnValue(rawValue: 0x0a2)
     /// `CKR_PIN_EXPIRED`.
-    public static let pinExpired = ReturnValue(rawValue: 0x0a3)
+    package static let pinExpired = ReturnValue(rawValue: 0x0a3)
     /// `CKR_PIN_LOCKED`.
-    public static let pinLocked = ReturnValue(rawValue: 0x0a4)
+    package static let pinLocked = ReturnValue(rawValue: 0x0a4)
     /// `CKR_SESSION_CLOSED`.
-    public static let sessionClosed = ReturnValue(rawValue: 0x0b0)
+    package static let sessionClosed = ReturnValue(rawValue: 0x0b0)
     /// `CKR_SESSION_COUNT`.
-    public static let sessionCount = ReturnValue(rawValue: 0x0b1)
+    package static let sessionCount = ReturnValue(rawValue: 0x0b1)
     /// `CKR_SESSION_HANDLE_INVALID`.
-    public static let sessionHandleInvalid = ReturnValue(rawValue: 0x0b3)
+    package static let sessionHandleInvalid = ReturnValue(rawValue: 0x0b3)
     /// `CKR_SESSION_PARALLEL_NOT_SUPPORTED`.
-    public static let sessionParallelNotSupported = ReturnValue(rawValue: 0x0b4)
+    package static let sessionParallelNotSupported = ReturnValue(rawValue: 0x0b4)
     /// `CKR_SESSION_READ_ONLY`.
-    public static let sessionReadOnly = ReturnValue(rawValue: 0x0b5)
+    package static let sessionReadOnly = ReturnValue(rawValue: 0x0b5)
     /// `CKR_SESSION_EXISTS`.
-    public static let sessionExists = ReturnValue(rawValue: 0x0b6)
+    package static let sessionExists = ReturnValue(rawValue: 0x0b6)
     /// `CKR_SESSION_READ_ONLY_EXISTS`.
-    public static let sessionReadOnlyExists = ReturnValue(rawValue: 0x0b7)
+    package static let sessionReadOnlyExists = ReturnValue(rawValue: 0x0b7)
     /// `CKR_SESSION_READ_WRITE_SO_EXISTS`.
-    public static let sessionReadWriteSoExists = ReturnValue(rawValue: 0x0b8)
+    package static let sessionReadWriteSoExists = ReturnValue(rawValue: 0x0b8)
     /// `CKR_SIGNATURE_INVALID`.
-    public static let signatureInvalid = ReturnValue(rawValue: 0x0c0)
+    package static let signatureInvalid = ReturnValue(rawValue: 0x0c0)
     /// `CKR_SIGNATURE_LEN_RANGE`.
-    public static let signatureLenRange = ReturnValue(rawValue: 0x0c1)
+    package static let signatureLenRange = ReturnValue(rawValue: 0x0c1)
     /// `CKR_TEMPLATE_INCOMPLETE`.
-    public static let templateIncomplete = ReturnValue(rawValue: 0x0d0)
+    package static let templateIncomplete = ReturnValue(rawValue: 0x0d0)
     /// `CKR_TEMPLATE_INCONSISTENT`.
-    public static let templateInconsistent = ReturnValue(rawValue: 0x0d1)
+    package static let templateInconsistent = ReturnValue(rawValue: 0x0d1)
     /// `CKR_TOKEN_NOT_PRESENT`.
-    public static let tokenNotPresent = ReturnValue(rawValue: 0x0e0)
+    package static let tokenNotPresent = ReturnValue(rawValue: 0x0e0)
     /// `CKR_TOKEN_NOT_RECOGNIZED`.
-    public static let tokenNotRecognized = ReturnValue(rawValue: 0x0e1)
+    package static let tokenNotRecognized = ReturnValue(rawValue: 0x0e1)
     /// `CKR_TOKEN_WRITE_PROTECTED`.
-    public static let tokenWriteProtected = ReturnValue(rawValue: 0x0e2)
+    package static let tokenWriteProtected = ReturnValue(rawValue: 0x0e2)
     /// `CKR_UNWRAPPING_KEY_HANDLE_INVALID`.
-    public static let unwrappingKeyHandleInvalid = ReturnValue(rawValue: 0x0f0)
+    package static let unwrappingKeyHandleInvalid = ReturnValue(rawValue: 0x0f0)
     /// `CKR_UNWRAPPING_KEY_SIZE_RANGE`.
-    public static let unwrappingKeySizeRange = ReturnValue(rawValue: 0x0f1)
+    package static let unwrappingKeySizeRange = ReturnValue(rawValue: 0x0f1)
     /// `CKR_UNWRAPPING_KEY_TYPE_INCONSISTENT`.
-    public static let unwrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x0f2)
+    package static let unwrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x0f2)
     /// `CKR_USER_ALREADY_LOGGED_IN`.
-    public static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
+    package static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
     /// `CKR_USER_NOT_LOGGED_IN`.
-    public static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
+    package static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
     /// `CKR_USER_PIN_NOT_INITIALIZED`.
-    public static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
+    package static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
     /// `CKR_USER_TYPE_INVALID`.
-    public static let userTypeInvalid = ReturnValue(rawValue: 0x103)
+    package static let userTypeInvalid = ReturnValue(rawValue: 0x103)
     /// `CKR_USER_ANOTHER_ALREADY_LOGGED_IN`.
-    public static let userAnotherAlreadyLoggedIn = ReturnValue(rawValue: 0x104)
+    package static let userAnotherAlreadyLoggedIn = ReturnValue(rawValue: 0x104)
     /// `CKR_USER_TOO_MANY_TYPES`.
-    public static let userTooManyTypes = ReturnValue(rawValue: 0x105)
+    package static let userTooManyTypes = ReturnValue(rawValue: 0x105)
     /// `CKR_WRAPPED_KEY_INVALID`.
-    public static let wrappedKeyInvalid = ReturnValue(rawValue: 0x110)
+    package static let wrappedKeyInvalid = ReturnValue(rawValue: 0x110)
     /// `CKR_WRAPPED_KEY_LEN_RANGE`.
-    public static let wrappedKeyLenRange = ReturnValue(rawValue: 0x112)
+    package static let wrappedKeyLenRange = ReturnValue(rawValue: 0x112)
     /// `CKR_WRAPPING_KEY_HANDLE_INVALID`.
-    public static let wrappingKeyHandleInvalid = ReturnValue(rawValue: 0x113)
+    package static let wrappingKeyHandleInvalid = ReturnValue(rawValue: 0x113)
     /// `CKR_WRAPPING_KEY_SIZE_RANGE`.
-    public static let wrappingKeySizeRange = ReturnValue(rawValue: 0x114)
+    package static let wrappingKeySizeRange = ReturnValue(rawValue: 0x114)
     /// `CKR_WRAPPING_KEY_TYPE_INCONSISTENT`.
-    public static let wrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x115)
+    package static let wrappingKeyTypeInconsistent = ReturnValue(rawValue: 0x115)
     /// `CKR_RANDOM_SEED_NOT_SUPPORTED`.
-    public static let randomSeedNotSupported = ReturnValue(rawValue: 0x120)
+    package static let randomSeedNotSupported = ReturnValue(rawValue: 0x120)
     /// `CKR_RANDOM_NO_RNG`.
-    public static let randomNoRNG = ReturnValue(rawValue: 0x121)
+    package static let randomNoRNG = ReturnValue(rawValue: 0x121)
     /// `CKR_DOMAIN_PARAMS_INVALID`.
-    public static let domainParamsInvalid = ReturnValue(rawValue: 0x130)
+    package static let domainParamsInvalid = ReturnValue(rawValue: 0x130)
     /// `CKR_CURVE_NOT_SUPPORTED`.
-    public static let curveNotSupported = ReturnValue(rawValue: 0x140)
+    package static let curveNotSupported = ReturnValue(rawValue: 0x140)
     /// `CKR_BUFFER_TOO_SMALL`.
-    public static let bufferTooSmall = ReturnValue(rawValue: 0x150)
+    package static let bufferTooSmall = ReturnValue(rawValue: 0x150)
     /// `CKR_SAVED_STATE_INVALID`.
-    public static let savedStateInvalid = ReturnValue(rawValue: 0x160)
+    package static let savedStateInvalid = ReturnValue(rawValue: 0x160)
     /// `CKR_INFORMATION_SENSITIVE`.
-    public static let informationSensitive = ReturnValue(rawValue: 0x170)
+    package static let informationSensitive = ReturnValue(rawValue: 0x170)
     /// `CKR_STATE_UNSAVEABLE`.
-    public static let stateUnsaveable = ReturnValue(rawValue: 0x180)
+    package static let stateUnsaveable = ReturnValue(rawValue: 0x180)
     /// `CKR_CRYPTOKI_NOT_INITIALIZED`.
-    public static let cryptokiNotInitialized = ReturnValue(rawValue: 0x190)
+    package static let cryptokiNotInitialized = ReturnValue(rawValue: 0x190)
     /// `CKR_CRYPTOKI_ALREADY_INITIALIZED`.
-    public static let cryptokiAlreadyInitialized = ReturnValue(rawValue: 0x191)
+    package static let cryptokiAlreadyInitialized = ReturnValue(rawValue: 0x191)
     /// `CKR_MUTEX_BAD`.
-    public static let mutexBad = ReturnValue(rawValue: 0x1a0)
+    package static let mutexBad = ReturnValue(rawValue: 0x1a0)
     /// `CKR_MUTEX_NOT_LOCKED`.
-    public static let mutexNotLocked = ReturnValue(rawValue: 0x1a1)
+    package static let mutexNotLocked = ReturnValue(rawValue: 0x1a1)
     /// `CKR_NEW_PIN_MODE`.
-    public static let newPINMode = ReturnValue(rawValue: 0x1b0)
+    package static let newPINMode = ReturnValue(rawValue: 0x1b0)
     /// `CKR_NEXT_OTP`.
-    public static let nextOTP = ReturnValue(rawValue: 0x1b1)
+    package static let nextOTP = ReturnValue(rawValue: 0x1b1)
     /// `CKR_EXCEEDED_MAX_ITERATIONS`.
-    public static let exceededMaxIterations = ReturnValue(rawValue: 0x1c0)
+    package static let exceededMaxIterations = ReturnValue(rawValue: 0x1c0)
     /// `CKR_FIPS_SELF_TEST_FAILED`.
-    public static let fipsSelfTestFailed = ReturnValue(rawValue: 0x1c1)
+    package static let fipsSelfTestFailed = ReturnValue(rawValue: 0x1c1)
     /// `CKR_LIBRARY_LOAD_FAILED`.
-    public static let libraryLoadFailed = ReturnValue(rawValue: 0x1c2)
+    package static let libraryLoadFailed = ReturnValue(rawValue: 0x1c2)
     /// `CKR_PIN_TOO_WEAK`.
-    public static let pinTooWeak = ReturnValue(rawValue: 0x1c3)
+    package static let pinTooWeak = ReturnValue(rawValue: 0x1c3)
     /// `CKR_PUBLIC_KEY_INVALID`.
-    public static let publicKeyInvalid = ReturnValue(rawValue: 0x1c4)
+    package static let publicKeyInvalid = ReturnValue(rawValue: 0x1c4)
     /// `CKR_FUNCTION_REJECTED`.
-    public static let functionRejected = ReturnValue(rawValue: 0x200)
+    package static let functionRejected = ReturnValue(rawValue: 0x200)
 }
 
 extension ReturnValue: CustomStringConvertible {
     /// The standard's name and the number: `CKR_PIN_INCORRECT (0xa0)`.
-    public var description: String {
+    package var description: String {
         let number = "0x\(String(rawValue, radix: 16))"
         return Self.names[rawValue].map { "\($0) (\(number))" } ?? "an unknown value (\(number))"
     }

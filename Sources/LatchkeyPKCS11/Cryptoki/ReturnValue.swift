@@ -1,6 +1,6 @@
 /// What a Cryptoki function answered: `CK_RV` (PKCS#11 2.40 section 5.1). Values that the standard doesn't name survive.
-public struct ReturnValue: RawRepresentable, Hashable, Sendable {
-    public let rawValue: UInt
+package struct ReturnValue: RawRepresentable, Hashable, Sendable {
+    package let rawValue: UInt
 
-    public init(rawValue: UInt) { self.rawValue = rawValue }
+    package init(rawValue: UInt) { self.rawValue = rawValue }
 }

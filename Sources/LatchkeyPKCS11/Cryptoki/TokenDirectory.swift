@@ -5,11 +5,11 @@ public struct TokenDirectory: Sendable {
         /// What names it and no other: manufacturer, model, serial and label.
         public let uri: TokenURI
         /// What it says of itself.
-        public let information: TokenInformation
+        package let information: TokenInformation
         /// The module's file.
         public let modulePath: String
         /// What its module says of itself.
-        public let module: ModuleInformation
+        package let module: ModuleInformation
         /// `swtpm` or `softhsm` for a token that is software; nil for what says that it is hardware.
         public let simulator: String?
     }
@@ -19,7 +19,10 @@ public struct TokenDirectory: Sendable {
         /// The module's file.
         public let modulePath: String
         /// What went wrong.
-        public let error: CryptokiError
+        package let error: CryptokiError
+
+        /// Why, a clause.
+        public var reason: String { error.reason }
     }
 
     /// The tokens that were found.

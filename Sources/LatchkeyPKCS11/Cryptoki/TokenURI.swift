@@ -1,5 +1,5 @@
 internal import CPKCS11
-public import FoundationEssentials
+package import FoundationEssentials
 internal import Glibc
 
 /// A PKCS#11 URI (RFC 7512): which token, and with `id` or `object` which key on it.
@@ -18,16 +18,16 @@ public struct TokenURI: Hashable, Sendable {
     /// Its serial number, or nil for any.
     public let serial: String?
     /// `id`: the key's `CKA_ID`, where the URI names a key.
-    public let keyID: Data?
+    package let keyID: Data?
     /// `object`: the key's `CKA_LABEL`, where the URI names a key.
-    public let keyLabel: String?
+    package let keyLabel: String?
     /// `module-path`: the module's file, or its name in p11-kit's module directory.
-    public let modulePath: String?
+    package let modulePath: String?
     /// `module-name`: the name of a module that p11-kit is configured with.
-    public let moduleName: String?
+    package let moduleName: String?
 
     /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never repeats the URI, which may hold a secret.
-    public init(_ text: String) throws(CryptokiError) {
+    package init(_ text: String) throws(CryptokiError) {
         let parsed = try ParsedURI(Self.withModuleInQuery(text))
         guard parsed.pinValue == nil else {
             throw CryptokiError(
@@ -74,10 +74,10 @@ public struct TokenURI: Hashable, Sendable {
     }
 
     /// Whether the URI names a key and not only a token.
-    public var namesKey: Bool { keyID != nil || keyLabel != nil }
+    package var namesKey: Bool { keyID != nil || keyLabel != nil }
 
     /// Whether the URI fits a token. Module and key don't count.
-    public func matches(_ token: TokenInformation) -> Bool {
+    package func matches(_ token: TokenInformation) -> Bool {
         guard let parsed = try? ParsedURI(string) else { return false }
         return parsed.matches(token)
     }

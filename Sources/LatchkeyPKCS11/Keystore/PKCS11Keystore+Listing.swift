@@ -1,12 +1,12 @@
 internal import FoundationEssentials
-public import Latchkey
+package import Latchkey
 
 extension PKCS11Keystore {
     /// The P-256 keys on the token, ours and others.
     ///
     /// Most tokens show private keys to their owner only: `presence` is asked for the PIN. With nil the token shows what
     /// it shows to anybody.
-    public func keys(
+    package func keys(
         for prompt: PromptContext, authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> [TokenKeyListing] {
         let operation = "list the token's keys"
@@ -26,18 +26,18 @@ extension PKCS11Keystore {
     }
 
     /// Where a stored key is: the URI of its token with its `id`, without a module. Needs neither token nor module.
-    public static func location(of key: HardwareKey) throws(KeystoreError) -> String {
+    package static func location(of key: HardwareKey) throws(KeystoreError) -> String {
         try TokenKeyBlob.of(key, "find a key").name.uri
     }
 
     /// Whether a stored key was on its token before it was taken over: such a key is never deleted there.
-    public static func isAdopted(_ key: HardwareKey) -> Bool {
+    package static func isAdopted(_ key: HardwareKey) -> Bool {
         (try? TokenKeyBlob.of(key, "find a key").isAdopted) ?? false
     }
 
     /// The URI of a stored key: its token, this keystore's module, and its `id`. For programs that use the key by other
     /// means, such as OpenSSL's.
-    public func uri(of key: HardwareKey) throws(KeystoreError) -> String {
+    package func uri(of key: HardwareKey) throws(KeystoreError) -> String {
         let name = try TokenKeyBlob.of(key, "find a key").name
         guard let module = uri.modulePath else { return name.uri }
         return name.uri(inModule: module)

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+package import Latchkey
 
 extension TokenAdministrator {
     /// Erases the token, names it, and gives its security officer and its user their PINs.
@@ -14,7 +14,7 @@ extension TokenAdministrator {
     /// - Returns: What the token says of itself now; its serial number may be another than before.
     /// - Throws: `KeystoreError`; `conflict` for a token that is initialised and may not be erased, `wrongProof`,
     ///   `unsupported`.
-    public func initialize(label: String, erasing isErasing: Bool = false) async throws(KeystoreError)
+    package func initialize(label: String, erasing isErasing: Bool = false) async throws(KeystoreError)
         -> TokenInformation
     {
         let operation = "initialise the token"

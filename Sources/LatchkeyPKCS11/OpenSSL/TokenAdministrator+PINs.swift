@@ -1,11 +1,11 @@
-public import Latchkey
+package import Latchkey
 
 extension TokenAdministrator {
     /// Changes the user's PIN. Asks for the one that is set, then for the new one.
     ///
     /// - Throws: `KeystoreError`; `wrongProof`, `lockedOut`, `passcodeNotSet` when the user has none yet,
     ///   `invalidInput` for a new PIN that the token won't take.
-    public func changePIN() async throws(KeystoreError) {
+    package func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
         let entry = try await usable(operation)
         try check(operation, entry, isSet: true)
@@ -20,7 +20,7 @@ extension TokenAdministrator {
 
     /// Changes the security officer's PIN (on a YubiKey: the management key). Asks for the one that is set, then for the
     /// new one.
-    public func changeSecurityOfficerPIN() async throws(KeystoreError) {
+    package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
         let entry = try await usable(operation)
         try refuseWhenOfficerLocked(operation, entry)
@@ -37,7 +37,7 @@ extension TokenAdministrator {
     ///
     /// - Throws: `KeystoreError`; `unsupported` for a token whose module unblocks in another way: see
     ///   ``unblockPIN()``.
-    public func initializePIN() async throws(KeystoreError) {
+    package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
         let entry = try await usable(operation)
         guard case .securityOfficer = ModuleProfile(for: entry.module).unblocking else {
@@ -53,7 +53,7 @@ extension TokenAdministrator {
     /// Asks for the unblocking code (PUK or security officer's PIN), then for the new PIN.
     ///
     /// - Throws: `KeystoreError`; `unsupported` where only another program can: the recovery names it.
-    public func unblockPIN() async throws(KeystoreError) {
+    package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
         let entry = try await usable(operation)
         switch ModuleProfile(for: entry.module).unblocking {

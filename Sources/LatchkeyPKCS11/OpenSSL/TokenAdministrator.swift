@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+package import Latchkey
 
 /// Sets a token up and administers its PINs: what its owner does, as opposed to what programs do with its keys.
 ///
@@ -8,9 +8,9 @@ public import Latchkey
 ///
 /// Every PIN comes from the presence authority, in the order in which each method names them. Where the token has a PIN
 /// pad or finger sensor of its own it asks there, and the authority is told so.
-public struct TokenAdministrator: Sendable {
+package struct TokenAdministrator: Sendable {
     /// Which token.
-    public let uri: TokenURI
+    package let uri: TokenURI
     let options: PKCS11Options
     let container: String
     let presence: any PresenceAuthority
@@ -21,7 +21,7 @@ public struct TokenAdministrator: Sendable {
     ///   - uri: What it says of a key does not count.
     ///   - container: What prompts name.
     ///   - presence: Who asks for the PINs.
-    public init(
+    package init(
         _ uri: TokenURI, options: PKCS11Options = PKCS11Options(), container: String = "default",
         presence: any PresenceAuthority
     ) {
@@ -34,7 +34,7 @@ public struct TokenAdministrator: Sendable {
     /// What the token says of itself now.
     ///
     /// - Throws: `KeystoreError`; `unavailable` when it is not there, `conflict` when the URI fits several.
-    public func information() async throws(KeystoreError) -> TokenInformation {
+    package func information() async throws(KeystoreError) -> TokenInformation {
         try await entry("look at the token").information
     }
 }

@@ -1,5 +1,5 @@
-public import FoundationEssentials
-public import Latchkey
+package import FoundationEssentials
+package import Latchkey
 internal import TPM2
 
 extension ApprovalAuthority {
@@ -7,7 +7,7 @@ extension ApprovalAuthority {
     ///
     /// - Parameter enrolmentSet: See ``approve(_:for:enrolmentSet:elapsed:)``.
     /// - Throws: `KeystoreError` with code `unsupported` when the policy needs a set of fingers and none is given.
-    public func terms(
+    package func terms(
         for user: UInt32, _ policy: AccessPolicy, enrolmentSet: Data?
     ) async throws(KeystoreError) -> PresenceTerms {
         let operation = "state the broker's terms"
@@ -38,7 +38,7 @@ extension ApprovalAuthority {
 
     /// Takes notice of a user's fingers. When they changed, what was bound to the old ones is dead from then on, also
     /// for whoever puts this broker's state back.
-    public func note(_ enrolmentSet: Data, of user: UInt32) async throws(KeystoreError) {
+    package func note(_ enrolmentSet: Data, of user: UInt32) async throws(KeystoreError) {
         let operation = "take notice of the enrolled fingers"
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
             var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
@@ -58,10 +58,10 @@ extension ApprovalAuthority {
     }
 
     /// Whether anything of a user dies with the fingers, so that their changes are worth looking for.
-    public func isBoundToFingers(_ user: UInt32) -> Bool { store.user(user).enrolment != nil }
+    package func isBoundToFingers(_ user: UInt32) -> Bool { store.user(user).enrolment != nil }
 
     /// The users of whom that is so.
-    public var usersBoundToFingers: [UInt32] {
+    package var usersBoundToFingers: [UInt32] {
         (store.current?.users ?? [:]).filter { $0.value.enrolment != nil }.map(\.key)
     }
 }

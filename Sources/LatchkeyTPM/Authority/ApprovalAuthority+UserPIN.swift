@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+package import Latchkey
 internal import TPM2
 
 extension ApprovalAuthority {
@@ -8,7 +8,7 @@ extension ApprovalAuthority {
     ///
     /// - Throws: `KeystoreError`: `conflict` when the user's PIN is set: whoever made it anew could choose another.
     ///   `unsupported` when the TPM has no room or no such indices.
-    public func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
+    package func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
         let operation = "make room for a PIN"
         return try await work(operation) { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
             if try tpm.settledPIN(of: user, store) != nil {
@@ -38,7 +38,7 @@ extension ApprovalAuthority {
     /// Begins the count of a user's wrong PINs anew, if there are any. For after a finger, and for the administrator.
     ///
     /// - Throws: `KeystoreError` with code `notFound` when the user has no PIN.
-    public func resetPIN(of user: UInt32) async throws(KeystoreError) {
+    package func resetPIN(of user: UInt32) async throws(KeystoreError) {
         let operation = "reset a PIN's count"
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
             guard let pin = try tpm.settledPIN(of: user, store) else {

@@ -1,15 +1,15 @@
-public import FoundationEssentials
-public import Latchkey
-public import TPM2
+package import FoundationEssentials
+package import Latchkey
+package import TPM2
 
 /// The presence broker's part in the TPM: the key that approves, the users' own PINs, the counters of their fingers.
 ///
 /// It believes its caller about who is there. The service around it sees to that.
-public struct ApprovalAuthority: Sendable {
+package struct ApprovalAuthority: Sendable {
     /// For how many seconds an approval holds, from the session's nonce on.
-    public static let approvalSeconds: Int32 = 30
+    package static let approvalSeconds: Int32 = 30
     /// After how many wrong PINs in a row a user's own PIN is shut.
-    public static let pinLimit: UInt32 = 10
+    package static let pinLimit: UInt32 = 10
 
     let device: TPMDevice
     let store: AuthorityStore
@@ -18,12 +18,12 @@ public struct ApprovalAuthority: Sendable {
     ///
     /// - Parameters:
     ///   - directory: Where the key and its authorization are kept. Nobody else may read it.
-    public init(tcti: String, directory: String) async throws(KeystoreError) {
+    package init(tcti: String, directory: String) async throws(KeystoreError) {
         try await self.init(directory: directory) { () throws(TPMError) in try TCTIConnection(tcti) }
     }
 
     /// Uses the TPM behind connections of another kind.
-    public init(
+    package init(
         directory: String, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
     ) async throws(KeystoreError) {
         device = TPMDevice(connect: connect)
@@ -39,7 +39,7 @@ public struct ApprovalAuthority: Sendable {
     ///   - enrolmentSet: The user's fingers as they are enrolled now, 32 bytes.
     ///   - elapsed: How long ago the request came: a time of reuse begins with the touch.
     /// - Throws: `KeystoreError` with code `invalidInput` for a request that no honest program makes.
-    public func approve(
+    package func approve(
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {
         let operation = "approve a use"

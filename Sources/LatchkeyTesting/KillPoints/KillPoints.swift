@@ -5,19 +5,19 @@ internal import Testing
 ///
 /// A change is run once to its end, and counted; then again and again, killed before another of its effects each time.
 /// After each the caller looks whether all of it happened or nothing, and whether anything else was lost.
-public enum KillPoints {
+package enum KillPoints {
     /// Whether every point is visited, as the variable `LATCHKEY_KILL_POINTS=all` wants it; else an even share of them.
-    public static let visitsAll = ProcessInfo.processInfo.environment["LATCHKEY_KILL_POINTS"] == "all"
+    package static let visitsAll = ProcessInfo.processInfo.environment["LATCHKEY_KILL_POINTS"] == "all"
 
     /// One life of a change.
-    public struct Life: Sendable, CustomStringConvertible {
+    package struct Life: Sendable, CustomStringConvertible {
         let name: String
         /// Before which effect it was killed; nil when it came to its end.
-        public let killedBefore: Int?
+        package let killedBefore: Int?
         /// What it had done by then.
-        public let effects: KillSwitch.Effects
+        package let effects: KillSwitch.Effects
 
-        public var description: String {
+        package var description: String {
             "\(name), \(killedBefore.map { "killed before effect \($0)" } ?? "to its end"), after \(effects)"
         }
     }
@@ -30,7 +30,7 @@ public enum KillPoints {
     ///     is killed in `change`, and not before.
     ///   - change: Runs the program, with the same variables; says whether it came to its end.
     ///   - check: Looks at what it left.
-    public static func visit<State>(
+    package static func visit<State>(
         _ kind: StateChange, prepare: ([String: String]) async throws -> State,
         change: (State, [String: String]) async throws -> Bool, check: (State, Life) async throws -> Void
     ) async throws {

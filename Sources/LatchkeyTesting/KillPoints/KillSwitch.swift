@@ -6,18 +6,18 @@ internal import Testing
 ///
 /// The program is any that links the C library dynamically: `Tests/KillSwitch` is loaded into it. What it starts itself
 /// is neither counted nor killed.
-public final class KillSwitch: Sendable {
+package final class KillSwitch: Sendable {
     /// How many effects a program had on its surroundings.
-    public struct Effects: Sendable, Hashable {
+    package struct Effects: Sendable, Hashable {
         /// Changes of files and directories, synchronisations included.
-        public let files: Int
+        package let files: Int
         /// What went through local sockets, so to a software TPM or a bus.
-        public let local: Int
+        package let local: Int
         /// What went to the network.
-        public let network: Int
+        package let network: Int
 
         /// All of them.
-        public var total: Int { files + local + network }
+        package var total: Int { files + local + network }
     }
 
     private let directory: TemporaryDirectory
@@ -25,19 +25,19 @@ public final class KillSwitch: Sendable {
     private let library: String
 
     /// Loads nothing yet: ``environment`` does that in a program.
-    public init() throws {
+    package init() throws {
         directory = try TemporaryDirectory()
         library = try BuiltProduct.path(of: "libKillSwitch.so")
         try Self.counters(lethal: nil).write(to: URL(filePath: path))
     }
 
     /// What the program's environment must have.
-    public var environment: [String: String] { ["LD_PRELOAD": library, "KILL_SWITCH": path] }
+    package var environment: [String: String] { ["LD_PRELOAD": library, "KILL_SWITCH": path] }
 
     /// Begins the count anew, also that of a program that runs.
     ///
     /// - Parameter effect: Before which effect the program is killed, counted from 1; nil for never.
-    public func arm(before effect: Int?) throws {
+    package func arm(before effect: Int?) throws {
         // In place: a program may have it mapped.
         let file = try FileHandle(forUpdating: URL(filePath: path))
         try file.write(contentsOf: Self.counters(lethal: effect))
@@ -52,7 +52,7 @@ public final class KillSwitch: Sendable {
     }
 
     /// The effects since the count began, up to the program's end.
-    public var effects: Effects {
+    package var effects: Effects {
         get throws {
             let bytes = try Data(contentsOf: URL(filePath: path))
             let numbers = bytes.withUnsafeBytes { Array($0.bindMemory(to: UInt64.self)).map(Int.init) }

@@ -1,8 +1,8 @@
 /// The changes of what is stored that are killed at their points (``KillPoints``), and how many points of each are
 /// visited where not all are. Together they are at least ``minimum``.
-public enum StateChange: String, Sendable, CaseIterable {
+package enum StateChange: String, Sendable, CaseIterable {
     /// How many points a run of the tests visits at least.
-    public static let minimum = 500
+    package static let minimum = 500
 
     /// `latchkey vault store`.
     case vaultStore = "vault store"
@@ -62,7 +62,7 @@ public enum StateChange: String, Sendable, CaseIterable {
     case brokerEnrolmentChange = "a user's other fingers"
 
     /// How many points to visit; the change has at least so many.
-    public var share: Int {
+    package var share: Int {
         switch self {
         case .pinChange, .enable, .authenticate: 40
         case .disable, .brokerStart: 30

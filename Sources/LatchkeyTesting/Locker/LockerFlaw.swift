@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import Latchkey
 
 /// A way in which a locker assertion is not well-formed. None of them may use its challenge up.
-public enum LockerFlaw: String, Sendable, CaseIterable {
+package enum LockerFlaw: String, Sendable, CaseIterable {
     /// In the header, apart from the key.
     case anotherType, noType, anotherAlgorithm, noAlgorithm, criticalExtension
     /// In the key's name.
@@ -34,7 +34,7 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
     case tooLong, fourParts, paddedPart, shortSignature, derSignature, payloadNotAnObject
 
     /// Whether an assertion for the action can have the flaw.
-    public func applies(to action: String) -> Bool {
+    package func applies(to action: String) -> Bool {
         let bringsKey = ["enrol", "easy-access-enable"].contains(action)
         return switch self {
         case .missingKey, .privateKey, .keyOnAnotherCurve, .keyOffTheCurve, .rsaKey, .keyWithAnotherName,
@@ -55,7 +55,7 @@ public enum LockerFlaw: String, Sendable, CaseIterable {
     }
 
     /// An assertion with the flaw, which is otherwise the right one.
-    public func assertion(
+    package func assertion(
         _ key: LockerTestKey, _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
     ) throws -> String {
         var (header, payload) = key.draft(

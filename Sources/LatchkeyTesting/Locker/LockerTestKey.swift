@@ -1,30 +1,30 @@
-public import Crypto
-public import FoundationEssentials
-public import Latchkey
+package import Crypto
+internal import FoundationEssentials
+package import Latchkey
 
 /// A device's key in the test's own memory, and the locker assertions that it signs, right and wrong ones.
-public struct LockerTestKey: Sendable {
+package struct LockerTestKey: Sendable {
     /// The name under which it signs.
-    public var kid: String
+    package var kid: String
     /// The key, in software.
-    public var key: P256.Signing.PrivateKey
+    package var key: P256.Signing.PrivateKey
 
     /// A new key of a random name.
-    public init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
+    package init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
         self.kid = kid
         self.key = key
     }
 
     /// Another key under the same name.
-    public var impostor: LockerTestKey { LockerTestKey(kid: kid) }
+    package var impostor: LockerTestKey { LockerTestKey(kid: kid) }
 
     /// Its public half.
-    public var publicKey: PublicKey {
+    package var publicKey: PublicKey {
         get throws { try PublicKey(x963Representation: key.publicKey.x963Representation) }
     }
 
     /// The public key in JSON, as a header has it.
-    public var jwk: [String: JSONValue] {
+    package var jwk: [String: JSONValue] {
         let point = key.publicKey.x963Representation
         return [
             "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": .string(kid),
@@ -34,10 +34,10 @@ public struct LockerTestKey: Sendable {
     }
 
     /// What a device says about itself.
-    public static let deviceInfo: JSONValue = ["ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]]
+    package static let deviceInfo: JSONValue = ["ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]]
 
     /// A header and claims that the protocol allows for the action.
-    public func draft(
+    package func draft(
         _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
     ) -> (header: [String: JSONValue], payload: [String: JSONValue]) {
         var header: [String: JSONValue] = [
@@ -55,24 +55,24 @@ public struct LockerTestKey: Sendable {
     }
 
     /// Signs whatever it is given.
-    public func sign(header: [String: JSONValue], payload: [String: JSONValue]) throws -> String {
+    package func sign(header: [String: JSONValue], payload: [String: JSONValue]) throws -> String {
         let input = try JWS.signingInput(header: header, payload: payload)
         return input + "." + (try signature(over: input))
     }
 
     /// This key's word, as a device key, for an assertion of another key.
-    public func countersignature(of assertion: String) throws -> String {
+    package func countersignature(of assertion: String) throws -> String {
         let input = assertion.split(separator: ".").prefix(2).joined(separator: ".")
         return try signature(over: "vnd.latchkey.locker-countersignature:" + input)
     }
 
     /// A signature over any text: 64 bytes in base64url.
-    public func signature(over text: String) throws -> String {
+    package func signature(over text: String) throws -> String {
         Base64URL.encode(try key.signature(for: Data(text.utf8)).rawRepresentation)
     }
 
     /// An assertion. `header` and `payload` change members of it.
-    public func assertion(
+    package func assertion(
         _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int,
         header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
     ) throws -> String {
