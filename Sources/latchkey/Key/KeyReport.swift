@@ -51,7 +51,7 @@ struct KeyReport: Report {
         Policy:     \(policy)
         Assurance:  \(assurance), enforces \(enforcedPresence)
         PIN guard:  \(pinGuard)
-        Backend:    \(backend)
+        Backend:    \(printable(backend))
         Revocable:  \(isRevocable ? "yes: no copy of the store works without the TPM's consent" : "no")
         Where:      \(uri.value.map(printable) ?? "wrapped by the TPM, in the store")
         Created:    \(createdAt.formatted(.iso8601))

@@ -1,8 +1,10 @@
+import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
 
 extension RecordContainer {
-    /// The key that an argument names, from its row; the hardware is not asked. A whole id goes before everything else.
+    /// The key that an argument names, from its row; the hardware is not asked. What has the form of a whole id
+    /// is one, and never a label.
     ///
     /// - Throws: ``KeystoreError``: `notFound` when the container has no such key, `invalidInput` when several have the
     ///   label or an id that begins so.
@@ -12,9 +14,10 @@ extension RecordContainer {
         {
             return (key, record.generation)
         }
+        let isID = UUID(uuidString: argument.text) != nil
         let mayBeginID = argument.text.utf8.count >= KeyIDArgument.fewestCharacters
         let fitting = try await list(.key).filter { record in
-            guard let key = record.key else { return false }
+            guard let key = record.key, !isID else { return false }
             return key.label == argument.text || mayBeginID && key.id.rawValue.hasPrefix(argument.text)
         }
         guard let record = fitting.first, let key = record.key else {
