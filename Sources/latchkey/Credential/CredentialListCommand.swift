@@ -41,7 +41,7 @@ struct CredentialListReport: Report {
         guard !credentials.isEmpty else { return "There are no such credentials." }
         return credentials.map { credential in
             let user = printable(credential.claims["sub"]?.string ?? "-")
-            return "\(credential.id)\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
+            return "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
         }.joined(separator: "\n")
     }
 }

@@ -37,7 +37,7 @@ struct CredentialReport: Report {
 
     var text: String {
         """
-        Credential:  \(id)\(isDefault ? " (the default)" : "")
+        Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
         User:        \(printable(claims["sub"]?.string ?? "unknown"))
         Tags:        \(tags.isEmpty ? "none" : tagText)
         Server:      \(printable(issuer))

@@ -57,8 +57,10 @@ struct Console: Sendable {
     func fail(_ error: any Error) -> ExitStatus {
         let failure = Failure(error)
         if let usage = failure.usage {
-            // The parser's own text, with the usage below it.
-            FileDescriptors.writeToStandardError(usage + "\n")
+            // The parser's own text, which repeats what it was given, with the usage below it.
+            for line in usage.split(separator: "\n", omittingEmptySubsequences: false) {
+                FileDescriptors.writeToStandardError(printable(String(line)) + "\n")
+            }
         } else {
             write(failure.message, .bad)
             write(failure.recovery, .bad)

@@ -29,8 +29,14 @@ struct EnableReport: Report {
     let enforcedPresence: String
     /// Whether the hardware can take the key back from every copy of the store.
     let isRevocable: Bool
+    private let warning: String
+
+    private enum CodingKeys: String, CodingKey {
+        case kid, policy, assurance, enforcedPresence, isRevocable
+    }
 
     init(_ key: BiometricKey) {
+        warning = key.key.copyWarning.map { "\n\($0)" } ?? ""
         kid = key.id.rawValue
         policy = key.policy.description
         assurance = key.assurance.description
@@ -38,9 +44,5 @@ struct EnableReport: Report {
         isRevocable = key.isRevocable
     }
 
-    var text: String {
-        let copies =
-            isRevocable ? "" : "\nThis hardware can't take it back: a copy of the store goes on with its old PIN."
-        return "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(copies)"
-    }
+    var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(warning)" }
 }

@@ -11,6 +11,11 @@ struct StatusReport: Report {
     let kid: Nullable<String>
     /// Whether the hardware can take the enabled key back from every copy of the store; nothing without a key.
     let isRevocable: Bool?
+    private let warning: String
+
+    private enum CodingKeys: String, CodingKey {
+        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable
+    }
 
     init(_ status: ContainerStatus) {
         container = status.container
@@ -19,17 +24,15 @@ struct StatusReport: Report {
         sessionState = status.sessionState
         kid = Nullable(status.key?.id.rawValue)
         isRevocable = status.key?.isRevocable
+        warning = status.key?.key.copyWarning.map { "\n\($0)" } ?? ""
     }
 
     var text: String {
-        let copies =
-            isRevocable == false
-            ? "\nThis hardware can't take the key back: a copy of the store signs with it here after ‘disable’." : ""
-        return """
-            Container:        \(printable(container))
-            Last user:        \(lastUserID.value.map(printable) ?? "nobody yet")
-            Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
-            Session:          \(sessionState == .authenticated ? "logged in" : "none")\(copies)
-            """
+        """
+        Container:        \(printable(container))
+        Last user:        \(lastUserID.value.map(printable) ?? "nobody yet")
+        Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
+        Session:          \(sessionState == .authenticated ? "logged in" : "none")\(warning)
+        """
     }
 }

@@ -35,7 +35,7 @@ struct VaultReport: Report {
             }
         let copies =
             isRevocable == false
-            ? "\nThis hardware can't take it back: a copy of the store opens with its old PIN." : ""
+            ? "\nThis hardware can't take it back: copies of the store go on opening it." : ""
         return "The vault ‘\(printable(name))’ \(words).\(copies)"
     }
 }
