@@ -14,7 +14,7 @@ release_flags=(
 show_progress() {
     if [[ ! -t 2 || ${TERM:-dumb} == dumb ]]; then cat; return; fi
     local line
-    while IFS= read -r line; do
+    while IFS= read -r line || [[ -n $line ]]; do
         printf '%s\n' "$line"
         if [[ $line == \[* ]]; then printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$line" >&2; fi
     done

@@ -20,6 +20,8 @@ final class SoftwareTokenVariable: Sendable {
         let directory = try Self.directory.get()
         number = try Self.pool.withLock { (pool) throws(KeystoreError) in
             if let free = pool.free.popLast() { return free }
+            // Inherited from a process that has tokens of its own.
+            while getenv(Self.name(pool.count)) != nil { pool.count += 1 }
             // A name has four digits.
             guard pool.count < 10_000 else { throw .softwareTokenFailed("this process has 10000 of them already") }
             let name = Self.name(pool.count)
