@@ -1,9 +1,11 @@
 internal import AsyncHTTPClient
 internal import FoundationEssentials
+internal import Glibc
 public import HTTPTypes
 public import Latchkey
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOPosix
 internal import Synchronization
 
 /// HTTP over AsyncHTTPClient.
@@ -92,6 +94,16 @@ public final class AsyncHTTPTransport: HTTPTransport {
         return HTTPResponse(status: .init(code: Int(response.status.code)), headerFields: fields)
     }
 
+    /// Why there is no connection; nil where there was one.
+    private static func unreachable(_ error: any Error, _ host: String) -> String? {
+        let attempts = error as? NIOConnectionError
+        if let attempts, attempts.connectionErrors.isEmpty { return "no address is known for \(host)" }
+        // An address needs no attempts of several.
+        guard let code = ((attempts?.connectionErrors.first?.error ?? error) as? IOError)?.errnoCode else { return nil }
+        return code == ECONNREFUSED
+            ? "nothing listens at \(host)" : "\(host) can't be reached: \(String(cString: strerror(code)))"
+    }
+
     private func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
         if isCancelled || error is CancellationError { return .cancelled("reach the server") }
         let reason =
@@ -100,7 +112,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
             case .connectTimeout?: "the connection to \(host) timed out"
             case .deadlineExceeded?, .readTimeout?:
                 "the request to \(host) timed out: there was no whole answer within \(timeout) s"
-            default: "\(host) did not answer as it should"
+            default: Self.unreachable(error, host) ?? "\(host) did not answer as it should"
             }
         return KeystoreError(
             operation: "reach the server", code: .unavailable, reason: reason,

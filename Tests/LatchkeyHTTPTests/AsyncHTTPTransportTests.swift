@@ -117,6 +117,21 @@ struct AsyncHTTPTransportTests {
         }
     }
 
+    @Test(arguments: [
+        ("http", "127.0.0.1:1", "nothing listens at 127.0.0.1:1"),
+        ("https", "nowhere.invalid", "no address is known for nowhere.invalid"),
+    ])
+    func `where there is no connection, the reason says why`(
+        scheme: String, host: String, reason: String
+    ) async throws {
+        let request = HTTPRequest(method: .get, scheme: scheme, authority: host, path: "/")
+        let error = await #expect(throws: KeystoreError.self) {
+            try await AsyncHTTPTransport(timeout: 20).send(request, body: [])
+        }
+        #expect(error?.code == .unavailable)
+        #expect(error?.reason == reason, "\(error as Any)")
+    }
+
     @Test func `a cancelled request is cancelled`() async throws {
         try await RawServer.with(nil) { server in
             let attempt = Task { try await AsyncHTTPTransport().send(request(server), body: []) }
