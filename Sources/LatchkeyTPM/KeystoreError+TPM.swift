@@ -81,12 +81,12 @@ extension KeystoreError {
         case .absent:
             (
                 .unavailable, reason,
-                "Enable the TPM in the firmware's settings, or name another one with LATCHKEY_TCTI."
+                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti or LATCHKEY_TCTI."
             )
         case .silent:
             (
                 .unavailable, reason,
-                "Start the software TPM or the resource manager there, or name another TPM with LATCHKEY_TCTI."
+                "Start the software TPM or the resource manager there, or name another TPM with --tcti or LATCHKEY_TCTI."
             )
         case .forbidden:
             (

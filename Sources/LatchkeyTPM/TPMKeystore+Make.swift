@@ -74,7 +74,7 @@ extension TPMKeystore {
             if error.command == .create, case .response(.badAuth) = error.kind {
                 throw otherTPM(operation, underlying: error)
             }
-            throw KeystoreError(error, during: operation)
+            throw await explained(error, root, hasPIN: false, operation)
         }
     }
 }

@@ -26,6 +26,12 @@ struct DoctorTests {
         try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": SoftwareTPM.current.tcti])
     }
 
+    @Test func `a TCTI that there is not`() async throws {
+        let (status, check) = try await examine("tpm", machine(), extra: ["LATCHKEY_TCTI": "nonsense"])
+        #expect(status == 7)
+        #expect(check["finding"]?.string?.contains("there is no TCTI ‘nonsense’ here") == true, "\(check)")
+    }
+
     @Test func `a lockout: until when, and the ways out`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: ["2580"])

@@ -40,6 +40,23 @@ struct TokenDoctorTests {
         #expect(check["advice"]?.string?.contains("latchkey token init --label") == true)
     }
 
+    @Test func `another token than the one that is named: it says which there is`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "First")
+        let uri = "pkcs11:token=Second?module-path=\(token.modulePath)"
+        let (status, check) = try await problem(machine, uri: uri)
+        #expect(status == 7)
+        #expect(check["name"] == "token")
+        #expect(check["finding"]?.string?.contains("‘First’") == true, "\(check)")
+        withExtendedLifetime(token) {}
+    }
+
+    @Test func `a slot for a token that is no PIV card`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let outcome = try await machine.run("key", "create", "--slot", "9a", "--json", pins: ["123456"])
+        #expect(outcome.status == 2, "\(outcome.output)")
+        withExtendedLifetime(token) {}
+    }
+
     @Test func `a file that is no module`() async throws {
         let machine = try Machine(tcti: "device:/nonexistent/tpm")
         let path = machine.directory.path(of: "module.so")

@@ -113,6 +113,9 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> Data {
         try await checkGeneration(sight, operation)
         guard sight.token.profile.identifiers == .slot else {
+            if let slot = options.slot {
+                throw .invalidInput(operation, "the token is no PIV card and has no slot \(slot)")
+            }
             var generator = SystemRandomNumberGenerator()
             return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
         }

@@ -177,7 +177,7 @@ extension TPMKeystore {
         do {
             return try await device.visit { (tpm) throws(TPMError) in try tpm.freePlace(isContended: isContended) }
         } catch {
-            throw explainedMaking(error, operation)
+            throw await explainedMaking(error, operation)
         }
     }
 
@@ -206,13 +206,16 @@ extension TPMKeystore {
             }
             return true
         } catch {
-            guard error.responseCode == .nvDefined else { throw explainedMaking(error, operation) }
+            guard error.responseCode == .nvDefined else { throw await explainedMaking(error, operation) }
             return false
         }
     }
 
     /// A TPM that has no room still makes what can't be taken back.
-    private func explainedMaking(_ error: TPMError, _ operation: String) -> KeystoreError {
+    private func explainedMaking(_ error: TPMError, _ operation: String) async -> KeystoreError {
+        if error.responseCode == .lockout, let state = try? await lockoutState(operation) {
+            return .lockedOut(operation, state.status, underlying: error)
+        }
         guard error.responseCode == .nvSpace else { return KeystoreError(error, during: operation) }
         return KeystoreError(
             operation: operation, code: .unsupported,

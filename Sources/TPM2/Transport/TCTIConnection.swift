@@ -141,8 +141,21 @@ extension TCTIConnection {
                     reason: "this user may not open \(path), which belongs to \(group(of: path))")
             }
         }
+        guard isInstalled(parts.first ?? "") else {
+            return TPMError(
+                .transport(.silent),
+                reason: "there is no TCTI ‘\(parts.first ?? "")’ here, as device:/dev/tpmrm0 or swtpm:path=… is one")
+        }
         return TPMError(
             .transport(.silent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
+    }
+
+    /// Whether tpm2-tss has a library of this name; what has none of its own may be a library's file itself.
+    private static func isInstalled(_ name: String) -> Bool {
+        if name.hasPrefix("libtss2-") || name.contains("/") { return true }
+        guard let library = dlopen("libtss2-tcti-\(name).so.0", RTLD_LAZY) else { return false }
+        dlclose(library)
+        return true
     }
 
     private static func group(of path: String) -> String {

@@ -21,7 +21,8 @@ struct DeviceExamination {
         guard stat(path, &status) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
-                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti.", .unavailable)
+                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti or LATCHKEY_TCTI.",
+                .unavailable)
         }
         return access(path, R_OK | W_OK) == 0 ? nil : refusal(status)
     }

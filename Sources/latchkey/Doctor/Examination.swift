@@ -39,7 +39,7 @@ struct Examination {
                         "Make it writable for your user, or name another directory with --store.", .unavailable)
                 )
             }
-            return (nil, .ok("store", "There is no store at \(directory) yet; it is made with the first key."))
+            return (nil, .ok("store", "There is no store at \(directory) yet; it is made when it is first used."))
         }
         do throws(KeystoreError) {
             let store = try await context.store()
@@ -110,7 +110,9 @@ struct Examination {
         guard !status.isLockedOut else {
             let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
-                "lockout", "It takes no PIN\(until): too many were wrong.",
+                "lockout",
+                "It takes no PIN\(until): too many were wrong. Logins, vaults with biometrics and revocable keys can't be"
+                    + " made meanwhile either.",
                 "Leave the machine on and wait, or have whoever knows the lockout password end it"
                     + " (tpm2_dictionarylockout --clear-lockout); keys without a PIN still work.")
         }

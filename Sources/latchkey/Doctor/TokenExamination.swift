@@ -23,7 +23,8 @@ struct TokenExamination {
         if uri.modulePath != nil, let failure = directory.failures.first {
             return .problem("module", failure.keystoreError)
         }
-        if let hint = readers.problem() { return hint }
+        // Where the module shows tokens, it is not for want of a reader.
+        if directory.tokens.isEmpty, let hint = readers.problem() { return hint }
         let others = directory.tokens.map { "‘\($0.information.label)’" }
         let seen = others.isEmpty ? "no token at all" : "only \(others.joined(separator: ", "))"
         let broken = directory.failures.map { " \($0.keystoreError)" }.joined()
@@ -81,7 +82,10 @@ struct TokenExamination {
     }
 
     private var revocation: Check {
-        .ok("revocation", "Tokens can't take back what the locker seals: keep no copies of the store.")
+        .ok(
+            "revocation",
+            "A token takes nothing back from copies of the store: delete keys on it, and keep no copies of what the locker"
+                + " seals.")
     }
 
     /// What this combination of token and module is known not to do.

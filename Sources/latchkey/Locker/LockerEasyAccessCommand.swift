@@ -38,7 +38,7 @@ struct LockerEasyAccessCommand: ContextCommand {
                 case .disable: try await locker.disableEasyAccess()
                 case .change: try await locker.changeEasyAccess()
                 }
-            return LockerReport(status)
+            return LockerReport(status, hasNewSecret: change == .change)
         }
     }
 

@@ -10,7 +10,15 @@ struct LockerReport: Report {
     let expiresAt: Date?
     let scopes: [String]?
 
-    init(_ status: AuthSessionStatus) {
+    /// Whether what easy access takes was just changed.
+    private let hasNewSecret: Bool
+
+    private enum CodingKeys: CodingKey {
+        case phase, easyAccessEnabled, expiresAt, scopes
+    }
+
+    init(_ status: AuthSessionStatus, hasNewSecret: Bool = false) {
+        self.hasNewSecret = hasNewSecret
         phase = status.phase.rawValue
         easyAccessEnabled = status.isEasyAccessEnabled
         expiresAt = status.accessToken?.expiresAt
@@ -28,6 +36,7 @@ struct LockerReport: Report {
             case .unregistered, nil: "This machine is not enrolled."
             }
         guard phase != SessionPhase.unregistered.rawValue else { return words }
-        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled")."
+        let secret = hasNewSecret ? " It takes the new PIN or finger from now on." : ""
+        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)"
     }
 }

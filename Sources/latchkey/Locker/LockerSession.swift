@@ -85,11 +85,24 @@ struct LockerSession {
         guard context.settings.token.uri == nil else { return }
         let policy = locker.configuration.easyAccessPolicy
         if policy.hasPIN, let obstacle = context.pinObstacle() { throw obstacle }
+        if policy == .pin { try await checkLockout() }
         guard policy != .pin else { return }
         guard let broker = context.presence.broker else {
             throw KeystoreError.invalidInput("set up easy access", "this program uses no presence broker")
         }
         _ = try await broker.terms(for: policy)
+    }
+
+    /// Sees to it that the hardware takes PINs: while it does not, it keeps no new one either.
+    private func checkLockout() async throws(KeystoreError) {
+        let status = try await records.keystore.pinStatus()
+        guard status.isLockedOut else { return }
+        let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
+        throw KeystoreError(
+            operation: "set up easy access", code: .lockedOut,
+            reason: "the hardware takes no PIN after too many wrong ones",
+            recovery: "Leave the machine on and try again when ‘latchkey pin status’ says so\(until).",
+            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)
     }
 
     // MARK: The session
@@ -137,7 +150,8 @@ struct LockerSession {
         case .wrongSecret where isEasyAccessGone:
             error.told(
                 because: "\(error.reason); that was the last attempt, and easy access is off now",
-                "Log in with ‘latchkey locker start’, then set a PIN with ‘latchkey locker easy-access enable’.")
+                "Log in with ‘latchkey locker start’, then set a PIN with ‘latchkey locker easy-access enable’, once ‘latchkey pin status’ says that PINs are"
+                    + " taken.")
         case .network where level == .active:
             error.told(
                 "Check the network and the server, then try again; only the levels ‘offline’ and ‘base’ do without.")

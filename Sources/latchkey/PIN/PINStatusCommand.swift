@@ -48,7 +48,7 @@ struct PINStatusReport: Report {
         }
         guard !lockedOut else {
             let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601))" } ?? ""
-            return "The hardware is locked and takes no PIN\(until)."
+            return "The hardware is locked and takes no PIN\(until)\(until.isEmpty ? "" : " at the latest")."
         }
         var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? "unknown")"]
         if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
