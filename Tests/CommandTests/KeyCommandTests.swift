@@ -148,6 +148,10 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "delete", id).status == 0)
         #expect(try await shown(id) == nil)
         #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
+        #expect(try await shown(other.lowercased()) == .string(other))
+        #expect(try await machine.run("key", "create", "--policy", "none", "--label", "").status == 2)
+        let unwritten = try await machine.run("key", "sign", other, "/dev/null", "--output", "/nonexistent/x")
+        #expect(unwritten.status == 2 && !unwritten.errors.contains("NSCocoa"), "\(unwritten.errors)")
     }
 
     @Test func `containers don't see each other's keys`() async throws {
@@ -224,6 +228,13 @@ struct KeyCommandTests {
             #expect(error["attemptsLeft"]?.number == Double(left))
             #expect(error["underlying"]?["code"]?.number == 0x98E)
         }
+        // What takes room in the TPM can't be made now, and says until when.
+        for arguments in [["key", "create", "--revocable"], ["vault", "store", "app", "--biometrics"]] {
+            let refused = try await machine.run(arguments + ["--json"], pins: ["1357"], input: "secret")
+            #expect(refused.status == 5)
+            #expect(try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true, "\(refused.output)")
+        }
+        #expect(try await machine.run("doctor").output.contains("revocable keys can't be made"))
         let locked = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(locked.status == 5)
         let error = try #require(locked.json()["error"])

@@ -66,9 +66,9 @@ struct ScriptedSourcesTests {
         #expect(try await task.value.refusal == "it was cancelled")
     }
 
-    @Test func `a descriptor that is not open is unavailable`() async throws {
+    @Test func `a descriptor that is not open is no source`() async throws {
         let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(9999).pin(request()) }
-        #expect(error?.code == .unavailable)
+        #expect(error?.code == .invalidInput)
     }
 
     @Test func `a file of mode 600 is read line by line`() async throws {

@@ -49,6 +49,8 @@ public final class DescriptorPresence: PresenceAuthority {
                         recovery: "Give it one line for each PIN that is asked for.")
                 case .woken: return .success(.declined("it was cancelled"))
                 case .late: return .success(.declined("no PIN came within \(timeout.components.seconds) seconds"))
+                case .failed(EBADF):
+                    throw .invalidInput("ask for the PIN", "the descriptor \(descriptor) of the PIN source is not open")
                 case .failed(let number):
                     throw .unavailable(
                         "the PIN source can't be read: \(systemReason(number))",

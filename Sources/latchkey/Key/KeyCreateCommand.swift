@@ -33,7 +33,8 @@ struct KeyCreateCommand: ContextCommand {
     var revocable = false
 
     func validate() throws {
-        guard label?.utf8.count ?? 0 <= 256 else { throw ValidationError("The label has more than 256 bytes.") }
+        guard let label else { return }
+        guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
     }
 
     func perform(in context: CommandContext) async throws -> KeyReport {

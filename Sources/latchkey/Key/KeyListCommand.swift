@@ -21,15 +21,24 @@ struct KeyListCommand: ContextCommand {
                 KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == .key ? nil : "login")
             }
         }
-        return KeyListReport(keys: reports.filter { all || $0.usedBy == nil })
+        let shown = reports.filter { all || $0.usedBy == nil }
+        return KeyListReport(keys: shown, hidden: reports.count - shown.count)
     }
 }
 
 struct KeyListReport: Report {
     let keys: [KeyReport]
+    /// How many there are that other parts use and were not asked for.
+    let hidden: Int
+
+    private enum CodingKeys: CodingKey {
+        case keys
+    }
 
     var text: String {
-        guard !keys.isEmpty else { return "There are no keys." }
+        guard !keys.isEmpty else {
+            return hidden == 0 ? "There are no keys." : "There are no keys of your own; --all lists those in use."
+        }
         return keys.map { key in
             let use = key.usedBy.map { " (used by \($0))" } ?? ""
             let copies = key.isRevocable ? " (revocable)" : ""

@@ -63,7 +63,8 @@ struct KeySignCommand: ContextCommand {
         do {
             try bytes.write(to: URL(filePath: path), options: .atomic)
         } catch {
-            throw .invalidInput("write the signature to \(path)", "\(error)")
+            let cause = (error as? CocoaError)?.underlying.map { "\($0)" } ?? "it can't be written"
+            throw .invalidInput("write the signature to \(path)", cause)
         }
     }
 

@@ -17,8 +17,9 @@ extension RecordContainer {
         let isID = UUID(uuidString: argument.text) != nil
         let mayBeginID = argument.text.utf8.count >= KeyIDArgument.fewestCharacters
         let fitting = try await list(.key).filter { record in
-            guard let key = record.key, !isID else { return false }
-            return key.label == argument.text || mayBeginID && key.id.rawValue.hasPrefix(argument.text)
+            guard let key = record.key else { return false }
+            return !isID && key.label == argument.text
+                || mayBeginID && key.id.rawValue.lowercased().hasPrefix(argument.text.lowercased())
         }
         guard let record = fitting.first, let key = record.key else {
             throw .notFound(
