@@ -111,9 +111,12 @@ import Testing
         try await Bench.with { bench in
             let browser = AnsweringBrowser { _ in "code=stolen&state=guessed" }
             let container = try await bench.start(browser: browser)
-            let options = AuthorizationOptions(timeout: .milliseconds(200))
-            await #expect(throws: login(.timedOut)) { try await container.authorize(options) }
+            let attempt = Task { try await container.authorize() }
+            await browser.opened()
             #expect(browser.statuses == [400])
+            // It still waits, until it is given up.
+            attempt.cancel()
+            await #expect(throws: login(.cancelled)) { try await attempt.value }
         }
     }
 

@@ -17,14 +17,14 @@ final class AnsweringBrowser: Browser {
     /// What the listener said to the answers.
     var statuses: [Int] { state.withLock(\.self) }
 
-    /// Waits until a page was shown.
+    /// Waits until a page was shown, and answered where it is to be.
     func opened() async {
         for await _ in openings.stream { return }
     }
 
     func open(_ url: String) async throws {
         let page = try await loginPage(url) ?? [:]
-        openings.continuation.yield()
+        defer { openings.continuation.yield() }
         guard let query = answer(page) else { return }
         let status = try await get("\(page["redirect_uri"] ?? "")?\(query)").status
         state.withLock { $0.append(status) }
