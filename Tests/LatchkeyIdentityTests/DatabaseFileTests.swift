@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Latchkey
 import Testing
 
@@ -20,6 +21,20 @@ import Testing
             }
             try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path + suffix)
             _ = try IdentityDatabase.open(path: path)
+        }
+    }
+
+    @Test func `what is committed is on the disk, also when the power fails`() throws {
+        try inDirectory { directory in
+            let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path())
+            let (journal, synchronous) = try database.read { database in
+                (
+                    try String.fetchOne(database, sql: "PRAGMA journal_mode"),
+                    try Int.fetchOne(database, sql: "PRAGMA synchronous")
+                )
+            }
+            // FULL; with NORMAL, which GRDB sets for WAL, the log waits to be synchronised.
+            #expect(journal == "wal" && synchronous == 2)
         }
     }
 

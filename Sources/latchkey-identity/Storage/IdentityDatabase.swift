@@ -14,12 +14,14 @@ enum IdentityDatabase {
         configuration.busyMode = .timeout(5)
         configuration.journalMode = path == nil ? .default : .wal
         configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;")
+            try database.execute(sql: "PRAGMA secure_delete = ON")
         }
         let database: DatabaseQueue
         if let path {
             try ensurePrivateFile(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
+            // GRDB lowers it for WAL, after all else: a server whose power failed would not know what it told its clients.
+            try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
         } else {
             database = try DatabaseQueue(configuration: configuration)
         }
