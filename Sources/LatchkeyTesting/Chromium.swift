@@ -149,10 +149,9 @@ package final class Chromium: Sendable {
         }
         let directory = FileManager.default.temporaryDirectory.appending(path: "latchkey-browser-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
-        let process = try ChildProcess(URL(filePath: program), ["--port=0"])
+        let (process, port) = try await startDriver(program)
         let driver = Driver(process: process, directory: directory)
         do {
-            let port = try await port(of: process)
             let arguments = [
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                 "--window-size=900,800", "--user-data-dir=\(directory.path())",
@@ -172,6 +171,21 @@ package final class Chromium: Sendable {
             await stop(driver)
             throw error
         }
+    }
+
+    /// Starts chromedriver, again where it ends at once: the port that it was given for IPv4 may be another's for IPv6.
+    private static func startDriver(_ program: String) async throws -> (ChildProcess, port: Int) {
+        var failure: any Error = Failure(description: "chromedriver did not start")
+        for _ in 1...5 {
+            let process = try ChildProcess(URL(filePath: program), ["--port=0"])
+            do {
+                return (process, try await port(of: process))
+            } catch {
+                await process.stop(SIGKILL)
+                failure = error
+            }
+        }
+        throw failure
     }
 
     private func stop() async {
