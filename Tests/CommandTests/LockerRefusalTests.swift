@@ -25,7 +25,7 @@ struct LockerRefusalTests {
     @Test func `the locker's keys are neither listed as the user's nor signed with nor deleted`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
-            #expect(try await machine.run("key", "list").output == "There are no keys.\n")
+            #expect(try await machine.run("key", "list").output.hasPrefix("There are no keys of your own"))
             let keys = try await lockerKeys(machine)
             #expect(keys.count == 2)
             let digest = String(repeating: "0", count: 64)
