@@ -18,11 +18,8 @@ struct DisableCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
         let container = try await context.login()
         let keys = (try? await container.listBiometricKeys()) ?? []
-        do {
+        try await context.pointingToForce {
             try await container.disableBiometric(force: force)
-        } catch let error as LoginError where error.code == .network {
-            context.console.warn("With --force it is done on this machine, and the server keeps what it has.")
-            throw error
         }
         for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key.key) {
             guard let uri = try? PKCS11Keystore.location(of: key.key) else { continue }

@@ -17,11 +17,8 @@ struct LogoutCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> StatusReport {
         let container = try await context.login()
-        do {
+        try await context.pointingToForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
-        } catch let error as LoginError where error.code == .network {
-            context.console.warn("With --force it is done on this machine, and the server keeps what it has.")
-            throw error
         }
         return StatusReport(try await ContainerStatus(of: context.records()))
     }
