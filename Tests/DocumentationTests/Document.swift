@@ -24,6 +24,11 @@ struct Document: CustomTestStringConvertible {
         }
     }()
 
+    /// The Swift that is compiled with an app's settings, and with no more access than an app has.
+    static let compiled =
+        (files(under: "Tests/DocumentationTests/Snippets") + files(under: "Examples/Sources"))
+        .filter { $0.hasSuffix(".swift") }
+
     /// The text of a file, or nil without one.
     static func read(_ path: String) -> String? {
         try? String(contentsOf: root.appending(path: path), encoding: .utf8)

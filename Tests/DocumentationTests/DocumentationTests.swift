@@ -3,11 +3,6 @@ import Testing
 
 /// What the documentation says, as far as a program can tell.
 @Suite struct DocumentationTests {
-    /// What is compiled: with an app's settings, and with no more access than an app has.
-    private static let compiled =
-        (Document.files(under: "Tests/DocumentationTests/Snippets")
-        + Document.files(under: "Examples/Sources")).filter { $0.hasSuffix(".swift") }
-
     @Test func `there is documentation`() {
         #expect(Document.all.count > 25)
         #expect(Document.all.flatMap(\.swift).count > 25)
@@ -15,16 +10,17 @@ import Testing
 
     /// A block that changes here is to be changed there: in `Snippets/`, or in `Examples/` where it is a whole program.
     @Test(arguments: Document.all) func `every Swift block is compiled`(_ document: Document) {
-        let sources = Self.compiled.compactMap(Document.read)
+        let sources = Document.compiled.compactMap(Document.read)
         for block in document.swift {
             #expect(sources.contains(block), "no file of Snippets/ or Examples/ is this block:\n\(block)")
         }
     }
 
-    @Test(arguments: compiled.filter { $0.contains("/Snippets/") })
+    @Test(arguments: Document.compiled.filter { $0.contains("/Snippets/") })
     func `every snippet is shown somewhere`(_ path: String) throws {
         let snippet = try #require(Document.read(path))
-        #expect(Document.all.contains { $0.swift.contains(snippet) })
+        let steps = Tutorial.all.flatMap(\.steps).compactMap { Document.read($0.path) }
+        #expect(Document.all.contains { $0.swift.contains(snippet) } || steps.contains(snippet))
     }
 
     @Test(arguments: Document.all) func `every test that is named is there`(_ document: Document) {

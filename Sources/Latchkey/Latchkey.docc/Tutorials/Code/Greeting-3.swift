@@ -1,0 +1,18 @@
+import Foundation
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+
+@main
+struct Greeting {
+    static func main() async throws {
+        let environment = ProcessInfo.processInfo.environment
+        let store = try await RecordStore(directory: RecordStore.defaultDirectory(environment: environment))
+        let keystore = TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store)
+        let prompt = PromptContext(reason: "sign a greeting")
+
+        let key = try await keystore.createKey(
+            KeyRequest(policy: .pin, prompt: prompt), authorizedBy: TerminalPresence())
+        print(key.assurance, try key.publicKey.pemRepresentation)
+    }
+}

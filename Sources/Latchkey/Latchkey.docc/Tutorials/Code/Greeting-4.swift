@@ -1,0 +1,1 @@
+../../../../../Examples/Sources/greeting/greeting.swift

@@ -1,0 +1,1 @@
+../../../../../Tests/DocumentationTests/Snippets/TestingWithASoftwareTPM1.swift

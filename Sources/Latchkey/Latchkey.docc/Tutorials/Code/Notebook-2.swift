@@ -1,0 +1,46 @@
+import Latchkey
+import LatchkeyLogin
+import LatchkeyPresence
+import LatchkeyTPM
+
+/// A user's login on this machine.
+struct Notebook {
+    private let container: Container
+
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server, `LATCHKEY_TCTI` another TPM
+    ///   than this machine's, `LATCHKEY_PIN_SOURCE` another place for PINs than the terminal, `BROWSER` the browser.
+    init(environment: [String: String]) async throws {
+        let store = try await RecordStore(
+            directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
+        let records = try RecordContainer(
+            store: store, keystore: TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store))
+        let source = environment["LATCHKEY_PIN_SOURCE"].flatMap { PINSource($0) } ?? .standard
+        let presence = try source.authority(environment: environment)
+
+        container = try Container(
+            ContainerConfiguration(
+                endpoint: environment["LATCHKEY_ENDPOINT"] ?? "http://127.0.0.1:3000",
+                clientID: environment["LATCHKEY_CLIENT_ID"] ?? "notes"),
+            records: records, presence: presence,
+            browser: ProgramBrowser(program: environment["BROWSER"] ?? "/usr/bin/xdg-open"))
+    }
+
+    /// Logs in with the key, or in the browser where there is none yet, and makes one.
+    ///
+    /// - Returns: What the user is called.
+    func logIn() async throws -> String {
+        let user: UserInfo
+        if try await container.isBiometricEnabled {
+            user = try await container.authenticateBiometric().userInfo
+        } else {
+            user = try await container.authorize().userInfo
+            try await container.enableBiometric(policy: .pin)
+        }
+        return user.preferredUsername ?? user.userID
+    }
+
+    /// Ends the session. The next user of this notebook can be another one.
+    func logOut() async throws {
+        try await container.logout()
+    }
+}

@@ -1,0 +1,1 @@
+../../../../../Examples/Sources/notes/ProgramBrowser.swift

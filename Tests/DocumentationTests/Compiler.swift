@@ -1,0 +1,54 @@
+import Foundation
+import Testing
+
+/// The compiler, with the modules of this build: what a program is made with that depends on Latchkey.
+struct Compiler {
+    private struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    /// Where modules are found. SwiftPM's build description has it, for the target that these tests are in.
+    private let places: [String]
+
+    init() throws {
+        let products = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
+        let description = products.deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "\(products.lastPathComponent).yaml")
+        let text = try String(contentsOf: description, encoding: .utf8)
+        let command = try #require(
+            text.components(separatedBy: "\n  \"").first { $0.hasPrefix("C.DocumentationTests-") },
+            "\(description.path) has no command for these tests")
+        let arguments = try #require(command.firstMatch(of: /\n    args: (?<list>\[.*\])/)?.list)
+        var rest = try JSONDecoder().decode([String].self, from: Data(arguments.utf8)).dropFirst()[...]
+        var places: [String] = []
+        while let argument = rest.popFirst() {
+            switch argument {
+            case "-I", "-Xcc", "-swift-version", "-target": places += [argument] + [rest.popFirst()].compactMap { $0 }
+            case _ where argument.hasPrefix("-I"): places.append(argument)
+            default: break
+            }
+        }
+        self.places = places
+    }
+
+    /// Checks files that make one program together. Throws with what the compiler says, warnings too.
+    func check(_ paths: [String]) async throws {
+        let swiftc = Process()
+        swiftc.executableURL = URL(filePath: "/usr/bin/env")
+        swiftc.arguments =
+            ["swiftc", "-typecheck", "-parse-as-library", "-warnings-as-errors"] + places
+            + paths.map { Document.root.appending(path: $0).path }
+        let output = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).log")
+        try Data().write(to: output)
+        defer { try? FileManager.default.removeItem(at: output) }
+        swiftc.standardOutput = FileHandle.nullDevice
+        swiftc.standardError = try FileHandle(forWritingTo: output)
+        try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+            swiftc.terminationHandler = { _ in ended.resume() }
+            do { try swiftc.run() } catch { ended.resume(throwing: error) }
+        }
+        guard swiftc.terminationStatus == 0 else {
+            throw Failure(description: try String(contentsOf: output, encoding: .utf8))
+        }
+    }
+}
