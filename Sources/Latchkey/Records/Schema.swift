@@ -58,6 +58,12 @@ enum Schema {
             throw KeystoreError.unsupported(
                 "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
         }
+        // They would change what is written: take away the note of a revocation, for one.
+        let foreign = try String.fetchOne(
+            database, sql: "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 1")
+        guard foreign == nil else {
+            throw KeystoreError.damaged("open the store", "it has a trigger or a view, which no store of ours has")
+        }
         return true
     }
 

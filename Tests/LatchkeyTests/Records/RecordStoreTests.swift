@@ -109,6 +109,23 @@ struct RecordStoreTests {
         }
     }
 
+    @Test(arguments: [
+        "CREATE TRIGGER t AFTER INSERT ON revocation BEGIN DELETE FROM revocation; END",
+        "DROP TABLE revocation; CREATE VIEW revocation AS SELECT 1 AS container, 2 AS name, 3 AS sealed, 4 AS isDue",
+    ])
+    func `a store with what would change a write is refused and stays as it is`(content: String) async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            do { _ = try await RecordStore(directory: directory) }
+            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite").writeWithoutTransaction {
+                try $0.execute(sql: content)
+            }
+            let before = try files(directory)
+            await #expect(throws: damaged) { try await RecordStore(directory: directory) }
+            #expect(try files(directory) == before)
+        }
+    }
+
     /// A future version may keep another kind of journal, or none of our tables.
     @Test func `a store of a newer version is refused and stays as it is`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
