@@ -23,11 +23,24 @@ extension CommandContext {
 }
 
 extension CredentialStore {
-    /// The credential of this id.
+    /// What is shorter begins no id.
+    private static let fewestCharacters = 4
+
+    /// The credential of this id, or the one whose id begins so.
     ///
-    /// - Throws: ``KeystoreError`` with code `notFound` when there is none.
+    /// - Throws: ``KeystoreError``: `notFound` when there is none, `invalidInput` when several ids begin so.
     func stored(_ id: String) throws -> Credential {
-        guard let credential = try credential(id: id) else {
+        if let credential = try credential(id: id) { return credential }
+        let fitting =
+            id.utf8.count < Self.fewestCharacters
+            ? [] : try allIDs.filter { $0.lowercased().hasPrefix(id.lowercased()) }
+        guard fitting.count < 2 else {
+            throw KeystoreError(
+                operation: "find the credential", code: .invalidInput,
+                reason: "the ids of \(fitting.count) credentials begin with ‘\(id)’",
+                recovery: "Write the whole id; see ‘latchkey credential list’.")
+        }
+        guard let found = fitting.first, let credential = try credential(id: found) else {
             throw KeystoreError.notFound(
                 "find the credential", "there is no credential ‘\(id)’",
                 recovery: "See ‘latchkey credential list’, and --container for those of other containers.")

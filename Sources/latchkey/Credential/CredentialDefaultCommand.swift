@@ -10,7 +10,7 @@ struct CredentialDefaultCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The credential's id, or the beginning of it.", valueName: "id"))
     var id: String?
 
     @Flag(help: "Have no default. No credential is removed.")

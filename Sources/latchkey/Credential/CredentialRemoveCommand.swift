@@ -10,16 +10,17 @@ struct CredentialRemoveCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The credential's id, or the beginning of it.", valueName: "id"))
     var id: String
 
     func perform(in context: CommandContext) async throws -> RevokingReport<CredentialRemovalReport> {
         let store = try await context.credentials()
-        try store.stored(id).remove()
+        let credential = try store.stored(id)
+        try credential.remove()
         // What the hardware can't do now stays noted.
         let records = try await context.records()
         try? await records.finishRevocations()
-        return await context.afterRevoking(CredentialRemovalReport(id: id, removed: true), in: records)
+        return await context.afterRevoking(CredentialRemovalReport(id: credential.id, removed: true), in: records)
     }
 }
 
@@ -27,5 +28,5 @@ struct CredentialRemovalReport: Report {
     let id: String
     let removed: Bool
 
-    var text: String { "The credential \(id) is removed." }
+    var text: String { "The credential \(printable(id)) is removed." }
 }

@@ -14,7 +14,7 @@ struct CredentialRevokeCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The credential's id, or the beginning of it.", valueName: "id"))
     var id: String
 
     @Option(help: "What to revoke: access, refresh, device or all.")
@@ -25,7 +25,7 @@ struct CredentialRevokeCommand: ContextCommand {
         let credential = try store.stored(id)
         try await credential.revoke(type: type.type)
         return CredentialRevocationReport(
-            id: id, revoked: type.rawValue, removed: try store.credential(id: id) == nil)
+            id: credential.id, revoked: type.rawValue, removed: try store.credential(id: credential.id) == nil)
     }
 }
 
@@ -52,6 +52,7 @@ struct CredentialRevocationReport: Report {
     let removed: Bool
 
     var text: String {
-        removed ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays."
+        let id = printable(id)
+        return removed ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays."
     }
 }

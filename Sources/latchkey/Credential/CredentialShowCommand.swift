@@ -10,7 +10,7 @@ struct CredentialShowCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The credential's id, or the beginning of it.", valueName: "id"))
     var id: String
 
     func perform(in context: CommandContext) async throws -> CredentialReport {

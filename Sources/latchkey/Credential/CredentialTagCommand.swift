@@ -10,7 +10,7 @@ struct CredentialTagCommand: ContextCommand {
 
     @OptionGroup var options: GlobalOptions
 
-    @Argument(help: ArgumentHelp("The credential's id.", valueName: "id"))
+    @Argument(help: ArgumentHelp("The credential's id, or the beginning of it.", valueName: "id"))
     var id: String
 
     @Argument(help: ArgumentHelp("A tag to set; an empty value takes it away.", valueName: "k=v"))

@@ -13,8 +13,10 @@ struct ProgramBrowser: Browser {
     let environment: [String: String]
 
     func open(_ url: String) async {
+        let minutes = AuthorizationOptions().timeout.components.seconds / 60
         console.say(
-            "The login page opens in your browser. If it does not, open this address in one yourself: \(url)")
+            "The login page opens in your browser, and the login waits \(minutes) minutes for it. If it does not open, "
+                + "open this address in one yourself: \(url)")
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: a browser outlives the login, and must not be ended with it.
         Task {
@@ -28,7 +30,11 @@ struct ProgramBrowser: Browser {
         switch await ends.first(where: { _ in true }) {
         case .success(true)?, nil: return
         case .success(false)?: warn("‘\(words[0])’ failed", url)
-        case .failure(let error)?: warn("‘\(words[0])’ can't be started: \(error)", url)
+        case .failure(let error)?:
+            // Subprocess's sentences end with a full stop, and so does ours.
+            var reason = "\(error)"
+            if reason.hasSuffix(".") { reason.removeLast() }
+            warn("‘\(words[0])’ can't be started: \(reason)", url)
         }
     }
 
