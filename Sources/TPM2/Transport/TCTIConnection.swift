@@ -38,8 +38,11 @@ public final class TCTIConnection: TPMTransport {
     /// as long as a command.
     private static func keepLibrary(of configuration: String) {
         let name = configuration.prefix { $0 != ":" }
-        _ = dlopen("libtss2-tcti-\(name).so.0", RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE))
+        _ = dlopen(library(of: name), RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE))
     }
+
+    /// What tpm2-tss calls the library of a TCTI.
+    private static func library(of name: some StringProtocol) -> String { "libtss2-tcti-\(name).so.0" }
 
     /// Whether it names something as a device that is none. tpm2-tss opens whatever `device:` names, and writes commands
     /// into it: into a file too.
@@ -153,7 +156,7 @@ extension TCTIConnection {
     /// Whether tpm2-tss has a library of this name; what has none of its own may be a library's file itself.
     private static func isInstalled(_ name: String) -> Bool {
         if name.hasPrefix("libtss2-") || name.contains("/") { return true }
-        guard let library = dlopen("libtss2-tcti-\(name).so.0", RTLD_LAZY) else { return false }
+        guard let library = dlopen(library(of: name), RTLD_LAZY) else { return false }
         dlclose(library)
         return true
     }
