@@ -19,7 +19,7 @@ package final class Chromium: Sendable {
     private let session: Session
 
     private struct Driver: Sendable {
-        let process: ChildProcess
+        let process: RunningProgram
         let directory: URL
     }
 
@@ -174,10 +174,10 @@ package final class Chromium: Sendable {
     }
 
     /// Starts chromedriver, again where it ends at once: the port that it was given for IPv4 may be another's for IPv6.
-    private static func startDriver(_ program: String) async throws -> (ChildProcess, port: Int) {
+    private static func startDriver(_ program: String) async throws -> (RunningProgram, port: Int) {
         var failure: any Error = Failure(description: "chromedriver did not start")
         for _ in 1...5 {
-            let process = try ChildProcess(URL(filePath: program), ["--port=0"])
+            let process = try RunningProgram(URL(filePath: program), ["--port=0"])
             do {
                 return (process, try await port(of: process))
             } catch {
@@ -201,7 +201,7 @@ package final class Chromium: Sendable {
     }
 
     /// The port in chromedriver's line "… was started successfully on port 12345."
-    private static func port(of driver: ChildProcess) async throws -> Int {
+    private static func port(of driver: RunningProgram) async throws -> Int {
         let announced = await driver.output { $0.contains("successfully on port ") }
         let digits = announced.components(separatedBy: "successfully on port ").last?.prefix { $0.isNumber }
         guard let port = digits.flatMap({ Int($0) }) else {

@@ -41,7 +41,7 @@ package struct OpenIDProvider: Decodable, Sendable {
         holding seconds: Int = 0, _ body: (OpenIDProvider) async throws -> R
     ) async throws -> (result: R, tokenRequests: Int) {
         let script = folder.appending(path: "scripts/openid-provider.py").path
-        let process = try ChildProcess(interpreter, [script, String(seconds)])
+        let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
         do {
             let provider = try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))

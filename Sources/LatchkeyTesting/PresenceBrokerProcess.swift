@@ -12,7 +12,7 @@ package actor PresenceBrokerProcess {
     private let arguments: [String]
     private let privileges: [String]
     private let busAddress: String
-    private var process: ChildProcess?
+    private var process: RunningProgram?
 
     /// - Parameters:
     ///   - program: The built program.
@@ -80,10 +80,10 @@ package actor PresenceBrokerProcess {
     /// Starts it with the state that it had, and waits until it serves.
     package func start() async throws {
         guard process == nil else { return }
-        let process = try ChildProcess(
+        let process = try RunningProgram(
             URL(filePath: "/usr/bin/env"), environment + privileges + [program.path] + arguments)
         self.process = process
-        let waiting = try ChildProcess(
+        let waiting = try RunningProgram(
             URL(filePath: "/usr/bin/gdbus"),
             ["wait", "--address", busAddress, "--timeout", "10", "org.latchkey.Presence1"])
         guard await waiting.wait() == 0 else {

@@ -53,7 +53,7 @@ import Testing
     private struct Failed: Error {}
 
     private static func python(_ script: String, _ arguments: [String]) async throws -> String {
-        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
+        let process = try RunningProgram(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
         let output = await process.remainder().output
         guard await process.wait() == 0 else { throw Failed() }
         return output

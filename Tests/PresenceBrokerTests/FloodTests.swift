@@ -57,7 +57,7 @@ struct FloodTests {
         try await BrokerScene.with(enrolled: []) { scene in
             let process = try #require(await scene.broker.processIdentifier)
             // As systemd has it for services. What runs the tests may have more.
-            let limit = try ChildProcess(
+            let limit = try RunningProgram(
                 URL(filePath: "/usr/bin/prlimit"), ["--pid", "\(process)", "--nofile=1024:1024"])
             try #require(await limit.wait() == 0)
             try await Flood(bus: scene.reader.busAddress).run(.descriptors, connections: 80)

@@ -115,7 +115,7 @@ struct ImpostorTests {
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
             let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
-            let caller = try ChildProcess(
+            let caller = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
                     "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name, "--object-path",
@@ -132,7 +132,7 @@ struct ImpostorTests {
 
     @Test func `the service describes itself`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
-            let introspection = try ChildProcess(
+            let introspection = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
                     "introspect", "--address", scene.reader.busAddress, "--dest", "org.latchkey.Presence1",

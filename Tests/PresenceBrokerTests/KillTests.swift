@@ -31,12 +31,12 @@ struct KillTests {
         /// Starts it and waits until it serves, or has ended.
         ///
         /// - Returns: nil when it was killed before it served.
-        func start(_ environment: [String: String] = [:]) async throws -> ChildProcess? {
+        func start(_ environment: [String: String] = [:]) async throws -> RunningProgram? {
             let variables = [
                 "DBUS_SYSTEM_BUS_ADDRESS": bus, "LATCHKEY_TCTI": tcti, "STATE_DIRECTORY": state.path,
                 "TSS2_LOG": "all+NONE",
             ].merging(environment) { $1 }
-            let process = try ChildProcess(
+            let process = try RunningProgram(
                 URL(filePath: "/usr/bin/env"),
                 variables.map { "\($0)=\($1)" } + [BrokerScene.program.path, "--prints", prints])
             let deadline = ContinuousClock.now + .seconds(20)

@@ -106,7 +106,7 @@ struct OtherUserTests {
         try await BrokerScene.with(as: Self.daemon) { scene in
             let stranger = Stranger(on: scene.reader.busAddress)
             try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
-            let monitor = try ChildProcess(
+            let monitor = try RunningProgram(
                 URL(filePath: "/usr/bin/dbus-monitor"),
                 ["--address", scene.reader.busAddress, "type='signal',interface='\(PresenceWire.interface)'"])
             // It has become a monitor when it has lost its name.

@@ -27,7 +27,7 @@ struct RequesterTests {
     }
 
     @Test func `a process is named by what it calls itself, if it is still the user's`() async throws {
-        let other = try ChildProcess(URL(filePath: "/usr/bin/sleep"), ["60"])
+        let other = try RunningProgram(URL(filePath: "/usr/bin/sleep"), ["60"])
         let named = Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
         #expect(named.claimedName == "sleep")
         #expect(named.prompt(PromptContext(reason: "r")).hasPrefix("Process \(other.id) of "))

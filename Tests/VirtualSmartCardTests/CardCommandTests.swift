@@ -16,7 +16,7 @@ struct CardCommandTests {
         try await TemporaryDirectory.withDirectory { directory in
             let control = directory.path(of: "control")
             let root = directory.path(of: "root.pem")
-            let card = try ChildProcess(
+            let card = try RunningProgram(
                 Self.program,
                 ["--firmware", "4.3.5", "--serial", "42", "--control", control, "--attestation-root", root])
             let line = await card.output { _ in true }
@@ -46,13 +46,13 @@ struct CardCommandTests {
     @Test func `a socket that is in use is not taken over`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let control = directory.path(of: "control")
-            let first = try ChildProcess(Self.program, ["--control", control])
+            let first = try RunningProgram(Self.program, ["--control", control])
             _ = await first.output { _ in true }
-            let second = try ChildProcess(Self.program, ["--control", control])
+            let second = try RunningProgram(Self.program, ["--control", control])
             #expect(await second.wait() == 1)
             #expect(await second.remainder().errors.contains("Address already in use"))
             #expect(await first.stop(SIGKILL) == SIGKILL)
-            let third = try ChildProcess(Self.program, ["--control", control])
+            let third = try RunningProgram(Self.program, ["--control", control])
             #expect(await third.output { _ in true }.contains(control), "a dead one's is replaced")
             #expect(await third.stop(SIGINT) == 0)
         }
@@ -62,7 +62,7 @@ struct CardCommandTests {
         ["--firmware", "5.4"], ["--reader", "--port", "1"], ["--touch-timeout", "0"],
         ["--firmware", "5.4.0", "--management-key-algorithm", "aes192"],
     ]) func `options that make no sense are usage errors`(_ arguments: [String]) async throws {
-        let card = try ChildProcess(Self.program, arguments)
+        let card = try RunningProgram(Self.program, arguments)
         #expect(await card.wait() == 64)
     }
 

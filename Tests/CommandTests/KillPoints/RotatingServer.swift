@@ -9,7 +9,7 @@ enum RotatingServer {
     /// Runs it for the time of `body`, which gets its address.
     static func withRunning<R>(in directory: TemporaryDirectory, _ body: (String) async throws -> R) async throws -> R {
         let path = try directory.makeScript("rotating-server", script)
-        let process = try LatchkeyTesting.ChildProcess(URL(filePath: path), [])
+        let process = try RunningProgram(URL(filePath: path), [])
         do {
             let line = await process.output { _ in true }
             let address = line.trimmingCharacters(in: .newlines)

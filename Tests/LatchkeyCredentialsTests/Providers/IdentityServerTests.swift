@@ -25,7 +25,7 @@ struct IdentityServerTests {
         let bench = try Bench()
         let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
             .appending(path: "latchkey-identity")
-        let server = try ChildProcess(
+        let server = try RunningProgram(
             program, ["serve", "--demo", "--database", bench.directory.path(of: "identity.sqlite")])
         do {
             let line = await server.output { _ in true }
@@ -60,7 +60,7 @@ struct IdentityServerTests {
     private func signIn(_ server: Ready, _ bench: Bench) async throws -> Data {
         let script = try bench.directory.makeScript("sign-in", Self.script)
         let user = try #require(server.users.first)
-        let browser = try ChildProcess(
+        let browser = try RunningProgram(
             URL(filePath: script), [server.endpoint, server.clientID, user.username, user.password])
         let outcome = await browser.remainder()
         #expect(await browser.wait() == 0, "\(outcome.errors)")

@@ -122,7 +122,7 @@ import Testing
     }
 
     private static func python(_ script: String, _ arguments: [String]) async throws -> String {
-        let process = try ChildProcess(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
+        let process = try RunningProgram(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
         let (output, errors) = await process.remainder()
         guard await process.wait() == 0 else { throw Failed(description: errors) }
         return output

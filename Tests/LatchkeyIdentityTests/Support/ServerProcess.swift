@@ -17,7 +17,7 @@ struct ServerProcess: Sendable {
     }
 
     let ready: Ready
-    private let process: ChildProcess
+    private let process: RunningProgram
 
     /// The program, next to the tests that were built with it.
     static var program: URL {
@@ -27,7 +27,7 @@ struct ServerProcess: Sendable {
 
     /// Starts the program and waits for its line.
     init(_ arguments: [String]) async throws {
-        process = try ChildProcess(Self.program, ["serve"] + arguments)
+        process = try RunningProgram(Self.program, ["serve"] + arguments)
         let line = await process.output { _ in true }
         ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
     }
@@ -43,7 +43,7 @@ struct ServerProcess: Sendable {
     static func run(
         _ arguments: [String], input: String = ""
     ) async throws -> (status: Int32, output: String, errors: String) {
-        let process = try ChildProcess(program, arguments, input: input)
+        let process = try RunningProgram(program, arguments, input: input)
         let (output, errors) = await process.remainder()
         return (await process.wait(), output, errors)
     }

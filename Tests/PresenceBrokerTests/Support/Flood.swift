@@ -17,7 +17,7 @@ struct Flood {
     /// Runs it until everything is sent.
     func run(_ kind: Kind, connections: Int) async throws {
         let path = try #require(bus.split(separator: "=").last).split(separator: ",").first.map(String.init) ?? ""
-        let process = try ChildProcess(
+        let process = try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             [
                 "--reuid=\(Stranger.nobody)", "--regid=\(Stranger.nobody)", "--clear-groups", "/usr/bin/python3", "-c",

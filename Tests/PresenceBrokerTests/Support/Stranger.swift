@@ -66,9 +66,9 @@ struct Stranger {
     }
 
     /// Starts `gdbus`.
-    func start(_ arguments: [String]) throws -> ChildProcess {
-        guard geteuid() == 0 else { return try ChildProcess(URL(filePath: "/usr/bin/gdbus"), arguments) }
-        return try ChildProcess(
+    func start(_ arguments: [String]) throws -> RunningProgram {
+        guard geteuid() == 0 else { return try RunningProgram(URL(filePath: "/usr/bin/gdbus"), arguments) }
+        return try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", "/usr/bin/gdbus"] + arguments)
     }

@@ -36,7 +36,7 @@ enum SystemBus {
                 """
             try configuration.write(toFile: directory.path(of: "bus.conf"), atomically: true, encoding: .utf8)
             chmod(directory.path, 0o711)
-            let daemon = try ChildProcess(
+            let daemon = try RunningProgram(
                 URL(filePath: "/usr/bin/dbus-daemon"),
                 ["--config-file=\(directory.path(of: "bus.conf"))", "--nofork", "--nosyslog", "--print-address"])
             let said = await daemon.output { $0.hasPrefix("unix:") }

@@ -2,7 +2,7 @@ package import Foundation
 internal import Synchronization
 
 /// A program that a test runs beside itself. Nothing here blocks a task: reading has threads of its own.
-package final class ChildProcess: Sendable {
+package final class RunningProgram: Sendable {
     /// How long a program may take to end after it was asked to, in seconds. Then it is killed.
     package static let deadline = 20
 
