@@ -18,7 +18,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PresenceProof {
         if presence.preference == .finger { return try await fingerProof(for: use, presence) }
         let status = try await pinStatus(for: use)
-        guard let broker = presence.broker, presence.preference == .any else {
+        guard let broker = presence.broker?.approvals, presence.preference == .any else {
             return try await pinProof(for: use, status, presence)
         }
         // A locked PIN is no reason not to look at the finger.
@@ -34,7 +34,7 @@ extension TPMKeystore {
     private func fingerProof(
         for use: KeyUse, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
-        guard let broker = presence.broker else {
+        guard let broker = presence.broker?.approvals else {
             throw KeystoreError(
                 operation: use.operation, code: .unavailable, reason: "this program can't reach the presence broker",
                 recovery: "Install and start latchkey-presenced.")
@@ -75,7 +75,7 @@ extension TPMKeystore {
     }
 
     /// Whether the broker can approve this use as it is now. What it says decides what is asked for, and nothing else.
-    private func isCurrent(_ use: KeyUse, _ broker: any PresenceBroker) async -> Bool {
+    private func isCurrent(_ use: KeyUse, _ broker: any ApprovalService) async -> Bool {
         do {
             try await checkCurrent(use, broker)
             return true
@@ -85,7 +85,7 @@ extension TPMKeystore {
     }
 
     /// Tells a person what has changed, before a finger is asked for in vain.
-    private func checkCurrent(_ use: KeyUse, _ broker: any PresenceBroker) async throws(KeystoreError) {
+    private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
         guard let finger = use.protection?.finger else {
             throw .damaged(use.operation, "it has no branch for a finger")
         }

@@ -11,7 +11,7 @@ extension TPMKeystore {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProtection? {
         guard policy.requirement != .none else { return nil }
-        guard let broker = presence.broker else {
+        guard let broker = presence.broker?.approvals else {
             guard policy.hasFinger else { return nil }
             throw KeystoreError(
                 operation: operation, code: .unavailable, reason: "a finger is checked by the presence broker only",
@@ -37,7 +37,7 @@ extension TPMKeystore {
 
     /// - Returns: nil where a PIN of the object's own serves, since there is no broker at work.
     func terms(
-        of broker: any PresenceBroker, _ policy: AccessPolicy
+        of broker: any ApprovalService, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
         do {
             return try await broker.terms(for: policy)
@@ -75,7 +75,7 @@ extension TPMKeystore {
     ///
     /// - Returns: nil where the TPM has no room for an index.
     private func newUserPIN(
-        _ broker: any PresenceBroker, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceTerms.UserPIN? {
         let unset: UnsetUserPIN

@@ -21,7 +21,7 @@ public final class ScriptedPresence: PresenceAuthority {
         var notices: [PresenceNotice] = []
     }
 
-    public let broker: (any PresenceBroker)?
+    public let broker: PresenceBroker?
     public let preference: PresencePreference
     private let state: Mutex<State>
     private let officerPIN: String?
@@ -33,7 +33,7 @@ public final class ScriptedPresence: PresenceAuthority {
     ///     among ``requests``.
     ///   - reader: Shows the next step to the reader's own pad or sensor, each time that the person is told to use it.
     public init(
-        _ steps: [Step], broker: (any PresenceBroker)? = nil, preferring preference: PresencePreference = .any,
+        _ steps: [Step], broker: PresenceBroker? = nil, preferring preference: PresencePreference = .any,
         officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
     ) {
         state = Mutex(State(steps: steps[...]))
@@ -41,6 +41,13 @@ public final class ScriptedPresence: PresenceAuthority {
         self.preference = preference
         self.officerPIN = officerPIN
         self.reader = reader
+    }
+
+    /// One with a broker of this package's own.
+    package convenience init(
+        _ steps: [Step], broker: any ApprovalService, preferring preference: PresencePreference = .any
+    ) {
+        self.init(steps, broker: PresenceBroker(broker), preferring: preference)
     }
 
     /// An authority that types these PINs, one per request.

@@ -209,7 +209,7 @@ struct FingerPolicyTests {
 }
 
 /// A broker whose terms are what a key was made under, whatever happened since.
-private final class BlindBroker: PresenceBroker {
+private final class BlindBroker: ApprovalService {
     private let inner: InProcessBroker
 
     init(_ inner: InProcessBroker) { self.inner = inner }

@@ -8,7 +8,7 @@ import TPM2
 import Testing
 
 /// The presence broker's key and terms in this process, with a finger that does as the script says.
-final class InProcessBroker: PresenceBroker {
+final class InProcessBroker: ApprovalService {
     enum Finger: Sendable {
         case matches
         case differs

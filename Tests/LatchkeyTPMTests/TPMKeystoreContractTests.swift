@@ -28,7 +28,7 @@ struct TPMKeystoreContractTests {
         _ requirement: KeystoreContract.Requirement, _ policy: AccessPolicy
     ) async throws {
         try await Scene.withBroker { _, keystore, broker in
-            let device = KeystoreContract.Device(guardedPolicy: policy, broker: broker)
+            let device = KeystoreContract.Device(guardedPolicy: policy, broker: PresenceBroker(broker))
             try await KeystoreContract(device: device, open: { keystore }, openOther: { _ in }).check(requirement)
         }
     }

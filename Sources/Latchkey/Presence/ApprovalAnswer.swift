@@ -1,5 +1,5 @@
 /// What came of asking for a finger. That it is another finger, or none, is an outcome and no accident.
-public enum ApprovalAnswer: Hashable, Sendable {
+package enum ApprovalAnswer: Hashable, Sendable {
     /// The finger was the user's. The hardware checks the word.
     case approved(PresenceApproval)
     /// A finger was shown that is not the user's.

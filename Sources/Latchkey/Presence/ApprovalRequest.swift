@@ -1,9 +1,9 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// A request to approve one use of one key, once the person has shown a finger.
-public struct ApprovalRequest: Hashable, Sendable {
+package struct ApprovalRequest: Hashable, Sendable {
     /// What the key will be used for. The broker computes from it what it signs.
-    public enum Use: Hashable, Sendable {
+    package enum Use: Hashable, Sendable {
         /// To sign this digest.
         case sign(MessageDigest)
         /// To open a sealed secret.
@@ -11,18 +11,18 @@ public struct ApprovalRequest: Hashable, Sendable {
     }
 
     /// What the key will be used for.
-    public var use: Use
+    package var use: Use
     /// The Name of the key (TPM 2.0 Part 1 section 16), 34 bytes.
-    public var keyName: Data
+    package var keyName: Data
     /// The nonce of the TPM's session, 32 bytes: the approval serves that session only.
-    public var nonceTPM: Data
+    package var nonceTPM: Data
     /// The policy with which the key was made.
-    public var policy: AccessPolicy
+    package var policy: AccessPolicy
     /// What the person is told.
-    public var context: PromptContext
+    package var context: PromptContext
 
     /// A request for one use of one key in one session.
-    public init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
+    package init(use: Use, keyName: Data, nonceTPM: Data, policy: AccessPolicy, context: PromptContext) {
         self.use = use
         self.keyName = keyName
         self.nonceTPM = nonceTPM

@@ -9,7 +9,7 @@ package struct FreshPresence: PresenceAuthority {
     }
 
     package var acceptsEarlierProof: Bool { false }
-    package var broker: (any PresenceBroker)? { authority.broker }
+    package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
 
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {

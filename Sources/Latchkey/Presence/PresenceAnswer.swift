@@ -1,5 +1,5 @@
 /// What came of asking for a finger, or of offering a finger and a PIN together.
-public enum PresenceAnswer: Sendable {
+package enum PresenceAnswer: Sendable {
     /// The PIN came first.
     case pin(PIN)
     /// The finger came first, and was the user's.

@@ -4,7 +4,7 @@ extension PresenceAuthority {
     ///
     /// - Throws: ``KeystoreError`` when neither can be asked for: what kept the finger from being asked for.
     package func offer(
-        _ finger: ApprovalRequest, to broker: any PresenceBroker, or pin: PINRequest
+        _ finger: ApprovalRequest, to broker: any ApprovalService, or pin: PINRequest
     ) async throws(KeystoreError) -> PresenceAnswer {
         let result = await withTaskGroup(of: Offered.self) { group in
             group.addTask {

@@ -14,7 +14,7 @@ public protocol PresenceAuthority: Sendable {
     func notice(_ notice: PresenceNotice) async
 
     /// The service that looks at fingers, where the program may use one. By default there is none.
-    var broker: (any PresenceBroker)? { get }
+    var broker: PresenceBroker? { get }
 
     /// What the person would rather show. By default either.
     var preference: PresencePreference { get }
@@ -26,7 +26,7 @@ public protocol PresenceAuthority: Sendable {
 
 extension PresenceAuthority {
     public func notice(_ notice: PresenceNotice) async {}
-    public var broker: (any PresenceBroker)? { nil }
+    public var broker: PresenceBroker? { nil }
     public var preference: PresencePreference { .any }
     public var acceptsEarlierProof: Bool { true }
 }

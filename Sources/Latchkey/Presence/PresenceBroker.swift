@@ -1,26 +1,12 @@
-/// The service that looks at fingers and tells the hardware what it saw: `latchkey-presenced`.
+/// The service that looks at fingers, as a program lends it to its keystore: `latchkey-presenced`, on a machine that has one.
 ///
-/// It approves, and does nothing else: it has no part of a key, sees no PIN, and what it signs serves one use of one
-/// key of the user who called it. The hardware checks that; nobody here is believed.
-public protocol PresenceBroker: Sendable {
+/// A program makes one and passes it on, in ``PresenceAuthority/broker``; what travels between keystore and service is theirs,
+/// and the hardware checks it.
+public struct PresenceBroker: Sendable {
+    package let approvals: any ApprovalService
+
+    package init(_ approvals: any ApprovalService) { self.approvals = approvals }
+
     /// Whether the calling user's finger can be asked for now. Shows nothing.
-    func fingerState() async -> FingerState
-
-    /// What the calling user's keys must be bound to under a policy.
-    ///
-    /// - Throws: ``KeystoreError``: `unavailable` without a service or reader, `notEnrolled` without a finger, where the
-    ///   policy has one, `unsupported` where this machine can't have the policy.
-    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms
-
-    /// Has the person touch the reader, within the service's own deadline, and approves one use of one key.
-    ///
-    /// Honours task cancellation by answering ``ApprovalAnswer/declined(_:)``.
-    ///
-    /// - Throws: ``KeystoreError``: `unavailable`, `notEnrolled`, `lockedOut` after too many other fingers.
-    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer
-
-    /// Makes room in the hardware for the calling user's own PIN, which isn't set yet.
-    ///
-    /// - Throws: ``KeystoreError``: `conflict` when the user has set one, `unsupported` where the hardware can't.
-    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN
+    public func fingerState() async -> FingerState { await approvals.fingerState() }
 }

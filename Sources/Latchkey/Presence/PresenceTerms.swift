@@ -1,51 +1,51 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// What a key of one user must be bound to, so that the presence broker can approve its use under one policy.
-public struct PresenceTerms: Hashable, Sendable {
+package struct PresenceTerms: Hashable, Sendable {
     /// The user for whom the broker will approve, as a POSIX number.
-    public var user: UInt32
+    package var user: UInt32
     /// The public area of the broker's key (`TPMT_PUBLIC`).
-    public var authority: Data
+    package var authority: Data
     /// Where that key is in the TPM, if it is there to stay.
-    public var authorityHandle: UInt32?
+    package var authorityHandle: UInt32?
     /// A digest of the fingers enrolled now, 32 bytes; for a policy that dies with them only.
-    public var enrolmentSet: Data?
+    package var enrolmentSet: Data?
     /// The TPM's counter of changes of those fingers, where it has room for one.
-    public var counter: Counter?
+    package var counter: Counter?
     /// The user's own PIN, where it is set.
-    public var userPIN: UserPIN?
+    package var userPIN: UserPIN?
 
     /// A counter in the TPM.
-    public struct Counter: Hashable, Sendable {
+    package struct Counter: Hashable, Sendable {
         /// The index's public area (`TPMS_NV_PUBLIC`).
-        public var publicArea: Data
+        package var publicArea: Data
         /// Its value now.
-        public var value: UInt64
+        package var value: UInt64
 
         /// A counter as the broker found it.
-        public init(publicArea: Data, value: UInt64) {
+        package init(publicArea: Data, value: UInt64) {
             self.publicArea = publicArea
             self.value = value
         }
     }
 
     /// A PIN in the TPM that counts its own wrong attempts.
-    public struct UserPIN: Hashable, Sendable {
+    package struct UserPIN: Hashable, Sendable {
         /// The index's public area (`TPMS_NV_PUBLIC`), after its first write.
-        public var publicArea: Data
+        package var publicArea: Data
         /// The policy under which the broker writes the count, a digest of 32 bytes: the other branch of the index's
         /// policy changes the PIN.
-        public var resetPolicy: Data
+        package var resetPolicy: Data
 
         /// A PIN as the broker made it.
-        public init(publicArea: Data, resetPolicy: Data) {
+        package init(publicArea: Data, resetPolicy: Data) {
             self.publicArea = publicArea
             self.resetPolicy = resetPolicy
         }
     }
 
     /// Terms as the broker states them.
-    public init(
+    package init(
         user: UInt32, authority: Data, authorityHandle: UInt32? = nil, enrolmentSet: Data? = nil,
         counter: Counter? = nil, userPIN: UserPIN? = nil
     ) {

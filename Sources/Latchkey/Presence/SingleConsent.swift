@@ -18,7 +18,7 @@ package final class SingleConsent: PresenceAuthority {
         self.authority = authority
     }
 
-    package var broker: (any PresenceBroker)? { authority.broker }
+    package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
     package var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
 

@@ -1,16 +1,16 @@
 /// Room for a user's PIN, as the broker made it: it has a random value, with which the user's own program puts the PIN
 /// in its place. The broker never learns the PIN.
-public struct UnsetUserPIN: Hashable, Sendable {
+package struct UnsetUserPIN: Hashable, Sendable {
     /// The PIN's place in the hardware.
-    public var pin: PresenceTerms.UserPIN
+    package var pin: PresenceTerms.UserPIN
     /// The value that is there now.
-    public var initialValue: SecretBytes
+    package var initialValue: SecretBytes
 
     /// Room for a PIN, as the broker made it.
-    public init(pin: PresenceTerms.UserPIN, initialValue: SecretBytes) {
+    package init(pin: PresenceTerms.UserPIN, initialValue: SecretBytes) {
         self.pin = pin
         self.initialValue = initialValue
     }
 
-    public func hash(into hasher: inout Hasher) { hasher.combine(pin) }
+    package func hash(into hasher: inout Hasher) { hasher.combine(pin) }
 }

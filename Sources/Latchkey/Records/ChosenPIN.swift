@@ -8,7 +8,7 @@ final class ChosenPIN: PresenceAuthority {
     init(_ authority: any PresenceAuthority) { self.authority = authority }
 
     var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
-    var broker: (any PresenceBroker)? { authority.broker }
+    var broker: PresenceBroker? { authority.broker }
     var preference: PresencePreference { authority.preference }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {

@@ -7,7 +7,7 @@ struct StandingPIN: PresenceAuthority {
     let witness: @Sendable () async throws(KeystoreError) -> SealedSecret?
 
     var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
-    var broker: (any PresenceBroker)? { authority.broker }
+    var broker: PresenceBroker? { authority.broker }
     var preference: PresencePreference { authority.preference }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {

@@ -20,7 +20,7 @@ final class OnePINConsent: PresenceAuthority {
         state = Mutex(State(pin: pin, mayRepeat: pin != nil))
     }
 
-    var broker: (any PresenceBroker)? { authority.broker }
+    var broker: PresenceBroker? { authority.broker }
     var preference: PresencePreference { authority.preference }
 
     /// The PIN that was given last.

@@ -3,16 +3,16 @@ public import Latchkey
 /// An authority that asks for PINs where another one does, and for fingers through a presence broker.
 public struct BrokeredPresence: PresenceAuthority {
     private let pins: any PresenceAuthority
-    public let broker: (any PresenceBroker)?
+    public let broker: PresenceBroker?
     public let preference: PresencePreference
     public var acceptsEarlierProof: Bool { pins.acceptsEarlierProof }
 
     /// An authority that has the broker look at fingers, and another one ask for PINs.
     public init(
-        pins: any PresenceAuthority, broker: any PresenceBroker, preferring preference: PresencePreference = .any
+        pins: any PresenceAuthority, broker: SystemPresenceBroker, preferring preference: PresencePreference = .any
     ) {
         self.pins = pins
-        self.broker = broker
+        self.broker = PresenceBroker(broker)
         self.preference = preference
     }
 

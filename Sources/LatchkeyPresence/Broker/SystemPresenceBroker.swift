@@ -6,7 +6,7 @@ public import Latchkey
 /// `DBUS_SYSTEM_BUS_ADDRESS` names. A connection lasts for one operation.
 ///
 /// Nothing that it says is believed but by the TPM.
-public struct SystemPresenceBroker: PresenceBroker {
+public struct SystemPresenceBroker: ApprovalService {
     /// Longer than the service lets a person take.
     private static let patience: Duration = .seconds(60)
 
@@ -35,7 +35,7 @@ public struct SystemPresenceBroker: PresenceBroker {
         }
     }
 
-    public func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
+    package func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
         let operation = "ask the presence broker for its terms"
         guard
             let terms = PresenceWire.terms(try await call(.terms, PresenceWire.arguments(policy), operation)),
@@ -44,7 +44,7 @@ public struct SystemPresenceBroker: PresenceBroker {
         return terms
     }
 
-    public func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN {
+    package func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN {
         let operation = "make room for your PIN"
         guard let pin = PresenceWire.unsetPIN(try await call(.makePIN, [], operation)) else {
             throw Self.strange(operation)
@@ -52,7 +52,7 @@ public struct SystemPresenceBroker: PresenceBroker {
         return pin
     }
 
-    public func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
+    package func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
         let operation = "ask for your finger"
         let onProgress = onProgress
         let bus = try await connect(operation)
@@ -77,7 +77,7 @@ public struct SystemPresenceBroker: PresenceBroker {
     }
 
     /// Begins the count of a user's wrong PINs anew. For the administrator.
-    public func resetPIN(of user: UInt32) async throws(KeystoreError) {
+    package func resetPIN(of user: UInt32) async throws(KeystoreError) {
         _ = try await call(.resetPIN, [.uint32(user)], "reset the PIN of the user \(user)")
     }
 

@@ -35,7 +35,7 @@ extension TPMKeystore {
                 operation, "a TPM can take back only what the device alone opens, or a PIN each time",
                 recovery: "Use the policy ‘none’ or ‘pin’, or do it without that.")
         }
-        if policy.hasPIN, let broker = presence.broker, try await terms(of: broker, policy) != nil {
+        if policy.hasPIN, let broker = presence.broker?.approvals, try await terms(of: broker, policy) != nil {
             throw .unsupported(
                 operation, "the presence broker keeps your PIN, which is one for everything of yours",
                 recovery: "Do it without that: a change of that PIN holds for every copy too.")

@@ -52,7 +52,7 @@ extension KeystoreContract {
         /// Whether it can seal.
         public var canSeal: Bool
         /// The presence broker, where its owner's program has one.
-        public var broker: (any PresenceBroker)?
+        public var broker: PresenceBroker?
 
         /// A device; by default like a TPM.
         public init(
@@ -61,7 +61,7 @@ extension KeystoreContract {
             officerPIN: String? = nil,
             canDelete: Bool = true, lendsKeys: Bool = false, hasOneKeyPerPolicy: Bool = false,
             hasOpenKeys: Bool = true, sealsOpenly: Bool? = nil, canSeal: Bool = true,
-            broker: (any PresenceBroker)? = nil
+            broker: PresenceBroker? = nil
         ) {
             self.pin = pin
             self.guessing = guessing

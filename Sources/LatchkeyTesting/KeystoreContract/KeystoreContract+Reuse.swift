@@ -91,7 +91,7 @@ private struct LockedWhileAsked: PresenceAuthority {
         self.keystore = keystore
     }
 
-    var broker: (any PresenceBroker)? { authority.broker }
+    var broker: PresenceBroker? { authority.broker }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         keystore.endReuse()

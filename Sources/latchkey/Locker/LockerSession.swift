@@ -87,7 +87,7 @@ struct LockerSession {
         if policy.hasPIN, let obstacle = context.pinObstacle() { throw obstacle }
         if policy == .pin { try await checkLockout() }
         guard policy != .pin else { return }
-        guard let broker = context.presence.broker else {
+        guard let broker = context.presence.broker?.approvals else {
             throw KeystoreError.invalidInput("set up easy access", "this program uses no presence broker")
         }
         _ = try await broker.terms(for: policy)

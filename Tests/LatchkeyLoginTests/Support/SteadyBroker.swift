@@ -3,7 +3,7 @@ import Latchkey
 import LatchkeyTPM
 
 /// A presence broker whose finger always matches, or whose reader is in the state that the test says.
-struct SteadyBroker: PresenceBroker {
+struct SteadyBroker: ApprovalService {
     private static let user: UInt32 = 1000
 
     let authority: ApprovalAuthority
