@@ -18,11 +18,16 @@ struct Document: CustomTestStringConvertible {
             "README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "Examples/README.md",
             "swtpm/README.md",
         ]
-        let articles = files(under: "Sources").filter { $0.contains(".docc/") && $0.hasSuffix(".md") }
-        return (top + articles).compactMap { path in
-            read(path).map { Document(path: path, text: $0) }
-        }
+        return top.compactMap(document) + articles
     }()
+
+    /// Those of the catalogues.
+    static let articles = files(under: "Sources").filter { $0.contains(".docc/") && $0.hasSuffix(".md") }
+        .compactMap(document)
+
+    private static func document(_ path: String) -> Document? {
+        read(path).map { Document(path: path, text: $0) }
+    }
 
     /// The Swift that is compiled with an app's settings, and with no more access than an app has.
     static let compiled =

@@ -36,6 +36,11 @@ import Testing
         }
     }
 
+    /// What the core's own page and the examples' say is shown by what they lead to.
+    @Test(arguments: Document.articles) func `every article names what shows its promises`(_ document: Document) {
+        #expect(!document.suites.isEmpty || document.path.hasSuffix("/Latchkey.md"))
+    }
+
     @Test(arguments: Document.all) func `every link leads somewhere`(_ document: Document) {
         let folder = URL(filePath: "/\(document.path)").deletingLastPathComponent().path
         for link in document.links {
