@@ -10,11 +10,12 @@ import Testing
     func `it is the new login's where one was asked for, else the session's`(more: [String: String]) async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
-            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
+            _ = try await visitor.loginToSettings("alice")
             let first = server.time.seconds
             server.time.advance(by: 100)
 
-            let silent = AuthorizationParameters(more: ["prompt": "none"])
+            let silent = AuthorizationParameters(
+                redirectURI: TestServer.siteRedirectURI, more: ["prompt": "none"])
             let silentCode = try #require(try await visitor.get(silent.path).redirectParameter("code"))
             let reused = try Tokens(await server.exchange(code: silentCode, silent).success())
             #expect(try reused.claims["auth_time"]?.number == Double(first))

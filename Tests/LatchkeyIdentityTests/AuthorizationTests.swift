@@ -1,7 +1,9 @@
 import FoundationEssentials
 import HTTPTypes
+import Hummingbird
 import Latchkey
 import LatchkeyRelyingParty
+import NIOCore
 import Testing
 
 @testable import latchkey_identity
@@ -92,7 +94,7 @@ import Testing
                 let refused = try await visitor.login(request, username: "bob")
                 #expect(refused.status == 403)
                 #expect(refused.body.contains("set up for another account"))
-                #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+                #expect(visitor.cookies[Visitor.sessionCookie] == nil)
                 #expect(try await visitor.login(request, username: "alice").status == 303)
             }
             // Somebody else's open session does not serve either.
@@ -112,19 +114,52 @@ import Testing
     @Test func `an open session serves until prompt or max_age ask for more`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
-            _ = try await visitor.login(AuthorizationParameters(), username: "alice")
-            #expect(try await visitor.get(AuthorizationParameters().path).status == 303)
+            let request = { (more: [String: String]) in
+                AuthorizationParameters(redirectURI: TestServer.siteRedirectURI, more: more)
+            }
+            _ = try await visitor.login(request([:]), username: "alice")
+            #expect(try await visitor.get(request([:]).path).status == 303)
             #expect(
-                try await visitor.get(AuthorizationParameters(more: ["prompt": "none"]).path).redirectParameter("code")
-                    != nil)
+                try await visitor.get(request(["prompt": "none"]).path).redirectParameter("code") != nil)
             for more in [["prompt": "login"], ["prompt": "select_account"]] {
-                #expect(try await visitor.get(AuthorizationParameters(more: more).path).status == 200)
+                #expect(try await visitor.get(request(more).path).status == 200)
             }
             server.time.advance(by: 100)
-            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "100"]).path).status == 303)
-            #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "99"]).path).status == 200)
+            #expect(try await visitor.get(request(["max_age": "100"]).path).status == 303)
+            #expect(try await visitor.get(request(["max_age": "99"]).path).status == 200)
             server.time.advance(by: WebSessionStore.lifetime)
-            #expect(try await visitor.get(AuthorizationParameters().path).status == 200)
+            #expect(try await visitor.get(request([:]).path).status == 200)
+        }
+    }
+
+    /// Else a link, opened in the user's browser, would hand a code to whoever listens on that port.
+    @Test(arguments: [TestServer.redirectURI, "http://127.0.0.1:9/callback", "com.example.app://done"])
+    func `no session serves where anybody may wait for the code`(redirectURI: String) async throws {
+        try await TestServer.run { server in
+            let visitor = Visitor(server: server)
+            _ = try await visitor.loginToSettings("alice")
+            let page = try await visitor.get(AuthorizationParameters(redirectURI: redirectURI).path)
+            #expect(page.status == 200)
+            #expect(page.headers[.location] == nil)
+            let silent = AuthorizationParameters(redirectURI: redirectURI, more: ["prompt": "none"])
+            #expect(try await visitor.get(silent.path).redirectParameter("error") == "login_required")
+        }
+    }
+
+    @Test func `over https the cookies are this host's alone`() async throws {
+        var configuration = TestServer.configuration
+        configuration.publicOrigin = "https://id.example.com"
+        let services = try await IdentityServices(
+            configuration, database: IdentityDatabase.open(path: nil), hasher: PasswordHasher())
+        let cookie = services.cookie(.session, "mine").description
+        #expect(cookie.hasPrefix("__Host-\(Visitor.sessionCookie)=mine; "))
+        #expect(cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))
+        // Another host of the domain can set the bare name only.
+        for (name, session) in [(Visitor.sessionCookie, nil), ("__Host-\(Visitor.sessionCookie)", "mine")] {
+            let head = HTTPRequest(
+                method: .get, scheme: nil, authority: nil, path: "/", headerFields: [.cookie: "\(name)=mine"])
+            let request = Request(head: head, body: RequestBody(buffer: ByteBuffer()))
+            #expect(services.cookies(of: request).session == session)
         }
     }
 
@@ -133,7 +168,7 @@ import Testing
             let request = AuthorizationParameters(more: ["x_suppress_idp_session_cookie": "true"])
             let visitor = Visitor(server: server)
             #expect(try await visitor.login(request, username: "alice").status == 303)
-            #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+            #expect(visitor.cookies[Visitor.sessionCookie] == nil)
             _ = try await visitor.loginToSettings("alice")
             #expect(try await visitor.get(request.path).status == 200)
         }
@@ -150,7 +185,7 @@ import Testing
                     AuthorizationParameters().path,
                     ["csrf_token": token, "username": "alice", "password": TestServer.password, "action": "login"])
                 #expect(answer.status == 403)
-                #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+                #expect(visitor.cookies[Visitor.sessionCookie] == nil)
             }
         }
     }
@@ -178,15 +213,15 @@ import Testing
     @Test func `a login renames the session, and a logout ends it`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
-            visitor.cookies[BrowserCookies.sessionName] = "planted"
+            visitor.cookies[Visitor.sessionCookie] = "planted"
             let answer = try await visitor.loginToSettings("alice")
             let cookie = try #require(
-                answer.headers[values: .setCookie].first { $0.hasPrefix(BrowserCookies.sessionName) })
+                answer.headers[values: .setCookie].first { $0.hasPrefix(Visitor.sessionCookie) })
             #expect(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"))
-            let session = try #require(visitor.cookies[BrowserCookies.sessionName])
+            let session = try #require(visitor.cookies[Visitor.sessionCookie])
             #expect(session != "planted")
             _ = try await visitor.post("/logout", ["csrf_token": visitor.get("/settings").hiddenField("csrf_token")])
-            visitor.cookies[BrowserCookies.sessionName] = session
+            visitor.cookies[Visitor.sessionCookie] = session
             #expect(try await visitor.get("/settings").headers[.location] == "/login")
         }
     }

@@ -13,7 +13,7 @@ import Testing
                 let answer = try await visitor.loginToSettings(name)
                 #expect(answer.status == 400)
             }
-            #expect(visitor.cookies[BrowserCookies.sessionName] == nil)
+            #expect(visitor.cookies[Visitor.sessionCookie] == nil)
         }
     }
 

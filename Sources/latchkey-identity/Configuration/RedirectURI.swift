@@ -45,6 +45,10 @@ struct RedirectURI: Hashable, Sendable {
         return added.isEmpty ? string : string + separator + added
     }
 
+    /// Whether only one site gets what is sent there. A loopback address is whoever's program listens, a private scheme
+    /// whoever's program has claimed it.
+    var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
+
     private var isLoopback: Bool {
         components.scheme == "http" && ["127.0.0.1", "[::1]", "::1"].contains(components.host)
     }

@@ -9,7 +9,6 @@ import LatchkeyRelyingParty
 /// site can make the browser send the cookie, but can't know the MAC.
 struct FormGuard: Sendable {
     static let fieldName = "csrf_token"
-    static let cookieName = "latchkey_form"
 
     private let key: SymmetricKey
     private let random: RandomSource

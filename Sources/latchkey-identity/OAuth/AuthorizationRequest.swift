@@ -81,7 +81,11 @@ struct AuthorizationRequest: Sendable {
     }
 
     /// Whether somebody who logged in earlier may go on without doing it again.
+    ///
+    /// Not where anybody may wait at the redirect URI: then a link to this page, opened in the user's browser, would be enough
+    /// to be the user (RFC 8252 section 8.6).
     func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
+        guard redirectURI.isOfOneSite else { return false }
         if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
         // Zero asks for a login as `prompt=login` does, however fast the browser was (OpenID Connect Core 3.1.2.1).
         if let maxAge, maxAge == 0 || now - session.authTime > Double(maxAge) { return false }

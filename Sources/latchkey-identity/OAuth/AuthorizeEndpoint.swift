@@ -46,7 +46,7 @@ struct AuthorizeEndpoint: Sendable {
                     authorization, user: user, authTime: services.clock.now.timeIntervalSince1970)
                 if !authorization.suppressesSession {
                     let session = try await services.sessions.start(for: user, replacing: cookies.session)
-                    response.setCookie(services.cookie(BrowserCookies.sessionName, session))
+                    response.setCookie(services.cookie(.session, session))
                 }
                 return response
             }
@@ -65,7 +65,7 @@ struct AuthorizeEndpoint: Sendable {
             guard let fields = FormFields(request.uri.query ?? "") else {
                 throw AuthorizationRequest.Failure.page("The app that sent you here made a request that can't be read.")
             }
-            return try await body(AuthorizationRequest(fields, services: services), BrowserCookies(request))
+            return try await body(AuthorizationRequest(fields, services: services), services.cookies(of: request))
         } catch AuthorizationRequest.Failure.page(let message) {
             return services.pages.message(title: "This login can't go on", text: message, status: .badRequest)
         } catch AuthorizationRequest.Failure.redirect(let uri, let state, let error) {

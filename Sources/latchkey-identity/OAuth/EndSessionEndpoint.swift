@@ -11,7 +11,7 @@ struct EndSessionEndpoint: Sendable {
     let services: IdentityServices
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         let query = request.uri.query ?? ""
         guard let fields = FormFields(query), let target = await target(fields) else {
             return services.pages.message(
@@ -30,14 +30,14 @@ struct EndSessionEndpoint: Sendable {
                 action: "/oauth2/end_session?" + query, button: "Log out",
                 token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.purpose)),
             mayLeadTo: target.uri)
-        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
         return response
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
         let form = try await request.form(context)
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         guard
             services.forms.accepts(
                 form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: Self.purpose),
@@ -69,7 +69,7 @@ struct EndSessionEndpoint: Sendable {
     private func end(_ cookies: BrowserCookies, _ target: Target, state: String?) async throws -> Response {
         if let session = cookies.session { try await services.sessions.end(session) }
         var response = leave(target, state: state)
-        response.setCookie(services.cookie(BrowserCookies.sessionName, "", maxAge: 0))
+        response.setCookie(services.cookie(.session, "", maxAge: 0))
         return response
     }
 

@@ -62,19 +62,12 @@ struct LoginForm: Sendable {
             canCancel: redirectURI != nil, problem: problem?.text,
             token: services.forms.token(cookie: cookie, session: cookies.session, purpose: purpose))
         var response = services.pages.render(page, status: problem?.status ?? .ok, mayLeadTo: redirectURI)
-        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
         return response
     }
 }
 
 extension IdentityServices {
-    /// A cookie that scripts can't read, that other sites' forms don't carry, and that ends with the browser.
-    func cookie(_ name: String, _ value: String, maxAge: Int? = nil) -> Cookie {
-        Cookie(
-            name: name, value: value, maxAge: maxAge, path: "/", secure: origin.current?.hasPrefix("https:") ?? true,
-            httpOnly: true, sameSite: .lax)
-    }
-
     /// The session of a browser, if it is logged in.
     func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
         guard let token = cookies.session else { return nil }

@@ -13,7 +13,7 @@ struct SettingsPages: Sendable {
     let login: LoginForm
 
     func showLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         if try await services.session(cookies) != nil { return .seeOther("/settings") }
         return loginPage(cookies)
     }
@@ -21,14 +21,14 @@ struct SettingsPages: Sendable {
     func submitLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
         let form = try await request.form(context)
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         guard accepts(form, cookies, Self.loginPurpose) else { return loginPage(cookies, problem: .expired) }
         switch try await login.check(form, context: context) {
         case .failure(let problem): return loginPage(cookies, username: form["username"], problem: problem)
         case .success(let user):
             let session = try await services.sessions.start(for: user, replacing: cookies.session)
             var response = Response.seeOther("/settings")
-            response.setCookie(services.cookie(BrowserCookies.sessionName, session))
+            response.setCookie(services.cookie(.session, session))
             return response
         }
     }
@@ -36,11 +36,11 @@ struct SettingsPages: Sendable {
     func logout(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
         let form = try await request.form(context)
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
         if let session = cookies.session { try await services.sessions.end(session) }
         var response = services.pages.message(title: "Logged out", text: "You are logged out of this browser.")
-        response.setCookie(services.cookie(BrowserCookies.sessionName, "", maxAge: 0))
+        response.setCookie(services.cookie(.session, "", maxAge: 0))
         return response
     }
 
@@ -95,12 +95,12 @@ struct SettingsPages: Sendable {
     func withUser<P: Page>(
         _ request: Request, _ page: (User, _ formToken: String) async throws -> P
     ) async throws -> Response {
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         let cookie = cookies.form ?? services.forms.newCookie()
         let token = services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose)
         var response = services.pages.render(try await page(session.user, token))
-        if cookies.form == nil { response.setCookie(services.cookie(FormGuard.cookieName, cookie)) }
+        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
         return response
     }
 
@@ -110,7 +110,7 @@ struct SettingsPages: Sendable {
     ) async throws -> Response {
         var request = request
         let form = try await request.form(context)
-        let cookies = BrowserCookies(request)
+        let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
         return try await answer(session.user, form)

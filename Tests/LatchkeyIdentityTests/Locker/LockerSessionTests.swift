@@ -120,7 +120,8 @@ import Testing
             _ = try await visitor.login(AuthorizationParameters(), username: "alice")
             let loggedIn = server.time.seconds
             server.time.advance(by: 301)
-            let silent = AuthorizationParameters(more: ["prompt": "none"])
+            let silent = AuthorizationParameters(
+                redirectURI: TestServer.siteRedirectURI, more: ["prompt": "none"])
             let code = try #require(try await visitor.get(silent.path).redirectParameter("code"))
             let tokens = try Tokens(await server.exchange(code: code, silent).success())
             #expect(try tokens.claims["auth_time"]?.number == Double(loggedIn))

@@ -10,7 +10,10 @@ struct AuthorizationParameters: Sendable {
     var challenge = "RqIZl4LIgn8KxW9QO-nTnv7pf0CnNrksx9fF-CXP2FE"
     var more: [String: String] = [:]
 
-    init(scope: String = TestServer.fullScope, more: [String: String] = [:]) {
+    init(
+        redirectURI: String = TestServer.redirectURI, scope: String = TestServer.fullScope, more: [String: String] = [:]
+    ) {
+        self.redirectURI = redirectURI
         self.scope = scope
         self.more = more
     }

@@ -15,6 +15,8 @@ import Testing
 /// The real server on a free port of its own, in memory, with two users and a clock that the test moves.
 struct TestServer: Sendable {
     static let redirectURI = "http://127.0.0.1:4711/callback"
+    /// Of one site, where a session may serve.
+    static let siteRedirectURI = "https://app.example.com/callback"
     static let password = "correct horse battery"
     static let biometricGrant = "urn:authgear:params:oauth:grant-type:biometric-request"
     static let fullScope = "openid offline_access https://authgear.com/scopes/full-access"
@@ -29,7 +31,7 @@ struct TestServer: Sendable {
     /// A server with one native client, `app`.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
-            ClientConfiguration(id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done"])
+            ClientConfiguration(id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI])
         ])
         configuration.rateLimits.tokenPerAddress = 1_000
         configuration.rateLimits.challengePerAddress = 1_000

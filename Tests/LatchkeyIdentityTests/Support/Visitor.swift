@@ -2,8 +2,12 @@ import HTTPTypes
 import Latchkey
 import Testing
 
+@testable import latchkey_identity
+
 /// A browser without a screen: it keeps cookies and sends forms.
 final class Visitor {
+    static let sessionCookie = BrowserCookies.Name.session.rawValue
+
     let server: TestServer
     var cookies: [String: String] = [:]
 
