@@ -58,82 +58,102 @@ enum Schema {
             throw KeystoreError.unsupported(
                 "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
         }
-        // They would change what is written: take away the note of a revocation, for one.
-        let foreign = try String.fetchOne(
-            database, sql: "SELECT name FROM sqlite_schema WHERE type IN ('trigger', 'view') LIMIT 1")
-        guard foreign == nil else {
-            throw KeystoreError.damaged("open the store", "it has a trigger or a view, which no store of ours has")
-        }
+        try check(database)
         return true
     }
 
+    /// Sees to it that the file has nothing but our tables, as we made them. What else is in it would change what is written:
+    /// a trigger, a view or a foreign key could take away the note of a revocation as it is made.
+    private static func check(_ database: Database) throws {
+        let standing = try String.fetchAll(
+            database,
+            sql: "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name = 'grdb_migrations')")
+        guard standing.allSatisfy({ ours.contains(words(of: $0)) }) else {
+            throw KeystoreError.damaged("open the store", "its tables are not as Latchkey makes them")
+        }
+    }
+
+    /// What makes the tables and indices of every version, as SQLite writes it down.
+    private static let ours = Set(
+        migrations.flatMap { $0.sql.split(separator: ";") }.map { words(of: String($0)) }.filter {
+            $0.first == "CREATE"
+        })
+
+    private static func words(of statement: String) -> [Substring] { statement.split(whereSeparator: \.isWhitespace) }
+
     private static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("1") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE anchor (
-                        name TEXT NOT NULL PRIMARY KEY,
-                        value BLOB NOT NULL
-                    ) STRICT;
-                    CREATE TABLE container (
-                        name TEXT NOT NULL PRIMARY KEY,
-                        generation INTEGER NOT NULL
-                    ) STRICT;
-                    CREATE TABLE classKey (
-                        container TEXT NOT NULL,
-                        name TEXT NOT NULL,
-                        sealed BLOB NOT NULL,
-                        generation INTEGER NOT NULL,
-                        PRIMARY KEY (container, name)
-                    ) STRICT;
-                    CREATE TABLE record (
-                        container TEXT NOT NULL,
-                        id TEXT NOT NULL,
-                        kind TEXT NOT NULL,
-                        class TEXT NOT NULL,
-                        policy TEXT NOT NULL,
-                        attributes TEXT NOT NULL,
-                        hardwareKey TEXT,
-                        payload BLOB,
-                        generation INTEGER NOT NULL,
-                        createdAt INTEGER NOT NULL,
-                        updatedAt INTEGER NOT NULL,
-                        mac BLOB NOT NULL,
-                        PRIMARY KEY (container, id)
-                    ) STRICT;
-                    CREATE INDEX recordKind ON record (container, kind);
-                    CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL;
-                    """)
-        }
-        migrator.registerMigration("2") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE recordAttribute (
-                        container TEXT NOT NULL,
-                        name TEXT NOT NULL,
-                        value TEXT NOT NULL,
-                        id TEXT NOT NULL,
-                        PRIMARY KEY (container, name, value, id)
-                    ) STRICT, WITHOUT ROWID;
-                    INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
-                        SELECT record.container, attribute.key, attribute.value, record.id
-                        FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
-                        WHERE attribute.type = 'text';
-                    """)
-        }
-        migrator.registerMigration("3") { database in
-            try database.execute(
-                sql: """
-                    CREATE TABLE revocation (
-                        container TEXT NOT NULL,
-                        name TEXT NOT NULL,
-                        sealed BLOB NOT NULL,
-                        isDue INTEGER NOT NULL,
-                        PRIMARY KEY (container, name)
-                    ) STRICT;
-                    """)
+        for migration in migrations {
+            migrator.registerMigration(migration.version) { try $0.execute(sql: migration.sql) }
         }
         return migrator
     }
+
+    private static let migrations: [(version: String, sql: String)] = [
+        (
+            "1",
+            """
+            CREATE TABLE anchor (
+                name TEXT NOT NULL PRIMARY KEY,
+                value BLOB NOT NULL
+            ) STRICT;
+            CREATE TABLE container (
+                name TEXT NOT NULL PRIMARY KEY,
+                generation INTEGER NOT NULL
+            ) STRICT;
+            CREATE TABLE classKey (
+                container TEXT NOT NULL,
+                name TEXT NOT NULL,
+                sealed BLOB NOT NULL,
+                generation INTEGER NOT NULL,
+                PRIMARY KEY (container, name)
+            ) STRICT;
+            CREATE TABLE record (
+                container TEXT NOT NULL,
+                id TEXT NOT NULL,
+                kind TEXT NOT NULL,
+                class TEXT NOT NULL,
+                policy TEXT NOT NULL,
+                attributes TEXT NOT NULL,
+                hardwareKey TEXT,
+                payload BLOB,
+                generation INTEGER NOT NULL,
+                createdAt INTEGER NOT NULL,
+                updatedAt INTEGER NOT NULL,
+                mac BLOB NOT NULL,
+                PRIMARY KEY (container, id)
+            ) STRICT;
+            CREATE INDEX recordKind ON record (container, kind);
+            CREATE INDEX recordKey ON record (container) WHERE hardwareKey IS NOT NULL;
+            """
+        ),
+        (
+            "2",
+            """
+            CREATE TABLE recordAttribute (
+                container TEXT NOT NULL,
+                name TEXT NOT NULL,
+                value TEXT NOT NULL,
+                id TEXT NOT NULL,
+                PRIMARY KEY (container, name, value, id)
+            ) STRICT, WITHOUT ROWID;
+            INSERT OR IGNORE INTO recordAttribute (container, name, value, id)
+                SELECT record.container, attribute.key, attribute.value, record.id
+                FROM record, json_each(iif(json_valid(record.attributes), record.attributes, '{}')) AS attribute
+                WHERE attribute.type = 'text';
+            """
+        ),
+        (
+            "3",
+            """
+            CREATE TABLE revocation (
+                container TEXT NOT NULL,
+                name TEXT NOT NULL,
+                sealed BLOB NOT NULL,
+                isDue INTEGER NOT NULL,
+                PRIMARY KEY (container, name)
+            ) STRICT;
+            """
+        ),
+    ]
 }

@@ -55,6 +55,8 @@ struct MigrationTests {
         let directory = try TemporaryDirectory()
         let before = try await container(directory)
         try await before.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
+        // It is open when the tables are changed; later it would be refused.
+        let after = try await container(directory)
         try await queue(directory).write {
             try $0.execute(
                 sql: """
@@ -67,7 +69,7 @@ struct MigrationTests {
                     INSERT INTO classKey VALUES ('default', 'device', NULL, NULL);
                     """)
         }
-        let after = try await container(directory)
+        await #expect(throws: damaged) { try await container(directory) }
         await #expect(throws: damaged) { try await after.metadata("a") }
         await #expect(throws: damaged) { try await after.list("note") }
         #expect(throws: damaged) { try after.scanNow("note") { _ in true } }

@@ -112,6 +112,16 @@ struct RecordStoreTests {
     @Test(arguments: [
         "CREATE TRIGGER t AFTER INSERT ON revocation BEGIN DELETE FROM revocation; END",
         "DROP TABLE revocation; CREATE VIEW revocation AS SELECT 1 AS container, 2 AS name, 3 AS sealed, 4 AS isDue",
+        """
+        DROP TABLE revocation;
+        CREATE TABLE revocation (
+            container TEXT NOT NULL, name TEXT NOT NULL, sealed BLOB NOT NULL, isDue INTEGER NOT NULL,
+            PRIMARY KEY (container, name),
+            FOREIGN KEY (container, name) REFERENCES classKey(container, name) ON DELETE CASCADE
+        ) STRICT
+        """,
+        "CREATE UNIQUE INDEX one ON revocation (isDue)",
+        "CREATE TABLE another (x)",
     ])
     func `a store with what would change a write is refused and stays as it is`(content: String) async throws {
         try await TemporaryDirectory.withDirectory { temporary in
