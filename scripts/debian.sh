@@ -4,7 +4,7 @@
 # beside it; both are gone at the end, and so is whatever was started.
 
 readonly mirror=${LATCHKEY_MIRROR:-http://deb.debian.org/debian}
-# Or another system: $LATCHKEY_BASE is a tar of its root.
+# Or another system: $LATCHKEY_BASE is a tar of its root. What is in it runs as root of this machine: take a distribution's own.
 readonly base=${LATCHKEY_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey/bookworm.tar}
 
 skip() {
@@ -41,7 +41,7 @@ mkdir -- "$root"
 mount -t tmpfs -o mode=755 tmpfs "$root"
 tar -C "$root" -xpf "$base"
 mount -t proc proc "$root/proc"
-cp -- /etc/resolv.conf "$root/etc/resolv.conf"
+cp --remove-destination -- /etc/resolv.conf "$root/etc/resolv.conf"
 
 failures=0
 inside() { chroot "$root" env -i HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
