@@ -52,8 +52,10 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
-    /// Ends the session. The next user of this notebook can be another one.
-    func logOut() async throws {
+    /// Ends the session, and shuts the notes. The notes are this machine's: whoever knows their PIN opens them, logged in or
+    /// not.
+    mutating func logOut() async throws {
+        lock()
         try await container.logout()
     }
 

@@ -39,7 +39,7 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
-    /// Ends the session. The next user of this notebook can be another one.
+    /// Ends the session.
     func logOut() async throws {
         try await container.logout()
     }
