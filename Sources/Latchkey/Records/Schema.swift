@@ -67,7 +67,10 @@ enum Schema {
     private static func check(_ database: Database) throws {
         let standing = try String.fetchAll(
             database,
-            sql: "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name = 'grdb_migrations')")
+            sql: """
+                SELECT sql FROM sqlite_schema
+                WHERE sql IS NOT NULL AND NOT (type = 'table' AND name = 'grdb_migrations')
+                """)
         guard standing.allSatisfy({ ours.contains(words(of: $0)) }) else {
             throw KeystoreError.damaged("open the store", "its tables are not as Latchkey makes them")
         }

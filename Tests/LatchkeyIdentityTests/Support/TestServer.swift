@@ -31,7 +31,8 @@ struct TestServer: Sendable {
     /// A server with one native client, `app`.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
-            ClientConfiguration(id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI])
+            ClientConfiguration(
+                id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI])
         ])
         configuration.rateLimits.tokenPerAddress = 1_000
         configuration.rateLimits.challengePerAddress = 1_000
