@@ -90,7 +90,10 @@ extension TPMKeystore {
                 try await confirm(old, of: secret, under: root, operation)
                 unchanged.append(secret)
             } catch {
-                guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
+                // The new PIN is one more guess, and never the last one.
+                guard error.code == .wrongProof, isProven || !unchanged.isEmpty, error.attemptsLeft ?? 2 > 1 else {
+                    throw error
+                }
                 break
             }
         }

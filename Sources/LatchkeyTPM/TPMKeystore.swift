@@ -26,7 +26,7 @@ public struct TPMKeystore: Keystore {
     ///   - tcti: For example `device:/dev/tpmrm0`, `swtpm:path=/run/tpm.sock`, `tabrmd:`.
     ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
     public init(tcti: String? = nil, anchors: any TrustAnchors) {
-        let tcti = tcti ?? Self.defaultTCTI
+        let tcti = tcti.flatMap { $0.isEmpty ? nil : $0 } ?? Self.defaultTCTI
         // The kernel's resource manager, and tpm2-abrmd.
         let isShared = tcti.hasPrefix("tabrmd") || tcti.hasPrefix("device:/dev/tpmrm")
         self.init(anchors: anchors, isShared: isShared) { () throws(TPMError) in try TCTIConnection(tcti) }

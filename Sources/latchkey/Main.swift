@@ -8,6 +8,7 @@ import Latchkey
 enum Main {
     static func main() async {
         StandardStreams.secure()
+        InheritedDescriptors.note()
         CoreDumps.forbid()
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Also what can't be parsed is answered in the form that was asked for.

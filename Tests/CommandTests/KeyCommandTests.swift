@@ -173,6 +173,48 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 4)
     }
 
+    @Test func `keys that were made with different PINs are changed one at a time`() async throws {
+        let machine = try machine()
+        let first = try await createKey(machine)
+        let second = try await createKey(machine, pin: "1357")
+        let vault = try await machine.run(
+            ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["8642"], input: "secret")
+        #expect(vault.status == 0, "\(vault.errors)")
+        let all = try await machine.run("pin", "change", pins: ["2580", "new one"])
+        #expect(all.status == 4)
+        #expect(all.errors.contains("latchkey pin change KEY"))
+        for (arguments, pins) in [
+            ([first], ["2580", "first"]), ([second], ["1357", "second"]), (["--secrets"], ["8642", "third"]),
+        ] {
+            let change = try await machine.run(["pin", "change", "--json"] + arguments, pins: pins)
+            #expect(try change.json()["changed"] == 1, "\(change.errors)")
+        }
+        #expect(try await machine.run("key", "sign", first, "/dev/null", pins: ["first"]).status == 0)
+        #expect(try await machine.run("key", "sign", second, "/dev/null", pins: ["second"]).status == 0)
+        #expect(try await machine.run("vault", "show", "v", pins: ["third"]).output == "secret")
+        #expect(try await machine.run("pin", "change", first, "--secrets").status == 2)
+    }
+
+    /// Later descriptors are the tool's own files.
+    @Test func `a descriptor that was not open from the start is no source of PINs`() async throws {
+        let machine = try machine()
+        for number in 6...12 {
+            let outcome = try await machine.run("key", "create", "--pin-source", "fd:\(number)")
+            #expect(outcome.status == 2)
+            #expect(outcome.errors.contains("no descriptor \(number) was open from the start"), "\(outcome.errors)")
+        }
+    }
+
+    @Test func `where the signature can't be written is said before anybody is asked`() async throws {
+        let machine = try machine()
+        let id = try await createKey(machine)
+        for path in ["/nonexistent/signature", "-"] {
+            let outcome = try await machine.run("key", "sign", id, "/dev/null", "--output", path)
+            #expect(outcome.status == 2)
+            #expect(!outcome.errors.contains("Domain"), "\(outcome.errors)")
+        }
+    }
+
     @Test func `a copy of a revocable key signs neither with an old PIN nor after the key was deleted`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "show", createKey(machine), "--json").json()["isRevocable"] == false)

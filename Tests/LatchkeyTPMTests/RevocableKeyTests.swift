@@ -110,6 +110,24 @@ struct RevocableKeyTests {
         for key in keys { try await Scene.sign(keystore, key, pin: "new one") }
     }
 
+    @Test func `a change among different PINs never takes the last attempt, and changes nothing`() async throws {
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+        let keys = [try await key(keystore), try await key(keystore)]
+        _ = try await keystore.changePIN(
+            of: [keys[1]], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "another"))
+        _ = await Scene.error { () async throws(KeystoreError) in
+            try await Scene.sign(keystore, keys[0], ScriptedPresence(pins: "wrong one"))
+        }
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.changePIN(
+                of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "new one"))
+        }
+        #expect(error?.code == .wrongProof)
+        #expect(error?.attemptsLeft == 1)
+        try await Scene.sign(keystore, keys[0], pin: "123456")
+        try await Scene.sign(keystore, keys[1], pin: "another")
+    }
+
     @Test func `the right PIN of a key that is gone counts against nobody, whatever stands at its place`() async throws
     {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import GRDB
 
 extension RecordContainer {
-    /// Changes the PIN of everything in the container that has one: keys and classes together, so that a container
-    /// has one PIN. What has a PIN of its own, as a locker's easy access, keeps it.
+    /// Changes the PIN of everything in the container that has one: keys and classes together. What has a PIN of its own, as
+    /// a locker's easy access, keeps it.
     ///
     /// The old PIN is asked for once and the new one once. The new blobs are stored in one transaction: a crash leaves
     /// the old PIN or the new one, never neither. What is revocable is changed in the hardware before that, one after the
@@ -13,24 +13,34 @@ extension RecordContainer {
     ///
     /// - Returns: How many keys and classes have the new PIN.
     /// - Throws: ``KeystoreError``; `notFound` when nothing in the container has a PIN, `conflict` when another process
-    ///   changed one of the keys meanwhile.
+    ///   changed one of the keys meanwhile, `wrongProof` also where keys were made with different PINs.
     @discardableResult
     public func changePIN(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Int {
+        try await changePIN(of: .container, for: prompt, authorizedBy: presence)
+    }
+
+    /// The same for a part of the container, where its keys have different PINs.
+    @discardableResult
+    package func changePIN(
+        of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
         let name = name
         let (rows, classRows) = try await store.read("change the PIN") { database in
             (
                 try RecordRow.fetchAllWithKeys(database, container: name)
                     .filter { !ProtectionClass.hasOwnPIN($0.className) },
-                try ClassRow.fetchAll(database, container: name)
-                    .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
+                !scope.includesClasses
+                    ? []
+                    : try ClassRow.fetchAll(database, container: name)
+                        .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
             )
         }
         var held: [(row: RecordRow, key: HardwareKey)] = []
         for row in rows {
             let record = try Self.record(of: row)
-            guard let key = record.key, key.policy.hasPIN else { continue }
+            guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else { continue }
             guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
             held.append((row, key))
         }

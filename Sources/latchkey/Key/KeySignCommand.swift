@@ -45,6 +45,7 @@ struct KeySignCommand: ContextCommand {
     }
 
     func perform(in context: CommandContext) async throws -> SignatureReport {
+        if let output { try Self.checkFolder(of: output) }
         let message = try messageDigest()
         let records = try await context.records()
         let stored = try await records.usableKey(key).key
@@ -57,6 +58,17 @@ struct KeySignCommand: ContextCommand {
         return SignatureReport(
             id: stored.id.rawValue, format: format.rawValue, digest: Base64URL.encode(Data(message.bytes)),
             signature: Base64URL.encode(bytes), isPrinted: output == nil)
+    }
+
+    /// Before anybody is asked.
+    private static func checkFolder(of path: String) throws(KeystoreError) {
+        let folder = URL(filePath: path).deletingLastPathComponent().path
+        guard path != "-" else {
+            throw .invalidInput("write the signature to -", "standard output has it in base64url, without --output")
+        }
+        guard access(folder, W_OK | X_OK) == 0 else {
+            throw .invalidInput("write the signature to \(path)", "\(folder): \(String(cString: strerror(errno)))")
+        }
     }
 
     private static func write(_ bytes: Data, to path: String) throws(KeystoreError) {

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyLogin
 import LatchkeyPKCS11
@@ -116,6 +117,9 @@ struct CommandContext: Sendable {
                 operation: operation, code: .invalidInput,
                 reason: "standard input is where the data comes from, so PINs can't come from descriptor 0",
                 recovery: "Give PINs by another one: --pin-source fd:3, with 3<file.")
+        }
+        if isatty(STDIN_FILENO) == 1 {
+            console.say("Type it, and end with Return and Ctrl-D. What you type is shown.")
         }
         return try StandardStreams.readSecret(operation, limit: limit, larger: larger)
     }

@@ -26,6 +26,12 @@ final class LazyPresence: PresenceAuthority {
     private func authority() throws(KeystoreError) -> any PresenceAuthority {
         try opened.withLock { opened throws(KeystoreError) in
             if let opened { return opened }
+            if case .descriptor(let number) = source, !InheritedDescriptors.contains(number) {
+                throw KeystoreError(
+                    operation: "ask for the PIN", code: .invalidInput,
+                    reason: "no descriptor \(number) was open from the start",
+                    recovery: "Open it (fd:3 goes with 3<file), or name another source with --pin-source.")
+            }
             let authority = try (source ?? .standard).authority(environment: environment)
             opened = authority
             return authority

@@ -10,7 +10,7 @@ extension PINSource {
         case .terminal where !TerminalPresence.isPresent():
             return Self.nowhere("there is no terminal to ask at", Self.otherSource)
         case .pinentry: return Self.pinentryObstacle(environment)
-        case .descriptor(let number) where fcntl(number, F_GETFD) < 0:
+        case .descriptor(let number) where !InheritedDescriptors.contains(number):
             return Self.nowhere(
                 "no descriptor \(number) is open", "Open it (fd:3 goes with 3<file), or name another source.")
         case .file(let path):
