@@ -17,3 +17,11 @@ extension TokenDirectory {
         return TokenDirectory(tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)
     }
 }
+
+extension [TokenDirectory.Entry] {
+    /// Without slots that are not initialised, where there are others: SoftHSM2 always shows a free one, which no use means.
+    package var preferringInitialized: [TokenDirectory.Entry] {
+        let initialized = filter { $0.information.flags.contains(.initialized) }
+        return initialized.isEmpty ? self : initialized
+    }
+}

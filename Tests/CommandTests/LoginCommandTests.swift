@@ -48,6 +48,21 @@ struct LoginCommandTests {
         return try #require(enable.json()["kid"]?.string)
     }
 
+    @Test func `doctor asks the server whether it knows the client`() async throws {
+        try await withServer(try machine()) { machine, _, server in
+            func finding(_ arguments: String...) async throws -> (String?, String?) {
+                let checks = try await machine.run(["doctor", "--json"] + arguments).json()["checks"]?.array
+                let check = try #require(checks?.first { $0["name"] == "server" })
+                return (check["state"]?.string, check["finding"]?.string)
+            }
+            let known = try await finding()
+            #expect(known.0 == "ok", "\(known)")
+            let unknown = try await finding("--client-id", "wrong")
+            #expect(unknown.0 == "warning")
+            #expect(unknown.1?.contains("does not know the client ‘wrong’") == true, "\(unknown)")
+        }
+    }
+
     @Test func `log in, enable, switch everything off and on, authenticate, disable`() async throws {
         let machine = try machine()
         let tpm = try SoftwareTPM.current

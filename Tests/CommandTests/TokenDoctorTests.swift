@@ -30,6 +30,15 @@ struct TokenDoctorTests {
         #expect(try await machine.run("doctor", extra: ["LATCHKEY_TOKEN": named]).status == 0)
     }
 
+    @Test func `SoftHSM2's free slot is passed over beside a token that fits`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "First")
+        let uri = ["LATCHKEY_TOKEN": "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"]
+        #expect(try await machine.run("doctor", extra: uri).status == 0)
+        #expect(try await machine.run("key", "create", pins: ["123456"], extra: uri).status == 0)
+        let change = try await machine.run("token", "pin", pins: ["123456", "654321"], extra: uri)
+        #expect(change.status == 0, "\(change.errors)")
+    }
+
     @Test func `a token that nobody has initialised`() async throws {
         let (machine, token) = try await Machine.withToken()
         // SoftHSM2 has such a one beside those that are.

@@ -40,9 +40,9 @@ package struct TokenAdministrator: Sendable {
 }
 
 extension TokenAdministrator {
-    /// The one token that the URI fits. No session is opened.
+    /// The one token that the URI fits; a slot that is not initialised counts where no other does. No session is opened.
     func entry(_ operation: String) async throws(KeystoreError) -> TokenDirectory.Entry {
-        let fitting = try await entries(operation)
+        let fitting = try await entries(operation).preferringInitialized
         guard let entry = fitting.first else { throw absent(operation) }
         guard fitting.count == 1 else { throw ambiguous(operation, fitting) }
         return entry

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
+import LatchkeyLogin
 
 /// Looks whether the identity server answers, and what it offers. Nobody is logged in.
 struct ServerExamination {
@@ -12,7 +13,7 @@ struct ServerExamination {
 
     func check() async -> Check {
         let name = "server"
-        guard let text = settings.endpoint, settings.clientID != nil else {
+        guard let text = settings.endpoint, let client = settings.clientID else {
             return .warning(
                 name, "No identity server is configured; keys can be used, logins can't.",
                 "Give --endpoint and --client-id, or put both into the configuration file.")
@@ -31,6 +32,11 @@ struct ServerExamination {
                     name, "At \(text) something answers that is no identity server.",
                     "Check the address, and what stands between you and it.")
             }
+            guard try await knows(client, offer.authorization) else {
+                return .warning(
+                    name, "The identity server \(text) does not know the client ‘\(client)’, or not its address.",
+                    "Correct --client-id, or have http://127.0.0.1/callback registered for it at the server.")
+            }
             let locker = offer.locker == nil ? "and no locker" : "and the locker"
             return .ok(name, "The identity server \(text) answers; it offers logins \(locker).")
         } catch {
@@ -38,12 +44,29 @@ struct ServerExamination {
         }
     }
 
+    /// Asks for a login that nobody is shown. A server sends who is known to it back with a refusal, and keeps a browser that
+    /// comes from somebody else (RFC 6749 section 4.1.2.1).
+    private func knows(_ client: String, _ page: Endpoint) async throws(KeystoreError) -> Bool {
+        let challenge = PKCE.random().challenge
+        let query = FormEncoding.encode([
+            ("response_type", "code"), ("client_id", client), ("redirect_uri", "http://127.0.0.1/callback"),
+            ("scope", "openid"), ("state", "doctor"), ("prompt", "none"), ("code_challenge", challenge),
+            ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
+        ])
+        let path = page.path + (page.path.contains("?") ? "&" : "?") + query
+        let transport = AsyncHTTPTransport(timeout: Self.patience)
+        let (response, _) = try await transport.send(page.onSameOrigin(path: path).request(.get), body: [])
+        return !(400..<500).contains(response.status.code)
+    }
+
     private struct Offer: Decodable {
         let issuer: String
+        let authorization: Endpoint
         let locker: String?
 
         private enum CodingKeys: String, CodingKey {
             case issuer
+            case authorization = "authorization_endpoint"
             case locker = "locker_enrolment_endpoint"
         }
     }

@@ -10,7 +10,7 @@ struct TokenExamination {
 
     func checks() async -> [Check] {
         let directory = await TokenDirectory.read(uri, isMatching: false, options: options.token)
-        let fitting = directory.tokens.filter { uri.matches($0.information) }
+        let fitting = directory.tokens.filter { uri.matches($0.information) }.preferringInitialized
         guard let entry = fitting.first else { return [absent(directory)] }
         guard fitting.count == 1 else { return [ambiguous(fitting)] }
         let checks = [module(entry), token(entry)]
@@ -48,7 +48,8 @@ struct TokenExamination {
 
     private func token(_ entry: TokenDirectory.Entry) -> Check {
         let information = entry.information
-        let device = "\(information.manufacturer) \(information.model) with the serial number \(information.serial)"
+        let serial = information.serial.isEmpty ? "" : " with the serial number \(information.serial)"
+        let device = "\(information.manufacturer) \(information.model)\(serial)"
         guard information.flags.contains(.initialized) else {
             return .problem(
                 "token", "\(device) is not initialised.",
