@@ -27,6 +27,20 @@ public enum PINSource: Hashable, Sendable {
         }
     }
 
+    /// The source that a setting names, ``standard`` where it is absent or empty.
+    ///
+    /// - Throws: `KeystoreError` with code `invalidInput` for text that ``init(_:)`` takes for none.
+    public init(named text: String?) throws(KeystoreError) {
+        guard let text, !text.isEmpty else {
+            self = .standard
+            return
+        }
+        guard let source = PINSource(text) else {
+            throw .invalidInput("ask for PINs at ‘\(text)’", "a source is tty, pinentry, fd:N or file:PATH")
+        }
+        self = source
+    }
+
     /// The terminal if the process has one, else pinentry.
     public static var standard: PINSource {
         TerminalPresence.isPresent() ? .terminal : .pinentry

@@ -11,6 +11,8 @@ extension ManagementKeyAlgorithm: ExpressibleByArgument {
         default: return nil
         }
     }
+
+    public static var allValueStrings: [String] { ["tdes", "aes128", "aes192", "aes256"] }
 }
 
 extension Firmware: ExpressibleByArgument {}

@@ -28,7 +28,7 @@ struct ExampleTests {
                 input: "login\nwrite buy milk\nwrite sow peas\nread\nlock\nread\nquit\n", program: Self.notes)
             #expect(first.status == 0, "\(first.errors)")
             #expect(first.output.contains("You are alice."), "\(first.output)")
-            #expect(first.output.contains("2 notes."))
+            #expect(first.output.contains("Notes: 2."))
             #expect(first.output.contains("The notes are locked."))
             #expect(first.output.components(separatedBy: "- buy milk\n- sow peas\n").count == 3)
 
@@ -48,7 +48,7 @@ struct ExampleTests {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let written = try await machine.run(
             pins: ["2580", "2580"], input: "write buy milk\nquit\n", program: Self.notes)
-        #expect(written.output.contains("1 notes."), "\(written.output)")
+        #expect(written.output.contains("Notes: 1."), "\(written.output)")
         let refused = try await machine.run(pins: ["1111"], input: "read\nquit\n", program: Self.notes)
         #expect(refused.status == 0)
         #expect(!refused.output.contains("milk"))

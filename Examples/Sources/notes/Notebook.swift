@@ -16,7 +16,7 @@ struct Notebook {
             directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
         let records = try RecordContainer(
             store: store, keystore: TPMKeystore(tcti: environment["LATCHKEY_TCTI"], anchors: store))
-        let source = environment["LATCHKEY_PIN_SOURCE"].flatMap { PINSource($0) } ?? .standard
+        let source = try PINSource(named: environment["LATCHKEY_PIN_SOURCE"])
         let presence = try source.authority(environment: environment)
 
         container = try Container(

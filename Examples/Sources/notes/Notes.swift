@@ -37,7 +37,7 @@ struct Notes {
         let words = line.split(separator: " ", maxSplits: 1).map(String.init)
         switch (words.first, words.dropFirst().first) {
         case ("login", nil): print("You are \(try await notebook.logIn()).")
-        case ("write", let text?): print("\(try await notebook.write(text)) notes.")
+        case ("write", let text?): print("Notes: \(try await notebook.write(text)).")
         case ("read", nil): for note in try await notebook.read() { print("- \(note)") }
         case ("lock", nil):
             notebook.lock()
@@ -47,7 +47,8 @@ struct Notes {
             print("You are logged out.")
         case ("quit", nil): return false
         case (nil, _): break
-        default: print(help)
+        case ("help", nil): print(help)
+        default: print("There is no such command.\n\(help)")
         }
         return true
     }

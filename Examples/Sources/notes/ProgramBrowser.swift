@@ -7,6 +7,8 @@ struct ProgramBrowser: Browser {
 
     func open(_ url: String) async throws {
         print("The login page opens in your browser. If it does not, open \(url)")
-        _ = try Process.run(URL(filePath: program), arguments: [url])
+        // As a shell would have it: a name in PATH, and arguments after it.
+        let words = program.split(separator: " ").map(String.init)
+        _ = try Process.run(URL(filePath: "/usr/bin/env"), arguments: words + [url])
     }
 }

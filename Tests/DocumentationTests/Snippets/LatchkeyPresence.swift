@@ -3,5 +3,5 @@ import LatchkeyPresence
 
 /// Asks at the terminal if there is one, else by pinentry; `fd:3` or `file:/run/pins` are for scripts.
 func presence(named source: String?, environment: [String: String]) throws -> any PresenceAuthority {
-    try (source.flatMap { PINSource($0) } ?? .standard).authority(environment: environment)
+    try PINSource(named: source).authority(environment: environment)
 }
