@@ -17,7 +17,9 @@ struct DowngradeTests {
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
         let queue = try DatabaseQueue.raw(at: scene.databasePath)
-        try await queue.write { try $0.execute(sql: "CREATE TEMP TABLE old AS SELECT * FROM record WHERE kind = 'vault'") }
+        try await queue.write {
+            try $0.execute(sql: "CREATE TEMP TABLE old AS SELECT * FROM record WHERE kind = 'vault'")
+        }
         let opened = try await plain.upgrade()
         try await forge(scene)
         #expect(throws: KeystoreError.self) { try opened.credentials }

@@ -135,7 +135,7 @@ struct PinentryDialogue: ~Copyable {
 
     private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
         .unavailable(
-            "pinentry can't ask here", recovery: "Set GPG_TTY to your terminal. \(KeystoreError.otherPINSource)",
+            "pinentry can't ask here", recovery: "At a terminal, set GPG_TTY to it. \(KeystoreError.otherPINSource)",
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }
 

@@ -16,7 +16,8 @@ struct ProgramBrowser: Browser {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
         console.say(
             "The login page opens in your browser, and the login waits \(minutes) minutes for it. If it does not open, "
-                + "open this address in one yourself: \(url)")
+                + "open this address in one yourself; if the page knows no such app, press Ctrl-C and check --client-id: "
+                + url)
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: a browser outlives the login, and must not be ended with it.
         Task {
