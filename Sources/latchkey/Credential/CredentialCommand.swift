@@ -23,17 +23,12 @@ extension CommandContext {
 }
 
 extension CredentialStore {
-    /// What is shorter begins no id.
-    private static let fewestCharacters = 4
-
     /// The credential of this id, or the one whose id begins so.
     ///
     /// - Throws: ``KeystoreError``: `notFound` when there is none, `invalidInput` when several ids begin so.
     func stored(_ id: String) throws -> Credential {
         if let credential = try credential(id: id) { return credential }
-        let fitting =
-            id.utf8.count < Self.fewestCharacters
-            ? [] : try allIDs.filter { $0.lowercased().hasPrefix(id.lowercased()) }
+        let fitting = try IDPrefix(id).map { try allIDs.filter($0.begins) } ?? []
         guard fitting.count < 2 else {
             throw KeystoreError(
                 operation: "find the credential", code: .invalidInput,

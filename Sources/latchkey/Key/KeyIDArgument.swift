@@ -2,9 +2,6 @@ import ArgumentParser
 
 /// What names a key in an argument: its id, the beginning of that, or its label.
 struct KeyIDArgument: ExpressibleByArgument {
-    /// What is shorter begins no id.
-    static let fewestCharacters = 4
-
     let text: String
 
     init?(argument: String) {

@@ -15,11 +15,11 @@ extension RecordContainer {
             return (key, record.generation)
         }
         let isID = UUID(uuidString: argument.text) != nil
-        let mayBeginID = argument.text.utf8.count >= KeyIDArgument.fewestCharacters
+        let prefix = IDPrefix(argument.text)
         let fitting = try await list(.key).filter { record in
             guard let key = record.key else { return false }
             return !isID && key.label == argument.text
-                || mayBeginID && key.id.rawValue.lowercased().hasPrefix(argument.text.lowercased())
+                || prefix?.begins(key.id.rawValue) == true
         }
         guard let record = fitting.first, let key = record.key else {
             throw .notFound(
