@@ -387,7 +387,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyLocker",
                 "LatchkeyLogin", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeySimulators",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", certificates, httpTypes,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2", certificates, httpTypes, subprocess,
             ],
             packageAccess: false,
             swiftSettings: example

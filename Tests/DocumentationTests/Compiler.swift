@@ -1,4 +1,5 @@
 import Foundation
+import Subprocess
 import Testing
 
 /// The compiler, with the modules of this build: what a program is made with that depends on Latchkey.
@@ -33,22 +34,12 @@ struct Compiler {
 
     /// Checks files that make one program together. Throws with what the compiler says, warnings too.
     func check(_ paths: [String]) async throws {
-        let swiftc = Process()
-        swiftc.executableURL = URL(filePath: "/usr/bin/env")
-        swiftc.arguments =
-            ["swiftc", "-typecheck", "-parse-as-library", "-warnings-as-errors"] + places
-            + paths.map { Document.root.appending(path: $0).path }
-        let output = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).log")
-        try Data().write(to: output)
-        defer { try? FileManager.default.removeItem(at: output) }
-        swiftc.standardOutput = FileHandle.nullDevice
-        swiftc.standardError = try FileHandle(forWritingTo: output)
-        try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
-            swiftc.terminationHandler = { _ in ended.resume() }
-            do { try swiftc.run() } catch { ended.resume(throwing: error) }
-        }
-        guard swiftc.terminationStatus == 0 else {
-            throw Failure(description: try String(contentsOf: output, encoding: .utf8))
-        }
+        let result = try await Subprocess.run(
+            .name("swiftc"),
+            arguments: Arguments(
+                ["-typecheck", "-parse-as-library", "-warnings-as-errors"] + places
+                    + paths.map { Document.root.appending(path: $0).path }),
+            output: .discarded, error: .string(limit: 1 << 20))
+        guard result.terminationStatus.isSuccess else { throw Failure(description: result.standardError) }
     }
 }
