@@ -44,7 +44,8 @@ enum Schema {
 
     /// Whether the file is a store, and not empty.
     ///
-    /// - Throws: ``KeystoreError`` for a file that is neither empty nor a store of this version or an older one.
+    /// - Throws: ``KeystoreError`` for a file that is neither empty nor a store of this version or an older one, with nothing
+    ///   in it but what they have.
     private static func isStore(_ database: Database, for migrator: DatabaseMigrator) throws -> Bool {
         let standing = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
         guard standing == applicationID else {
