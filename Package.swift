@@ -410,7 +410,7 @@ let package = Package(
                 "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
-            exclude: ["Golden"],
+            exclude: ["Golden", "Stores"],
             swiftSettings: strict
         ),
     ]

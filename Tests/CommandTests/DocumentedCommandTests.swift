@@ -2,15 +2,19 @@ import Foundation
 import LatchkeySimulators
 import Testing
 
-/// The commands that the documentation tells people to type.
+/// The commands in the documentation's console blocks.
 @Suite(.timeLimit(.minutes(30))) struct DocumentedCommandTests {
-    /// The words before the first argument, of each line in a block that begins with `$ latchkey`.
+    /// The words before the first argument of each line that begins with `$ latchkey`.
     private static let commands: [String] = {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let documents = ["README.md", "swtpm/README.md", "Sources/Latchkey/Latchkey.docc/Recovery.md"]
+        let documents = [
+            "README.md", "swtpm/README.md", "Sources/Latchkey/Latchkey.docc/Administration.md",
+            "Sources/Latchkey/Latchkey.docc/Recovery.md",
+            "Sources/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
+        ]
         let texts = documents.compactMap { try? String(contentsOf: root.appending(path: $0), encoding: .utf8) }
-        let lines = texts.joined().matches(of: /(?m)^\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)
+        let lines = texts.joined().matches(of: /(?m)^ *\$ latchkey (?:--token \S+ )?(?<words>[a-z][a-z -]*)/)
         return Set(lines.map { $0.words.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces) }).sorted()
     }()
 
