@@ -103,8 +103,12 @@ extension KeystoreError {
             (.lockedOut, "the TPM takes no PIN after too many wrong ones", "Leave the machine on and try again later.")
         case .authFail, .badAuth:
             (.refused, "the TPM refused the authorization", "Have an administrator look at the TPM's passwords.")
+        // An error response carries no proof, so it does not show that a key is dead.
         case .authUnavailable, .authType, .policyFail:
-            (.invalidated, "the TPM can no longer authorize this", "Delete it and set it up again.")
+            (
+                .refused, "the TPM refused the authorization, or an attacker on the bus forged that: \(code)",
+                "Try again; if it stays, delete it and set it up again."
+            )
         case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
             (
                 .transient, "other programs use all of the TPM's room",

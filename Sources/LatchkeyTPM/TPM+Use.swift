@@ -45,8 +45,8 @@ extension TPM {
         }
     }
 
-    /// By an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR where there are branches, the use,
-    /// FlushContext.
+    /// By an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR where there are branches, PolicyAuthValue, the
+    /// use, FlushContext.
     func perform<R>(
         _ use: KeyUse, by ticket: ProofTicket, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> Performed<R> {
@@ -74,7 +74,8 @@ extension TPM {
         }
     }
 
-    /// What is left to do after the finger: PolicySigned, PolicyOR where there are branches, the use.
+    /// The commands after the finger: PolicySigned, PolicyOR where there are branches, PolicyAuthValue where the
+    /// proof is reusable, the use.
     func perform<R>(
         _ use: KeyUse, by approval: PresenceApproval, in session: Session, with object: TPMObject,
         _ body: TPMKeystore.UseBody<R>
@@ -111,7 +112,11 @@ extension TPM {
     ) throws(TPMError) -> R {
         let branches = try use.protection?.branches(under: use.policy) ?? []
         if branches.count > 1 { try policyOR(branches, in: session) }
-        return try body(self, object) { .lastUse(of: session, protecting: $0) }
+        guard let own = use.protection?.ownAuthValue else {
+            return try body(self, object) { .lastUse(of: session, protecting: $0) }
+        }
+        try policyAuthValue(session)
+        return try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
     private func load<R>(

@@ -15,7 +15,8 @@ extension TPMKeystore {
         let hasPIN = policy.hasOwnPIN(protection)
         let pin = hasPIN ? try await newPIN(prompt, operation, presence) : nil
         let salt = hasPIN ? PINHardening.randomSalt() : nil
-        let authValue = try authValue(pin, salt: salt, operation)
+        let own = protection?.ownAuthValue
+        let authValue = if let own { own } else { try authValue(pin, salt: salt, operation) }
         let template = try template(kind, policy, protection, operation)
         let created = try await create(template, authValue: authValue, sealing: secret, under: root, operation)
         let blob = TPMKeyBlob(

@@ -57,8 +57,7 @@ extension TPMKeystore {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
             guard let pin = use.protection?.userPIN else { break }
             return await explained(error, pin, use.operation)
-        case (.policyNV, _?):
-            return .fingersChanged(use.operation, underlying: error)
+        case (.policyNV, _?): return await explainedFingers(error, use)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):
             return KeystoreError(
                 operation: use.operation, code: .transient,
@@ -75,6 +74,23 @@ extension TPMKeystore {
             error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection), use.operation)
     }
 
+    /// Has the TPM prove that the counter has moved: the answer that says so carries no proof.
+    private func explainedFingers(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
+        guard let counter = use.protection?.finger?.counter else { return KeystoreError(error, during: use.operation) }
+        do {
+            let value = try await device.visit { (tpm) throws(TPMError) in
+                try tpm.provenBytes(of: counter.index, under: use.root)
+            }
+            guard value == counter.bytes else { return .fingersChanged(use.operation, underlying: error) }
+            return KeystoreError(
+                TPMError(
+                    .forged, command: error.command, reason: "the TPM proves to have the counter of this very key"),
+                during: use.operation)
+        } catch {
+            return await explained(error, use.root, hasPIN: false, use.operation)
+        }
+    }
+
     /// What a failed use means. Reads from the TPM what its answer alone does not say.
     func explained(
         _ error: TPMError, _ root: StorageRoot, hasPIN: Bool, _ operation: String
@@ -87,7 +103,8 @@ extension TPMKeystore {
                 (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
                 guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
                 return .damaged(operation, "the TPM does not accept its stored bytes", underlying: .init(error))
-            case (.load, .badAuth), (.load, .authFail):
+            case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth), (.getCapability, .authFail),
+                (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail):
                 guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
                 return KeystoreError(error, during: operation)
             case (.startAuthSession, .handle), (.startAuthSession, .value), (.startAuthSession, .key):

@@ -36,8 +36,8 @@ extension TPMKeystore {
         } catch {
             switch error.responseCode {
             case .badAuth?, .authFail?: return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
-            // Gone, or made anew by somebody else: nothing was ever written to it.
-            case .handle?, .nvUninitialized?: throw Self.pinGone(operation, error)
+            // Gone, or made anew by another program: nothing was ever written to it.
+            case .handle?, .nvUninitialized?: throw try await explainedAbsence(error, pin, operation)
             default: throw KeystoreError(error, during: operation)
             }
         }
@@ -51,11 +51,20 @@ extension TPMKeystore {
             guard error.responseCode?.base == .authUnavailable else {
                 return .wrongPIN(operation, status, underlying: error)
             }
-            guard status.isLockedOut else { return Self.pinGone(operation, error) }
+            guard status.isLockedOut else { return try await explainedAbsence(error, pin, operation) }
             return .userPINLocked(operation, underlying: error)
         } catch {
             return error
         }
+    }
+
+    /// Has the TPM prove that the index is not there as it was made: the answer that says so carries no proof.
+    private func explainedAbsence(
+        _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
+    ) async throws(KeystoreError) -> KeystoreError {
+        guard let root = try await pinnedRoot(operation) else { return KeystoreError(error, during: operation) }
+        let isThere = try await hasIndex(pin.index, under: root, operation)
+        return isThere ? Self.forgedAbsence(operation, error) : Self.pinGone(operation, error)
     }
 
     private static func pinGone(_ operation: String, _ error: TPMError) -> KeystoreError {

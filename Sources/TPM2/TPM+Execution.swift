@@ -16,7 +16,8 @@ extension TPM {
             let command = try Command(
                 code: code, entities: entities, authorizations: authorizations, parameters: parameters.bytes,
                 newAuthValue: newAuthValue)
-            let response = try transport.exchange(try command.marshalled())
+            let bytes = try command.marshalled()
+            let response = try command.provesSecret ? transport.exchange(proof: bytes) : transport.exchange(bytes)
             return try read(response, to: command, returnsHandle: returnsHandle, decode: decode)
         } catch {
             throw error.during(code)

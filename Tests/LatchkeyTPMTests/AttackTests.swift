@@ -171,12 +171,15 @@ struct AttackTests {
     @Test func `an approval whose time is over`() async throws {
         let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 1))
         try await with(policy) { attacker, broker, _, _ in
-            let refused = try await Attacker.sign(attacker) { tpm, session in
+            // The program has the store, and with it the key's authValue.
+            let own = try #require(attacker.blob.protection?.ownAuthValue)
+            let refused = try await Attacker.sign(attacker, authValue: own) { tpm, session in
                 broker.show(.matches)
                 let approval = try await broker.given(attacker.request(session))
                 try tpm.policySigned(
                     attacker.approval(approval, nonce: session.nonceTPM),
                     signature: TPMSignature(approval.signature), by: attacker.authority, in: session)
+                try tpm.policyAuthValue(session)
                 let end = try tpm.readClock().time + 2500
                 while try tpm.readClock().time < end { try await Task.sleep(for: .milliseconds(20)) }
             }

@@ -49,9 +49,10 @@ struct Attacker {
 
     /// Starts a policy session, has `satisfy` do what it can, and signs.
     ///
+    /// - Parameter authValue: Of the key, for a session that proves it.
     /// - Returns: The TPM's answer, or nil when it signed.
     static func sign(
-        _ attacker: Attacker, digest: MessageDigest = Scene.digest,
+        _ attacker: Attacker, digest: MessageDigest = Scene.digest, authValue: AuthValue = .empty,
         _ satisfy: (TPM, Session) async throws -> Void
     ) async throws -> UInt32? {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
@@ -61,7 +62,7 @@ struct Attacker {
         defer { if session.isLoaded { try? tpm.flushContext(session.handle) } }
         do {
             try await satisfy(tpm, session)
-            _ = try attacker.use(tpm, .lastUse(of: session), digest)
+            _ = try attacker.use(tpm, .lastUse(of: session, authValue: authValue), digest)
             return nil
         } catch let error as TPMError {
             return error.responseCode?.rawValue

@@ -139,7 +139,8 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             wire.forget()
             try await Scene.sign(keystore, key, presence)
-            #expect(wire.codes == [.startAuthSession, .policyTicket, .load, .sign, .flushContext])
+            #expect(
+                wire.codes == [.startAuthSession, .policyTicket, .load, .policyAuthValue, .sign, .flushContext])
             #expect(broker.requests.count == 1)
             let end = try Scene.look { try $0.readClock().time } + 4000
             while try Scene.look({ try $0.readClock().time }) < end { try await Task.sleep(for: .milliseconds(50)) }

@@ -167,7 +167,7 @@ struct RevocationTests {
 
     /// Under a PIN, an index of the same Name is one with another PIN, for all that can be told.
     @Test(arguments: [
-        (AccessPolicy.none, Forgery.same, KeystoreError.Code.invalidated, UInt32?(0x9a2)),
+        (AccessPolicy.none, Forgery.same, KeystoreError.Code.refused, UInt32?(0x9a2)),
         (.none, .uncounted, .invalidated, 0x9a2), (.none, .counted, .invalidated, 0x98e),
         // Where there is a PIN the place is looked at before it is asked for: no try is counted.
         (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, nil), (.pin, .counted, .invalidated, nil),

@@ -16,8 +16,17 @@ final class Wire: Sendable {
     }
 
     typealias Tampering = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]
+    /// Gives a response in the TPM's place, which then never sees the command; nil passes the command on.
+    typealias Interception = @Sendable (TPMCommandCode, [UInt8]) -> [UInt8]?
 
-    private let state = Mutex((exchanges: [Exchange](), tamper: { $1 } as Tampering, replace: { $1 } as Tampering))
+    private struct State {
+        var exchanges: [Exchange] = []
+        var tamper: Tampering = { $1 }
+        var replace: Tampering = { $1 }
+        var intercept: Interception = { _, _ in nil }
+    }
+
+    private let state = Mutex(State())
 
     var exchanges: [Exchange] { state.withLock { $0.exchanges } }
     var codes: [TPMCommandCode] { exchanges.map(\.code) }
@@ -28,6 +37,21 @@ final class Wire: Sendable {
     func tamper(_ tampering: @escaping Tampering) { state.withLock { $0.tamper = tampering } }
     /// Changes commands from now on.
     func replace(_ replacing: @escaping Tampering) { state.withLock { $0.replace = replacing } }
+
+    /// Answers commands in the TPM's place from now on.
+    func intercept(_ interception: @escaping Interception) { state.withLock { $0.intercept = interception } }
+    /// Passes everything on as it is from now on.
+    func behave() {
+        state.withLock { state in
+            let exchanges = state.exchanges
+            state = State(exchanges: exchanges)
+        }
+    }
+
+    /// A response that is an error.
+    static func error(_ code: UInt32) -> [UInt8] {
+        [0x80, 0x01, 0, 0, 0, 10] + withUnsafeBytes(of: code.bigEndian) { Array($0) }
+    }
 
     /// A keystore whose connections to the TPM go through this.
     func keystore(
@@ -47,6 +71,11 @@ final class Wire: Sendable {
     fileprivate func outgoing(_ command: [UInt8]) -> [UInt8] {
         let replace = state.withLock { $0.replace }
         return replace(Exchange(command: command, response: []).code, command)
+    }
+
+    fileprivate func answer(to command: [UInt8]) -> [UInt8]? {
+        let intercept = state.withLock { $0.intercept }
+        return intercept(Exchange(command: command, response: []).code, command)
     }
 
     fileprivate func pass(_ command: [UInt8], _ response: [UInt8]) -> [UInt8] {
@@ -70,6 +99,7 @@ private final class WiredTransport: TPMTransport {
 
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
         let sent = wire.outgoing(command)
+        if let answer = wire.answer(to: sent) { return answer }
         return wire.pass(sent, try inner.exchange(sent))
     }
 

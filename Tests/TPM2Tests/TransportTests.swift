@@ -28,6 +28,22 @@ struct TransportTests {
         #expect(wire.commands.count == 1)
     }
 
+    @Test(arguments: [0x922, 0x90a] as [UInt32])
+    func `a command that proves a secret is sent again once`(_ code: UInt32) throws {
+        let wire = CannedTransport(Self.response(code))
+        let transport = ResubmittingTransport(wire)
+        #expect(try transport.exchange(proof: [1]) == Self.response(code))
+        #expect(wire.commands == [[1], [1]])
+        #expect(try transport.exchange(proof: [2]) == Self.response(code))
+        #expect(wire.commands == [[1], [1], [2]], "once over a connection")
+    }
+
+    @Test func `a command that proves a secret is not sent again where the TPM may have begun it`() throws {
+        let wire = CannedTransport(Self.response(0x908), Self.response(0))
+        #expect(try ResubmittingTransport(wire).exchange(proof: [1]) == Self.response(0x908))
+        #expect(wire.commands.count == 1)
+    }
+
     @Test func `a missing device is named`() {
         do {
             _ = try TCTIConnection("device:/nowhere/tpm0")

@@ -2,12 +2,13 @@ internal import GRDB
 
 /// What the hardware can take back.
 extension ClassKeyring {
-    /// Seals under the class's policy, and notes before that it is to be taken back unless the class is stored. Hardware that
-    /// can't take such a class back seals it all the same; ``SealedSecret/isRevocable`` says what came of it.
+    /// Seals under the class's policy, and notes before that it is to be revoked unless the class is stored.
     ///
+    /// - Parameter isRequired: Whether to fail where the hardware can't revoke such a class. Else it seals it without
+    ///   revocation, and ``SealedSecret/isRevocable`` says so.
     /// - Returns: What was sealed, and that it was announced, where that matters.
     func sealRevocably(
-        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
+        _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (sealed: SealedSecret, announcement: Announcement?) {
         let (container, store, name) = (container, store, protection.name)
@@ -24,7 +25,7 @@ extension ClassKeyring {
             }
             return (sealed, announcement)
         } catch {
-            guard error.code == .unsupported else { throw error }
+            guard error.code == .unsupported, !isRequired else { throw error }
             return (try await seal(secret, protection, prompt, consent), nil)
         }
     }

@@ -85,7 +85,7 @@ final class ClassKeyring: Sendable {
     ///
     /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
     func prepare(
-        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = classes.begin(protection.name)
@@ -94,9 +94,9 @@ final class ClassKeyring: Sendable {
                 ? presence : StandingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
         let secret = SecretBytes.random(count: ClassKey.byteCount)
         let (sealed, announcement) =
-            if revocably {
-                try await sealRevocably(secret, protection, prompt, consent)
-            } else { (try await seal(secret, protection, prompt, consent), nil) }
+            revocably == .never
+            ? (try await seal(secret, protection, prompt, consent), nil)
+            : try await sealRevocably(secret, protection, isRequired: revocably == .required, prompt, consent)
         consent.confirm()
         guard
             protection.policy.isMet(by: sealed.policy),

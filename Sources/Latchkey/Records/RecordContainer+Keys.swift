@@ -5,15 +5,15 @@ extension RecordContainer {
     /// What the hardware shall be able to take back is noted before it is made. A crash before the key is stored leaves it
     /// to ``finishRevocations()``; so does the deletion of the last record that has the key, in the same transaction.
     ///
-    /// - Parameter revocably: Whether the hardware shall be able to take the key back. Where it can't, the key is made all
-    ///   the same: ``HardwareKey/isRevocable`` says what came of it.
-    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``.
+    /// - Parameter revocably: Whether the hardware shall be able to revoke the key. ``HardwareKey/isRevocable`` and
+    ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it can.
+    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` where the hardware refuses
+    ///   and ``Revocability/required`` was asked for.
     public func createKey(
-        _ request: KeyRequest, revocably: Bool, authorizedBy presence: any PresenceAuthority
+        _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedKey {
-        guard revocably else {
-            return PreparedKey(
-                key: try await keystore.createKey(request, authorizedBy: presence), announcement: nil)
+        guard revocably != .never else {
+            return PreparedKey(key: try await keystore.createKey(request, authorizedBy: presence))
         }
         let (name, store, note) = (name, store, RevocationRow.name(of: request.id))
         let consent = ChosenPIN(presence)
@@ -29,9 +29,9 @@ extension RecordContainer {
             }
             return PreparedKey(key: key, announcement: announcement)
         } catch {
-            guard error.code == .unsupported else { throw error }
+            guard error.code == .unsupported, revocably == .preferred else { throw error }
             return PreparedKey(
-                key: try await keystore.createKey(request, authorizedBy: consent), announcement: nil)
+                key: try await keystore.createKey(request, authorizedBy: consent), revocabilityRefusal: error)
         }
     }
 

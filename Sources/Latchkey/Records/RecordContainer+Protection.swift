@@ -24,10 +24,10 @@ extension RecordContainer {
     /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
     /// has a PIN, `presence` is asked for the container's, or for a new one where it has none or the class has its own.
     ///
-    /// - Parameter revocably: Whether the hardware shall be able to take the class back, where it can do that at all. Such
-    ///   a class that is not stored in the end is given up by ``finishRevocations()``.
+    /// - Parameter revocably: Whether the hardware shall be able to revoke the class. Such a class that is not stored in the
+    ///   end is given up by ``finishRevocations()``. ``areRevocable(_:)`` says whether it can.
     package func prepare(
-        _ protection: ProtectionClass, revocably: Bool = false, for prompt: PromptContext,
+        _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         try await classes.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)

@@ -45,6 +45,16 @@ extension CredentialStore {
         }
     }
 
+    /// Whether the hardware can revoke the key of a credential: a copy of the store then opens nothing after its removal.
+    /// Needs no hardware.
+    ///
+    /// - Returns: nil for a credential that opens without a prompt, and where there is none of that id.
+    /// - Throws: `KeystoreError` when the store can't be read.
+    public func isStoredRevocably(id: String) async throws -> Bool? {
+        guard let protection = try rows.protection(id), protection.policy != .none else { return nil }
+        return try await records.areRevocable([CredentialRows.classes(id)])
+    }
+
     /// - Parameter prepared: The token's own class, or nil for the device's.
     private func insert(
         _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil

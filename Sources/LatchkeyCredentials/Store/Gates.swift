@@ -42,7 +42,7 @@ final class Gates: Sendable {
         users.withLock { $0[protection.name, default: 0] += 1 }
         defer { leave(protection) }
         return try await body(
-            records.prepare(protection, revocably: true, for: prompt, authorizedBy: presence))
+            records.prepare(protection, revocably: .preferred, for: prompt, authorizedBy: presence))
     }
 
     private func leave(_ protection: ProtectionClass) {

@@ -74,7 +74,8 @@ extension Locker {
             answer.enrolmentID, deviceKey: pending.key, token, server, context)
         do {
             let base = try await configuration.records.prepare(
-                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: true, for: context.prompt,
+                Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: .preferred,
+                for: context.prompt,
                 authorizedBy: NobodyPresent())
             var enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
@@ -118,7 +119,7 @@ extension Locker {
         let request = KeyRequest(
             policy: policy, label: role == .device ? "locker: device" : "locker: easy access", prompt: context.prompt)
         let made = try await configuration.records.createKey(
-            request, revocably: role == .easyAccess, authorizedBy: context.consent)
+            request, revocably: role == .easyAccess ? .preferred : .never, authorizedBy: context.consent)
         defer { withExtendedLifetime(made) {} }
         context.consent.confirm()
         var pending = PendingKey(role, made.key)
@@ -143,7 +144,7 @@ extension Locker {
         let pending = try await makeKey(.easyAccess, policy: policy, context)
         do {
             let prepared = try await configuration.records.prepare(
-                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: true, for: context.prompt,
+                Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: .preferred, for: context.prompt,
                 authorizedBy: context.consent)
             context.consent.confirm()
             let assertion = try await sign(

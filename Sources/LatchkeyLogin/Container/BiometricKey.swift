@@ -11,6 +11,26 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     public let key: HardwareKey
     /// The generation of the row that holds it.
     let generation: Int
+    /// Why the hardware refused to make the key revocable. Only on the value that
+    /// ``Container/enableBiometric(policy:replacing:)`` returns; nil on a key that was read from the store.
+    public let notRevocableReason: String?
+
+    init(userID: String, key: HardwareKey, generation: Int, notRevocableReason: String? = nil) {
+        self.userID = userID
+        self.key = key
+        self.generation = generation
+        self.notRevocableReason = notRevocableReason
+    }
+
+    /// Two values are equal when they are of the same stored row.
+    public static func == (left: BiometricKey, right: BiometricKey) -> Bool {
+        left.userID == right.userID && left.key == right.key && left.generation == right.generation
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(key)
+        hasher.combine(generation)
+    }
 
     /// Who must be present when it is used.
     public var policy: AccessPolicy { key.policy }

@@ -13,7 +13,8 @@ extension Container {
     /// 3. the server is asked, and says that it has the key;
     /// 4. one transaction makes that row into the key's row.
     ///
-    /// Where the hardware can take keys back, it can take back this one: ``BiometricKey/isRevocable``.
+    /// Where the hardware can revoke keys, it can revoke this one: ``BiometricKey/isRevocable``. Where it refuses, the key is
+    /// made without revocation, and ``BiometricKey/notRevocableReason`` says why.
     ///
     /// - Parameters:
     ///   - policy: Who must be present when the key is used; nil for the configured policy, or what
@@ -35,7 +36,7 @@ extension Container {
         let policy = if let policy { policy } else { await preferredPolicy() }
         let consent = SingleConsent(presence)
         let made = try await records.createKey(
-            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: true,
+            KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: .preferred,
             authorizedBy: consent)
         consent.confirm()
         let enrolment = Enrolment(
@@ -127,7 +128,9 @@ extension Container {
         }
         if let standing { try? await records.discard(standing.key) }
         try? await sweep(enrolment, access)
-        return BiometricKey(userID: enrolment.userID, key: enrolment.key, generation: stored.generation)
+        return BiometricKey(
+            userID: enrolment.userID, key: enrolment.key, generation: stored.generation,
+            notRevocableReason: enrolment.made.revocabilityRefusal?.reason)
     }
 
     /// Gives up a key that the server certainly doesn't have.

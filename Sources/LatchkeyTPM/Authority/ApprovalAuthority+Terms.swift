@@ -42,7 +42,8 @@ extension ApprovalAuthority {
         let operation = "take notice of the enrolled fingers"
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
             var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
-            let isIntact = try enrolment.counter.map { (area) throws(TPMError) in try tpm.isIntact(area) } ?? false
+            let isIntact =
+                try enrolment.counter.map { (area) throws(TPMError) in try tpm.isIntact(area, store) } ?? false
             guard enrolment.set != enrolmentSet || (enrolment.counter != nil && !isIntact) else { return .success(()) }
             if isIntact, let area = enrolment.counter {
                 try tpm.increment(try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area))), of: user, store)
@@ -72,15 +73,17 @@ extension TPM {
         return try PublicArea(unmarshalling: Array(state.publicArea)).name
     }
 
-    /// Whether an index is what was made, and was written by us.
-    func isIntact(_ publicArea: Data) throws(TPMError) -> Bool {
-        let expected = try NVPublicArea(unmarshalling: Array(publicArea))
+    /// Whether an index is as it was made, and was written by us. One command where it is; else the TPM has to prove that
+    /// it is not, since the broker forgets such an index.
+    func isIntact(_ publicArea: Data, _ store: AuthorityStore) throws(TPMError) -> Bool {
+        let expected = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(publicArea)))
         do {
-            return try nvReadPublic(expected.index).publicArea == expected
+            if try nvReadPublic(expected.handle) == expected { return true }
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
-            return false
         }
+        guard let state = store.current else { throw TPMError(.malformed, reason: "there is no approval key") }
+        return try hasIndex(expected, under: StorageRoot(anchor: state.root))
     }
 
     fileprivate func value(of counter: NVIndex) throws(TPMError) -> UInt64 {

@@ -86,7 +86,7 @@ extension TPM {
     /// The user's PIN, if one is set. Forgets an index that was removed, and removes one that was never written.
     func settledPIN(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> AuthorityState.UserPIN? {
         guard var pin = store.user(user).pin else { return nil }
-        guard try isIntact(pin.publicArea) else {
+        guard try isIntact(pin.publicArea, store) else {
             try removeUnwritten(pin.publicArea)
             try keep(nil, of: user, store)
             return nil

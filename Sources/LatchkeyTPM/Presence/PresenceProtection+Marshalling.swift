@@ -9,6 +9,9 @@ extension PresenceProtection {
     init(_ terms: PresenceTerms, for policy: AccessPolicy) throws(TPMError) {
         finger = policy.hasFinger ? try Finger(terms, for: policy) : nil
         userPIN = policy.hasPIN ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
+        authValue =
+            policy.reuseSeconds > 0
+            ? SecretBytes.random(count: Self.authValueBytes).withUnsafeBytes { Array($0) } : nil
     }
 }
 
@@ -55,7 +58,7 @@ extension PresenceProtection {
     var bytes: [UInt8] {
         var writer = TPMWriter()
         writer.write(Self.version)
-        writer.write(UInt8((finger == nil ? 0 : 1) | (finger?.counter == nil ? 0 : 2) | (userPIN == nil ? 0 : 4)))
+        writer.write(parts)
         if let finger {
             writer.write(finger.user)
             writer.writeSized(finger.authority)
@@ -70,7 +73,14 @@ extension PresenceProtection {
             writer.writeSized(userPIN.index.publicArea)
             writer.write(userPIN.resetPolicy.bytes)
         }
+        if let authValue { writer.write(authValue) }
         return writer.bytes
+    }
+
+    /// Which optional parts the stored form has, one bit for each.
+    private var parts: UInt8 {
+        (finger == nil ? 0 : 1) | (finger?.counter == nil ? 0 : 2) | (userPIN == nil ? 0 : 4)
+            | (authValue == nil ? 0 : 8)
     }
 
     /// - Throws: ``TPMError`` of kind `malformed`.
@@ -80,7 +90,7 @@ extension PresenceProtection {
             throw TPMError(.malformed, reason: "a key's protection has another version")
         }
         let parts = try reader.read(UInt8.self)
-        guard parts & ~7 == 0, parts & 3 != 2, parts != 0 else {
+        guard parts & ~15 == 0, parts & 3 != 2, parts & 5 != 0 else {
             throw TPMError(.malformed, reason: "a key's protection has unknown parts")
         }
         finger = parts & 1 == 0 ? nil : try Finger(from: &reader, hasCounter: parts & 2 != 0)
@@ -90,6 +100,7 @@ extension PresenceProtection {
             : try UserPIN(
                 PresenceTerms.UserPIN(
                     publicArea: Data(try reader.readSized(maximum: 256)), resetPolicy: Data(try reader.readBytes(32))))
+        authValue = parts & 8 == 0 ? nil : try reader.readBytes(Self.authValueBytes)
         try reader.finish()
     }
 }

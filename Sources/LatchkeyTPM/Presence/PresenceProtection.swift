@@ -4,8 +4,8 @@ internal import TPM2
 
 /// What a key is bound to besides its own PIN: the presence broker's word, the user's own PIN, or either.
 ///
-/// It is stored with the key and is no secret. Nothing in it is believed: the policy's digest is computed from it and
-/// must be the one that the key has.
+/// It is stored with the key. Nothing in it is believed: the policy's digest is computed from it and must be the one that
+/// the key has.
 struct PresenceProtection: Hashable, Sendable {
     /// The branch that a finger opens.
     struct Finger: Hashable, Sendable {
@@ -40,6 +40,17 @@ struct PresenceProtection: Hashable, Sendable {
 
     let finger: Finger?
     let userPIN: UserPIN?
+    /// The key's authValue, 32 random bytes, for a policy with a time of reuse; nil for other policies and for keys that were
+    /// made before there was one.
+    ///
+    /// The ticket of a reusable proof crosses the bus in the clear and serves any session. The key's policy demands this
+    /// secret too, which never crosses the bus, so that a ticket alone opens nothing.
+    let authValue: [UInt8]?
+
+    static let authValueBytes = 32
+
+    /// ``authValue`` as the TPM takes it.
+    var ownAuthValue: AuthValue? { authValue?.withUnsafeBytes { AuthValue($0) } }
 
     /// The branches of the key's policy, the finger's first.
     func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
@@ -60,7 +71,8 @@ struct PresenceProtection: Hashable, Sendable {
     /// The digest of the key's policy.
     func digest(under policy: AccessPolicy) throws(TPMError) -> [UInt8] {
         let branches = try branches(under: policy)
-        return (PolicyDigest.or(branches) ?? branches.first)?.bytes ?? []
+        let digest = PolicyDigest.or(branches) ?? branches.first
+        return (authValue == nil ? digest : digest?.authValue())?.bytes ?? []
     }
 }
 

@@ -28,20 +28,18 @@ extension TPM {
     func keep(
         _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                let index = try nvDefineSpace(
-                    area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt))
-                do throws(TPMError) {
-                    try secret.withUnsafeBytes { (bytes) throws(TPMError) in
-                        try nvWrite(
-                            bytes, to: index,
-                            authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .decrypt))
-                    }
-                } catch {
-                    try? nvUndefineSpace(index)
-                    throw error
+        try withSession(under: root) { (session) throws(TPMError) in
+            let index = try nvDefineSpace(
+                area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt))
+            do throws(TPMError) {
+                try secret.withUnsafeBytes { (bytes) throws(TPMError) in
+                    try nvWrite(
+                        bytes, to: index,
+                        authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .decrypt))
                 }
+            } catch {
+                try? nvUndefineSpace(index)
+                throw error
             }
         }
     }
@@ -52,12 +50,10 @@ extension TPM {
     func read(
         _ secret: RevocableSecret, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) -> SecretBytes {
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                try nvRead(
-                    secret.index, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
-                ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
-            }
+        try withSession(under: root) { (session) throws(TPMError) in
+            try nvRead(
+                secret.index, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
+            ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
         }
     }
 
@@ -70,8 +66,9 @@ extension TPM {
         return value
     }
 
-    /// The index as it is, also where nothing was written to it; nil where it is not there. One command.
-    func standing(_ secret: RevocableSecret) throws(TPMError) -> NVIndex? {
+    /// The index as the TPM's answer shows it, also where nothing was written to it; nil where it is not there. One
+    /// command, whose response carries no proof.
+    private func standing(_ secret: RevocableSecret) throws(TPMError) -> NVIndex? {
         do {
             let found = try nvReadPublic(secret.index.handle)
             return found.publicArea.written == secret.index.publicArea ? found : nil
@@ -83,20 +80,48 @@ extension TPM {
 
     /// Removes the index, if it is there: NV_ReadPublic, StartAuthSession, NV_UndefineSpace.
     ///
-    /// - Returns: Whether it was there.
-    func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) -> Bool {
-        guard let index = try standing(secret) else { return false }
-        do {
-            try withStorageRoot(root) { (parent) throws(TPMError) in
-                try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                    try nvUndefineSpace(index, authorizedBy: .lastUse(of: session))
+    /// Returns only with the TPM's proof that the index is gone: the response of NV_UndefineSpace, or that of
+    /// ``TPM/provenIndex(at:auditedBy:)`` where the index seems to be gone already.
+    func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) {
+        if let standing = try standing(secret) {
+            do {
+                return try withSession(under: root) { (session) throws(TPMError) in
+                    try nvUndefineSpace(standing, authorizedBy: .lastUse(of: session))
                 }
+            } catch {
+                // Another process may have removed it first.
+                guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else { throw error }
             }
-        } catch {
-            // Somebody else was faster.
-            guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else { throw error }
-            return false
         }
-        return true
+        try withSession(under: root) { (session) throws(TPMError) in
+            guard let found = try provenIndex(at: secret.index.handle, auditedBy: session),
+                found.publicArea.written == secret.index.publicArea
+            else { return }
+            try nvUndefineSpace(found, authorizedBy: .lastUse(of: session))
+        }
+    }
+
+    /// Whether an index is there as it was made, with the TPM's proof of the answer.
+    func hasIndex(_ index: NVIndex, under root: StorageRoot) throws(TPMError) -> Bool {
+        try withSession(under: root) { (session) throws(TPMError) in
+            try provenIndex(at: index.handle, auditedBy: session) == index
+        }
+    }
+
+    /// The content of an index without an authValue, with the TPM's proof; nil where it is not there as it was made.
+    func provenBytes(of index: NVIndex, under root: StorageRoot) throws(TPMError) -> [UInt8]? {
+        try withSession(under: root) { (session) throws(TPMError) in
+            guard try provenIndex(at: index.handle, auditedBy: session) == index else { return nil }
+            return try nvRead(index, authorizedBy: .continuing(session))
+        }
+    }
+
+    /// Lends an HMAC session that is salted to the pinned storage root key.
+    private func withSession<R>(
+        under root: StorageRoot, _ body: (Session) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent, body)
+        }
     }
 }

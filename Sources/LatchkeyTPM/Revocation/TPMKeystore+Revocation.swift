@@ -69,7 +69,9 @@ extension TPMKeystore {
         throw .conflict(operation, "other programs took each place in the TPM that was free")
     }
 
-    /// Removes the index. A TPM that is another one, or was cleared, is refused with `wrongDevice`.
+    /// Removes the index. Succeeds only with the TPM's proof that the index is gone: an answer without proof, which an
+    /// attacker on the bus can forge, is an error. A TPM that is another one, or was cleared, is refused with
+    /// `wrongDevice`.
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         let operation = "take a secret back"
         guard secret.isRevocable else {
@@ -78,13 +80,11 @@ extension TPMKeystore {
         }
         let revocable = try revocable(secret, operation)
         let root = try await root(named: revocable.parentName, operation)
-        let wasThere: Bool
         do {
-            wasThere = try await device.visit { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
+            try await device.visit { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
         } catch {
             throw await explained(error, root, hasPIN: false, operation)
         }
-        if !wasThere, try await !isPinned(root, operation) { throw otherTPM(operation) }
     }
 
     /// Opens a secret that was sealed revocably: StartAuthSession and NV_Read, and before a PIN is asked for, whether it is
@@ -125,9 +125,31 @@ extension TPMKeystore {
                 guard error.responseCode?.base == .handle else { throw KeystoreError(error, during: operation) }
                 absence = error
             }
-            guard try await isPinned(root, operation) else { throw otherTPM(operation, underlying: absence) }
+            guard try await !hasIndex(secret.index, under: root, operation) else {
+                throw Self.forgedAbsence(operation, absence)
+            }
             throw .takenBack(operation, underlying: absence)
         }
+    }
+
+    /// Whether an index is there as it was made, with the TPM's proof of the answer.
+    func hasIndex(
+        _ index: NVIndex, under root: StorageRoot, _ operation: String
+    ) async throws(KeystoreError) -> Bool {
+        do {
+            return try await device.visit { (tpm) throws(TPMError) in try tpm.hasIndex(index, under: root) }
+        } catch {
+            throw await explained(error, root, hasPIN: false, operation)
+        }
+    }
+
+    /// The TPM's proof says that an index is there, and an answer without proof said that it is not.
+    static func forgedAbsence(_ operation: String, _ error: TPMError?) -> KeystoreError {
+        KeystoreError(
+            TPMError(
+                .forged, command: error?.command ?? .nvReadPublic,
+                reason: "it denied an index that the TPM proves to have"),
+            during: operation)
     }
 
     /// Has the TPM check the PIN, and changes nothing.
@@ -234,7 +256,8 @@ extension TPMKeystore {
         }
     }
 
-    /// What a failed reading or change of PIN means. Where the TPM refuses the proof, looks whether the index is there.
+    /// Explains a failed reading or change of PIN. Where the TPM refuses the proof, has it prove whether the index is
+    /// there.
     func explained(
         _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot, _ operation: String
     ) async -> KeystoreError {
@@ -242,14 +265,27 @@ extension TPMKeystore {
         case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail), (.nvChangeAuth, .handle),
             (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail):
             do throws(KeystoreError) {
-                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
-                let isThere = try await visit(operation) { (tpm) throws(TPMError) in try tpm.standing(secret) != nil }
-                guard isThere, secret.hasPIN else { return .takenBack(operation, underlying: error) }
+                guard try await hasIndex(secret.index, under: root, operation) else {
+                    return .takenBack(operation, underlying: error)
+                }
+                // The Name that was proven has the policy too.
+                guard ![.handle, .policyFail].contains(error.responseCode?.base) else {
+                    return Self.forgedAbsence(operation, error)
+                }
+                guard secret.hasPIN else { return Self.refusedIndex(operation, error) }
             } catch {
                 return error
             }
         default: break
         }
         return await explained(error, root, hasPIN: secret.hasPIN, operation)
+    }
+
+    /// Only an error response refuses a stored proof, and that carries no proof of the TPM's.
+    private static func refusedIndex(_ operation: String, _ error: TPMError) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .refused,
+            reason: "the TPM refused the stored proof: another program made the index again, or the refusal is forged",
+            recovery: "Try again; if it stays, delete it and set it up again.", underlying: .init(error))
     }
 }

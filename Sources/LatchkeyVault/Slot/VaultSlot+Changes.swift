@@ -45,7 +45,7 @@ extension VaultSlot {
                 recovery: "Use a policy that it can enforce: see ‘latchkey doctor’.")
         }
         return try await space.records.prepare(
-            row.classes.newClass(space.policy), revocably: true, for: space.prompt("protect ‘\(key)’"),
+            row.classes.newClass(space.policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),
             authorizedBy: space.presence)
     }
 

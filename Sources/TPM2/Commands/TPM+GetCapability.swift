@@ -9,9 +9,16 @@ extension TPM {
         return Dictionary(list.filter { $0.0.rawValue < first.rawValue &+ count }) { first, _ in first }
     }
 
-    /// `TPM2_GetCapability` for handles: those in use from `first` on, of the same kind.
-    public func handles(from first: TPMHandle, count: UInt32 = 64) throws(TPMError) -> [TPMHandle] {
-        try capability(.handles, from: first.rawValue, count: count) { (reader) throws(TPMError) in try reader.read() }
+    /// `TPM2_GetCapability` for handles: those in use from `first` on, of the same kind, in ascending order.
+    ///
+    /// - Parameter session: A salted HMAC session that audits the command, so that the response carries the TPM's proof.
+    ///   Nil for a response without proof.
+    public func handles(
+        from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
+    ) throws(TPMError) -> [TPMHandle] {
+        try capability(.handles, from: first.rawValue, count: count, auditedBy: session) {
+            (reader) throws(TPMError) in try reader.read()
+        }
     }
 
     /// `TPM2_GetCapability` for curves.
@@ -47,14 +54,17 @@ extension TPM {
     }
 
     private func capability<T>(
-        _ capability: Capability, from property: UInt32, count: UInt32,
+        _ capability: Capability, from property: UInt32, count: UInt32, auditedBy session: Session? = nil,
         _ element: (inout TPMReader) throws(TPMError) -> T
     ) throws(TPMError) -> [T] {
         var parameters = TPMWriter()
         parameters.write(capability.rawValue)
         parameters.write(property)
         parameters.write(count)
-        return try execute(.getCapability, parameters: parameters) { (reader, _) throws(TPMError) in
+        return try execute(
+            .getCapability, authorizedBy: session.map { [.continuing($0, protecting: .audit)] } ?? [],
+            parameters: parameters
+        ) { (reader, _) throws(TPMError) in
             // Whether there is more than was asked for: the caller chose the count.
             _ = try reader.readFlag()
             guard try reader.read(UInt32.self) == capability.rawValue else {

@@ -1,10 +1,37 @@
 extension TPM {
-    /// `TPM2_NV_ReadPublic` (Part 3 section 31.6).
+    /// `TPM2_NV_ReadPublic` (Part 3 section 31.6). The response carries no proof: an attacker on the bus can forge it.
     public func nvReadPublic(_ handle: TPMHandle) throws(TPMError) -> NVIndex {
-        try execute(.nvReadPublic, on: [HandleOnly(handle: handle)]) { (reader, _) throws(TPMError) in
+        try nvReadPublic(HandleOnly(handle: handle))
+    }
+
+    /// Returns the index at a place, or nil for a free place, with the TPM's proof of either: `TPM2_GetCapability`, and
+    /// where the place is taken `TPM2_NV_ReadPublic` twice, since a session needs the Name of the index.
+    ///
+    /// An error response carries no proof, so `TPM_RC_HANDLE` alone does not show that an index is gone.
+    ///
+    /// - Parameter session: An HMAC session that is salted to a key which the caller knows to be the TPM's.
+    public func provenIndex(at place: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
+        guard try handles(from: place, count: 1, auditedBy: session).first == place else { return nil }
+        do {
+            return try nvReadPublic(nvReadPublic(place), authorizedBy: [.continuing(session, protecting: .audit)])
+        } catch {
+            // The session has just proven itself, so that a refusal of its proof is one of the Name.
+            switch error.responseCode {
+            case .handle?, .badAuth?, .authFail?:
+                throw TPMError(
+                    .forged, command: .nvReadPublic, reason: "it denies an index that the TPM has just proven to have")
+            default: throw error
+            }
+        }
+    }
+
+    private func nvReadPublic(
+        _ entity: any TPMEntity, authorizedBy authorizations: [Authorization] = []
+    ) throws(TPMError) -> NVIndex {
+        try execute(.nvReadPublic, on: [entity], authorizedBy: authorizations) { (reader, _) throws(TPMError) in
             let index = try NVIndex(publicArea: try reader.readSized(NVPublicArea.self, maximum: 256))
             let name = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
-            guard index.name == name, index.handle == handle else {
+            guard index.name == name, index.handle == entity.handle else {
                 throw .forged("the Name is not that of the index")
             }
             return index

@@ -29,6 +29,13 @@ struct Command {
         self.parameters = try Self.encrypted(parameters, by: authorizations)
     }
 
+    /// Whether a session proves knowledge of a secret in it, which may be a wrong PIN.
+    var provesSecret: Bool {
+        authorizations.contains { authorization in
+            if case .session(_, let authValue, _) = authorization { authValue.count > 0 } else { false }
+        }
+    }
+
     /// The whole command.
     func marshalled() throws(TPMError) -> [UInt8] {
         var body = TPMWriter()

@@ -9,6 +9,15 @@ public protocol TPMTransport: AnyObject {
     /// - Throws: ``TPMError`` of kind `transport`.
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8]
 
+    /// Sends a command that proves a secret: the TPM may count it as a wrong guess each time that it is sent.
+    ///
+    /// The default implementation is ``exchange(_:)``.
+    func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8]
+
     /// Ends the connection. It can't be used afterwards. Closing twice does nothing.
     func close()
+}
+
+extension TPMTransport {
+    public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] { try exchange(command) }
 }

@@ -25,7 +25,7 @@ struct CredentialAddCommand: ContextCommand {
         let token = try Self.token(context.readSecret("read the token"), settings: context.settings)
         let store = try await context.credentials()
         let credential = try await store.store(token, tags: tags.tags, security: policy.policy)
-        return try store.report(credential)
+        return try store.report(credential, isRevocable: await store.isStoredRevocably(id: credential.id))
     }
 
     /// A token as ``Token`` writes it, or a server's answer.

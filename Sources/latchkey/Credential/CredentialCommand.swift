@@ -44,7 +44,8 @@ extension CredentialStore {
     }
 
     /// The credential as it is now, as it is shown.
-    func report(_ credential: Credential) throws -> CredentialReport {
-        CredentialReport(try credential.metadata, isDefault: try defaultCredential == credential)
+    func report(_ credential: Credential, isRevocable: Bool? = nil) throws -> CredentialReport {
+        CredentialReport(
+            try credential.metadata, isDefault: try defaultCredential == credential, isRevocable: isRevocable)
     }
 }

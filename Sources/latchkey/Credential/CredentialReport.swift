@@ -15,13 +15,17 @@ struct CredentialReport: Report {
     let issuedAt: Date
     let expiresAt: Nullable<Date>
     let createdAt: Date
+    /// Whether the hardware can revoke its key; only in the report of `credential add`, for a policy that prompts.
+    let isRevocable: Bool?
 
     private enum CodingKeys: String, CodingKey {
-        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt
+        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt,
+            isRevocable
         case isDefault = "default"
     }
 
-    init(_ metadata: Token.Metadata, isDefault: Bool) {
+    init(_ metadata: Token.Metadata, isDefault: Bool, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
         id = metadata.id
         self.isDefault = isDefault
         tags = metadata.tags
@@ -44,8 +48,13 @@ struct CredentialReport: Report {
         Client:      \(printable(clientID))
         Policy:      \(policy)
         Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "not said")
-        Refreshes:   \(refreshable ? "yes" : "no")
+        Refreshes:   \(refreshable ? "yes" : "no")\(copies)
         """
+    }
+
+    private var copies: String {
+        isRevocable == false
+            ? "\nThis hardware can't revoke it: copies of the store still open it after its deletion." : ""
     }
 
     /// The tags in one line, sorted.

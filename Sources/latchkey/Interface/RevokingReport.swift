@@ -26,7 +26,8 @@ extension CommandContext {
     func afterRevoking<Output: Report>(
         _ output: Output, in records: RecordContainer
     ) async -> RevokingReport<Output> {
-        let isPending = (try? await records.hasPendingRevocations) ?? false
+        // A store that can't be read may have something to revoke.
+        let isPending = (try? await records.hasPendingRevocations) ?? true
         if isPending {
             console.warn(
                 "The hardware has not taken back yet what was deleted or replaced: copies of the store still open it. "

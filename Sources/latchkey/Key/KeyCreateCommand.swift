@@ -13,9 +13,8 @@ struct KeyCreateCommand: ContextCommand {
             the token wants it for making keys (YubiKey).
 
             A key that is --revocable takes room in the TPM. Once it is deleted no copy of the store signs with it, and \
-            once its PIN is changed none does with the old one; somebody who has had both PIN and TPM may have taken \
-            along what it takes. Where the hardware can't do that, the key is made \
-            without, and says so.
+            once its PIN is changed none does with the old one. A person who had the PIN and used the TPM before may have \
+            read the secret that authorizes the key. Where the hardware can't revoke keys, no key is made.
             """)
 
     @OptionGroup var options: GlobalOptions
@@ -29,7 +28,7 @@ struct KeyCreateCommand: ContextCommand {
     @Option(help: ArgumentHelp("On a PIV card: the slot for the key, such as 9a.", valueName: "slot"))
     var slot: PIVSlotArgument?
 
-    @Flag(help: "Make it so that the TPM can take it back from every copy of the store.")
+    @Flag(help: "Make a key that the TPM can revoke for every copy of the store, or fail.")
     var revocable = false
 
     func validate() throws {
@@ -43,7 +42,7 @@ struct KeyCreateCommand: ContextCommand {
         // What a crash left in the hardware is in the way of nothing but room.
         if revocable { try? await records.finishRevocations() }
         let made = try await records.createKey(
-            KeyRequest(policy: policy.policy, label: label, prompt: prompt), revocably: revocable,
+            KeyRequest(policy: policy.policy, label: label, prompt: prompt), revocably: revocable ? .required : .never,
             authorizedBy: context.presence)
         defer { withExtendedLifetime(made) {} }
         let key = made.key
@@ -54,10 +53,6 @@ struct KeyCreateCommand: ContextCommand {
             // A key that nobody has a name for is of no use to anybody.
             try? await records.discard(key)
             throw error
-        }
-        if revocable, !key.isRevocable {
-            context.console.warn(
-                "The key is not revocable: ‘latchkey doctor’ says why this hardware can't take it back.")
         }
         return KeyReport(key)
     }

@@ -38,7 +38,8 @@ struct LockerEasyAccessCommand: ContextCommand {
                 case .disable: try await locker.disableEasyAccess()
                 case .change: try await locker.changeEasyAccess()
                 }
-            return LockerReport(status, hasNewSecret: change == .change)
+            return LockerReport(
+                status, hasNewSecret: change == .change, isRevocable: try await locker.isStoredRevocably())
         }
     }
 

@@ -9,15 +9,19 @@ struct LockerReport: Report {
     let easyAccessEnabled: Bool
     let expiresAt: Date?
     let scopes: [String]?
+    /// Whether the hardware can revoke `base`, `offline` and easy access; only in the reports of `locker start` and
+    /// `easy-access`.
+    let isRevocable: Bool?
 
     /// Whether what easy access takes was just changed.
     private let hasNewSecret: Bool
 
     private enum CodingKeys: CodingKey {
-        case phase, easyAccessEnabled, expiresAt, scopes
+        case phase, easyAccessEnabled, expiresAt, scopes, isRevocable
     }
 
-    init(_ status: AuthSessionStatus, hasNewSecret: Bool = false) {
+    init(_ status: AuthSessionStatus, hasNewSecret: Bool = false, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
         self.hasNewSecret = hasNewSecret
         phase = status.phase.rawValue
         easyAccessEnabled = status.isEasyAccessEnabled
@@ -37,6 +41,10 @@ struct LockerReport: Report {
             }
         guard phase != SessionPhase.unregistered.rawValue else { return words }
         let secret = hasNewSecret ? " It takes the new PIN or finger from now on." : ""
-        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)"
+        let copies =
+            isRevocable == false
+            ? "\nThis hardware can't revoke the enrolment: a copy of the store opens base and offline here after"
+                + " ‘end --mode destroy’." : ""
+        return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)\(copies)"
     }
 }

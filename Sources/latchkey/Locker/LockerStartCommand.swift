@@ -21,7 +21,9 @@ struct LockerStartCommand: ContextCommand {
             try await session.checkPresence()
         }
         let report = try await session.opened { locker in
-            LockerReport(try await locker.startAuthSession(options: .init(requiredLevel: level.level)))
+            LockerReport(
+                try await locker.startAuthSession(options: .init(requiredLevel: level.level)),
+                isRevocable: try await locker.isStoredRevocably())
         }
         if try await session.storedEnrolment("start the session")?.hasLevelShares == false {
             context.console.say(

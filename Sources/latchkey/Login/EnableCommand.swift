@@ -27,16 +27,20 @@ struct EnableReport: Report {
     let policy: String
     let assurance: String
     let enforcedPresence: String
-    /// Whether the hardware can take the key back from every copy of the store.
+    /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
+    /// Why not, where the hardware refused; left out otherwise.
+    let notRevocableReason: String?
     private let warning: String
 
     private enum CodingKeys: String, CodingKey {
-        case kid, policy, assurance, enforcedPresence, isRevocable
+        case kid, policy, assurance, enforcedPresence, isRevocable, notRevocableReason
     }
 
     init(_ key: BiometricKey) {
-        warning = key.key.copyWarning.map { "\n\($0)" } ?? ""
+        notRevocableReason = key.notRevocableReason
+        let reason = key.notRevocableReason.map { " The reason: \(printable($0))." } ?? ""
+        warning = key.key.copyWarning.map { "\n\($0)\(reason)" } ?? ""
         kid = key.id.rawValue
         policy = key.policy.description
         assurance = key.assurance.description

@@ -8,7 +8,7 @@ struct VaultReport: Report {
     /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
     let state: String
     let biometricsEnabled: Bool
-    /// Whether the hardware can take back what opens a vault with biometrics; only in what `vault status` says of one.
+    /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault status`, `store` and `upgrade`.
     let isRevocable: Bool?
 
     init(_ vault: Vault<Data>, isRevocable: Bool? = nil) {

@@ -34,9 +34,10 @@ struct VaultStoreCommand: ContextCommand {
         let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
         let vault = try await session.empty()
         let secret = try context.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
-        return VaultReport(
+        let stored =
             biometrics
-                ? try await vault.storeToBiometrics(credentials: secret).wrap()
-                : try await vault.storeToKeychain(credentials: secret).wrap())
+            ? try await vault.storeToBiometrics(credentials: secret).wrap()
+            : try await vault.storeToKeychain(credentials: secret).wrap()
+        return VaultReport(stored, isRevocable: try await session.space.isStoredRevocably(key: session.key))
     }
 }

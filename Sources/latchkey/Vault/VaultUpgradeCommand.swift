@@ -21,6 +21,7 @@ struct VaultUpgradeCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> VaultReport {
         let session = try await VaultSession(name, in: context, protecting: true, under: policy?.policy)
-        return VaultReport(try await session.standing("upgrade", withBiometrics: false).upgrade())
+        let vault = try await session.standing("upgrade", withBiometrics: false).upgrade()
+        return VaultReport(vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
     }
 }

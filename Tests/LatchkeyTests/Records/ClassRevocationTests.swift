@@ -60,7 +60,7 @@ struct ClassRevocationTests {
     @Test func `a class that is made and never stored leaves nothing in the hardware`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
-        _ = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         #expect(try await noted(directory) == [false])
         let (next, _) = try await self.program(directory)
         try await next.finishRevocations()
@@ -71,7 +71,7 @@ struct ClassRevocationTests {
     @Test func `a class that is being made is left alone`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
-        let prepared = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         let (next, keystore) = try await self.program(directory)
         try await next.finishRevocations()
         try await program.finishRevocations()
@@ -85,7 +85,7 @@ struct ClassRevocationTests {
     @Test func `a class that another program gave up is not stored`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
-        let prepared = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         try await queue(directory).write { try $0.execute(sql: "UPDATE revocation SET isDue = TRUE") }
         try await self.program(directory).0.finishRevocations()
         await #expect(throws: KeystoreError.conflict("", "")) {
@@ -104,7 +104,7 @@ struct ClassRevocationTests {
         }
         let before = try await tools("tpm2_getcap", ["handles-nv-index"])
         await #expect(throws: KeystoreError.self) {
-            _ = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+            _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         }
         #expect(keystore.calls.last == "sealRevocably")
         #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
@@ -117,7 +117,7 @@ struct ClassRevocationTests {
         let before = try await tools("tpm2_getcap", ["handles-nv-index"])
         keystore.fail(at: 0, .after)
         await #expect(throws: KeystoreError.self) {
-            _ = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+            _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         }
         #expect(keystore.calls == ["sealRevocably"])
         #expect(try await noted(directory) == [false])
@@ -165,7 +165,7 @@ struct ClassRevocationTests {
     }
 
     private func store(_ program: RecordContainer) async throws {
-        let prepared = try await program.prepare(open, revocably: true, for: prompt, authorizedBy: nobody)
+        let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         try await program.apply([put], classes: [.add(prepared)], for: prompt, authorizedBy: nobody)
     }
 

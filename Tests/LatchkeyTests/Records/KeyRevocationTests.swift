@@ -113,9 +113,10 @@ struct KeyRevocationTests {
         try await fill(keystore)
         let presence = ScriptedPresence(pins: "123456")
         let full = try await program.createKey(
-            KeyRequest(policy: .pin, prompt: prompt), revocably: true, authorizedBy: presence)
+            KeyRequest(policy: .pin, prompt: prompt), revocably: .preferred, authorizedBy: presence)
         #expect(presence.requests.map(\.purpose) == [.new])
         #expect(!full.key.isRevocable)
+        #expect(full.revocabilityRefusal?.code == .unsupported)
         try await program.apply([put(full.key)], for: prompt)
         try await sign(keystore, full.key)
         _ = try await run(
@@ -127,6 +128,54 @@ struct KeyRevocationTests {
         try await sign(keystore, made.key)
         try await program.finishRevocations()
         #expect(try await noted(directory).isEmpty)
+    }
+
+    /// Where the hardware refuses, and where an attacker on the bus forges the refusal.
+    @Test func `a key that must be revocable is not made where it can't be`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        _ = try await key(program)
+        let faulty = try FaultyTPM(try SoftwareTPM.current)
+        let (misled, _) = try await self.program(directory, tcti: faulty.tcti)
+        // TPM_RC_NV_SPACE to NV_DefineSpace.
+        faulty.arm(.code(0x14b, times: 100), atCommand: TPMCommandCode.nvDefineSpace.rawValue)
+        let commands = { faulty.commands.map(TPMCommandCode.init(rawValue:)) }
+        func refusal(_ program: RecordContainer) async -> KeystoreError.Code? {
+            do {
+                _ = try await program.createKey(
+                    KeyRequest(policy: .pin, prompt: prompt), revocably: .required,
+                    authorizedBy: ScriptedPresence(pins: "123456"))
+                return nil
+            } catch { return error.code }
+        }
+        #expect(await refusal(misled) == .unsupported)
+        #expect(
+            commands().contains(.nvDefineSpace) && !commands().contains(.create), "nothing else was made in its place")
+        let weaker = try await misled.createKey(
+            KeyRequest(policy: .pin, prompt: prompt), revocably: .preferred,
+            authorizedBy: ScriptedPresence(pins: "123456"))
+        #expect(!weaker.key.isRevocable && weaker.revocabilityRefusal?.code == .unsupported, "the result says so")
+        try await fill(keystore)
+        #expect(await refusal(program) == .unsupported)
+    }
+
+    /// The note stays until the TPM has proven that the index is gone.
+    @Test func `a revocation that an attacker on the bus hides stays noted`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let made = try await key(program)
+        try await program.apply([put(made.key)], for: prompt)
+        try await program.apply([.delete(RecordID(made.key.id), ifGeneration: nil)], for: prompt)
+        let faulty = try FaultyTPM(try SoftwareTPM.current)
+        let (misled, _) = try await self.program(directory, tcti: faulty.tcti)
+        faulty.arm(.code(0x18b, times: 100), atCommand: TPMCommandCode.nvReadPublic.rawValue)
+        await #expect(throws: KeystoreError.self) { try await misled.discard(made.key) }
+        await #expect(throws: KeystoreError.self) { try await misled.finishRevocations() }
+        #expect(try await misled.hasPendingRevocations)
+        try await sign(keystore, made.key)
+        try await program.finishRevocations()
+        #expect(try await !program.hasPendingRevocations)
+        await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
     @Test func `a change of the container's PIN holds for every copy, and is carried to its end after a crash`()
@@ -158,7 +207,8 @@ struct KeyRevocationTests {
 
     private func key(_ program: RecordContainer) async throws -> PreparedKey {
         try await program.createKey(
-            KeyRequest(policy: .pin, prompt: prompt), revocably: true, authorizedBy: ScriptedPresence(pins: "123456"))
+            KeyRequest(policy: .pin, prompt: prompt), revocably: .preferred,
+            authorizedBy: ScriptedPresence(pins: "123456"))
     }
 
     private func sign(_ keystore: any Keystore, _ key: HardwareKey, pin: String = "123456") async throws {
@@ -204,9 +254,11 @@ struct KeyRevocationTests {
     }
 
     /// A program that has just started.
-    private func program(_ directory: TemporaryDirectory) async throws -> (RecordContainer, CountingKeystore) {
+    private func program(
+        _ directory: TemporaryDirectory, tcti: String? = nil
+    ) async throws -> (RecordContainer, CountingKeystore) {
         let store = try await RecordStore(directory: directory.path)
-        let keystore = CountingKeystore(TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: store))
+        let keystore = CountingKeystore(TPMKeystore(tcti: try tcti ?? SoftwareTPM.current.tcti, anchors: store))
         return (try RecordContainer(store: store, keystore: keystore), keystore)
     }
 }
