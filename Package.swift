@@ -407,7 +407,7 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],

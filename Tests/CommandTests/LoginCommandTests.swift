@@ -77,7 +77,8 @@ struct LoginCommandTests {
             #expect(
                 before == [
                     "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
-                    "sessionState": "AUTHENTICATED", "kid": nil,
+                    "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
+                    "clientID": .string(server.clientID), "isConfiguredServer": true,
                 ])
             let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
             #expect(Set(enable.keys) == ["kid", "policy", "assurance", "enforcedPresence", "isRevocable"])
@@ -95,7 +96,7 @@ struct LoginCommandTests {
         #expect(try off.json()["kid"] == .string(kid))
 
         try await tpm.start()
-        try await withServer(machine, port: port) { machine, _, _ in
+        try await withServer(machine, port: port) { machine, _, server in
             let back = try await machine.run("authenticate", "--json", pins: ["2580"])
             #expect(back.status == 0, "\(back.errors)")
             #expect(try back.json()["userInfo"]?["sub"] == .string(user))
@@ -106,7 +107,8 @@ struct LoginCommandTests {
             #expect(
                 after == [
                     "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
-                    "sessionState": "AUTHENTICATED", "kid": nil,
+                    "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
+                    "clientID": .string(server.clientID), "isConfiguredServer": true,
                 ])
             #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).status == 6)
             #expect(try await machine.run("disable").status == 6)
@@ -200,12 +202,17 @@ struct LoginCommandTests {
     }
 
     @Test func `a login row that somebody edited ends with 8 and is not used`() async throws {
-        try await withServer(machine()) { machine, _, _ in
+        try await withServer(machine()) { machine, _, server in
             _ = try await enable(machine)
-            try store(machine, "login.key", attributes: #"{"sub":"somebody-else"}"#)
-            let outcome = try await machine.run("authenticate", "--json", pins: ["2580"])
-            #expect(outcome.status == 8)
-            #expect(try outcome.json()["error"]?["code"] == "damaged")
+            let named = #""issuer":"\#(server.endpoint)","client":"\#(server.clientID)""#
+            for (attributes, options) in [
+                (#"{"sub":"other",\#(named)}"#, []), (#"{"sub":"other"}"#, ["--bind-server"]),
+            ] {
+                try store(machine, "login.key", attributes: attributes)
+                let outcome = try await machine.run(["authenticate", "--json"] + options, pins: ["2580"])
+                #expect(outcome.status == 8, "\(outcome.errors)")
+                #expect(try outcome.json()["error"]?["code"] == "damaged")
+            }
         }
     }
 

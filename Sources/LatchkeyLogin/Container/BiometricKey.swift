@@ -42,3 +42,13 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     /// When it was made; whole seconds.
     public var createdAt: Date { key.createdAt }
 }
+
+extension BiometricKey {
+    /// The key in a row.
+    init(_ record: Record) throws(KeystoreError) {
+        guard let key = record.key, let owner = record.attributes[LoginRows.owner] else {
+            throw .damaged("read the biometric key", "its record has no key or no owner")
+        }
+        self.init(userID: owner, key: key, generation: record.generation)
+    }
+}

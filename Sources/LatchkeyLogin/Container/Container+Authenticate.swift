@@ -16,9 +16,10 @@ extension Container {
     @discardableResult
     public func authenticateBiometric() async throws -> AuthorizeResult {
         let operation = "authenticate"
+        try await checkServer(operation)
         let prompt = prompt("log in to")
         let consent = SingleConsent(presence)
-        guard let stored = try await rows.verifiedKey(for: prompt, authorizedBy: consent) else {
+        guard let stored = try await rows.key(for: prompt, authorizedBy: consent) else {
             throw LoginError.notEnabled(operation)
         }
         consent.confirm()
@@ -80,7 +81,8 @@ extension Container {
         }
     }
 
-    /// Removes a key that the server does not know. If another process has changed the row meanwhile, it is another
+    /// Removes a key that the server does not know. It is the server that enrolled the key: the key's row, verified, names
+    /// it. If another process has changed the row meanwhile, it is another
     /// key's row, and stays.
     private func forget(_ stored: BiometricKey) async throws {
         let changes = LoginRows.deleteKey(ifGeneration: stored.generation) + [LoginRows.delete(identity: stored.id)]

@@ -18,6 +18,7 @@ extension Container {
     @discardableResult
     public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws -> AuthorizeResult {
         let operation = "log in"
+        try await checkServer(operation)
         let server = try await server(for: operation)
         let request = AuthorizationRequest(
             clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
@@ -32,7 +33,7 @@ extension Container {
     private func hint(
         _ server: IdentityServer, _ operation: String
     ) async throws -> AuthorizationRequest.UserHint? {
-        guard let owner = try await rows.key()?.userID else { return nil }
+        guard let owner = try await metadata.key()?.userID else { return nil }
         if server.document.takesUserIDHint { return .userID(owner) }
         return try await rows.hint(for: PromptContext(reason: operation, container: name)).map { .idToken($0) }
     }
@@ -87,8 +88,9 @@ extension Container {
         }
     }
 
-    /// Lets nobody but the key's owner in.
+    /// Accepts no other user than the key's owner, and no key of another server.
     private func checkOwner(_ userID: String, _ operation: String) async throws {
-        if let owner = try await rows.key()?.userID, owner != userID { throw LoginError.userMismatch(operation) }
+        try await checkServer(operation)
+        if let owner = try await metadata.key()?.userID, owner != userID { throw LoginError.userMismatch(operation) }
     }
 }

@@ -22,20 +22,21 @@ extension Container {
     /// the token's own tool, or `Keystore.delete(_:for:authorizedBy:)` with the key that `enableBiometric()`
     /// returned.
     ///
-    /// - Parameter force: Disables on this device only, whatever the server would say. The server is asked when
-    ///   biometric login is enabled or disabled the next time.
+    /// - Parameter force: Disables on this device only, also where the key belongs to another server. No server is asked
+    ///   anything now; the key's own server is asked when biometric login is enabled or disabled there the next time.
     /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
     ///   `KeystoreError`, with it disabled where the hardware can't take the key back now.
     public func disableBiometric(force: Bool = false) async throws {
         let operation = "disable biometric login"
+        if !force { try await checkServer(operation) }
         try? await finish { [records] in try await records.finishRevocations() }
         guard !force else { return try await deleteKeysHere() }
         guard try await hasBiometricRows() else { throw LoginError.notEnabled(operation) }
         let removal = try await removal(operation)
-        let key = try await rows.key()
-        let identities = try await rows.verifiedIdentities(for: prompt("disable biometric login at"))
+        let key = try await metadata.key()
+        let identities = try await rows.identities(for: prompt("disable biometric login at"))
         let notFound = key == nil ? LoginError.notEnabled(operation) : nil
-        let refusal = try await deleteKeys([key, try await rows.pending()].compactMap { $0?.key })
+        let refusal = try await deleteKeys([key, try await metadata.pending()].compactMap { $0?.key })
         try await disableAtServer(key, identities, removal, notFound)
         if let refusal { throw refusal }
     }
@@ -59,9 +60,9 @@ extension Container {
 
     /// Whether there is anything to disable.
     func hasBiometricRows() async throws -> Bool {
-        if try await rows.key() != nil { return true }
-        if try await rows.pending() != nil { return true }
-        return try await !rows.identities().isEmpty
+        if try await metadata.key() != nil { return true }
+        if try await metadata.pending() != nil { return true }
+        return try await !metadata.identityRows(at: configuredServer).isEmpty
     }
 
     /// What it takes to remove an identity from the server; nil when the server has no endpoint for it.
@@ -70,7 +71,7 @@ extension Container {
         guard let endpoint = server.document.biometricRemoval else { return nil }
         let recovery = "Log in or authenticate first, or use ‘force’ to disable it on this device only."
         let (session, access) = try await accessibleSession(operation, recovery: recovery)
-        if let owner = try await rows.key()?.userID, owner != session.userID {
+        if let owner = try await metadata.key()?.userID, owner != session.userID {
             throw LoginError.userMismatch(operation)
         }
         return IdentityRemoval(server: server, endpoint: endpoint, userID: session.userID, access: access)
@@ -89,8 +90,8 @@ extension Container {
 
     /// Removes from the server what earlier attempts have left there: every identity of the user that has no key here.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
-        let current = try await rows.key()?.id
-        let identities = try await rows.verifiedIdentities(for: prompt("disable biometric login at"))
+        let current = try await metadata.key()?.id
+        let identities = try await rows.identities(for: prompt("disable biometric login at"))
         for identity in identities where identity.id != current && identity.userID == removal.userID {
             do {
                 try await remove(identity.id, removal)
@@ -134,7 +135,7 @@ extension Container {
 
     /// Rows that can't be read any more are deleted too.
     private func deleteKeysHere() async throws {
-        let keys = [try? await rows.key(), try? await rows.pending()].compactMap { $0?.key }
+        let keys = [try? await metadata.key(), try? await metadata.pending()].compactMap { $0?.key }
         for key in keys where !key.isRevocable { try? await keystore.delete(key) }
         try await deleteKeyRows()
         _ = await takeBack(keys)

@@ -25,9 +25,10 @@ extension Container {
     @discardableResult
     public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
         let operation = "enable biometric login"
-        let standing = try await rows.key()
+        try await checkServer(operation)
+        let standing = try await metadata.key()
         guard standing == nil || replacing else { throw Self.isEnabled(operation) }
-        let abandoned = try await rows.pending()
+        let abandoned = try await metadata.pending()
         // What earlier calls left in the hardware is in the way of nothing but room.
         try? await finish { [records] in try await records.finishRevocations() }
         let (session, access) = try await accessibleSession(operation)
@@ -73,23 +74,24 @@ extension Container {
     /// - Returns: The generation of the reservation's row.
     private func reserve(_ enrolment: Enrolment) async throws -> Int {
         do {
+            // Verified: what is written about the abandoned key decides which key the server is asked to remove.
+            let abandoned = enrolment.abandoned == nil ? nil : try await rows.pending(for: enrolment.prompt)
             var changes = [
-                LoginRows.put(
-                    pending: enrolment.key, owner: enrolment.userID, ifGeneration: enrolment.abandoned?.generation ?? 0)
+                rows.put(pending: enrolment.key, owner: enrolment.userID, ifGeneration: abandoned?.generation ?? 0)
             ]
-            if let abandoned = enrolment.abandoned {
-                changes.append(LoginRows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
+            if let abandoned {
+                changes.append(rows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
             }
             guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
                 throw Self.lostRace(enrolment.server.operation)
             }
             // Nobody can enable a key without the row that is ours now; this is whether somebody did just before.
-            guard try await rows.key()?.generation == enrolment.standing?.generation else {
+            guard try await metadata.key()?.generation == enrolment.standing?.generation else {
                 try await rows.apply(
                     [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
                 throw Self.lostRace(enrolment.server.operation)
             }
-            if let abandoned = enrolment.abandoned { try await records.discard(abandoned.key) }
+            if let abandoned { try await records.discard(abandoned.key) }
             return stored.generation
         } catch {
             try? await records.discard(enrolment.key)
@@ -115,13 +117,13 @@ extension Container {
         let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
         let standing = enrolment.standing
         let changes: [RecordChange] = [
-            LoginRows.put(enrolment.key, owner: enrolment.userID, ifGeneration: standing?.generation ?? 0),
-            LoginRows.put(hint: enrolment.idToken), LoginRows.put(identity: identity),
+            rows.put(enrolment.key, owner: enrolment.userID, ifGeneration: standing?.generation ?? 0),
+            rows.put(hint: enrolment.idToken), rows.put(identity: identity),
             .delete(LoginRows.pendingID, ifGeneration: reservation),
         ]
         guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
             // Another process has taken our place or disabled: the server must not keep a key that is in no row.
-            try await rows.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+            try await rows.apply([rows.put(identity: identity)], for: enrolment.prompt)
             try? await records.discard(enrolment.key)
             try? await sweep(enrolment, access)
             throw Self.lostRace(enrolment.server.operation)
@@ -144,7 +146,7 @@ extension Container {
     /// Gives up a key that the server may have.
     private func leave(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws {
         let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
-        try await rows.apply([LoginRows.put(identity: identity)], for: enrolment.prompt)
+        try await rows.apply([rows.put(identity: identity)], for: enrolment.prompt)
         try await release(enrolment, reservation)
         try? await sweep(enrolment, access)
     }
@@ -152,8 +154,9 @@ extension Container {
     /// Has the server remove what is left over, if it can; what fails now is tried again another time.
     private func sweep(_ enrolment: Enrolment, _ access: AccessToken) async throws {
         guard let endpoint = enrolment.server.document.biometricRemoval else {
-            let current = try await rows.key()?.id
-            return try await forget(rows.identities().map(\.id).filter { $0 != current })
+            let current = try await metadata.key()?.id
+            let identities = try await metadata.identityRows(at: configuredServer).compactMap(RegisteredIdentity.init)
+            return try await forget(identities.map(\.id).filter { $0 != current })
         }
         try await removeLeftovers(
             IdentityRemoval(

@@ -23,6 +23,7 @@ extension Container {
 
     /// The session with an access token, or nil when nobody is logged in.
     func refreshedSession(_ operation: String) async throws -> Session? {
+        try await checkServer(operation)
         guard let session = try await currentSession(operation) else {
             observers.tell(.noToken)
             return nil

@@ -46,11 +46,13 @@ extension Container {
     ///
     /// - Parameters:
     ///   - keepBiometric: Leaves the key, so that the same user, and nobody else, can log in with it again.
-    ///   - force: Does everything that can be done here, whatever the server says.
+    ///   - force: Does everything that can be done here, whatever the server says. A login that belongs to another server is
+    ///     removed from this device, and no server is told.
     /// - Throws: ``LoginError``, or `KeystoreError`; without `force` the session is then kept.
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         let operation = "log out"
-        let hasKey = force ? true : try await rows.key() != nil
+        if !force { try await checkServer(operation) }
+        let hasKey = force ? true : try await metadata.key() != nil
         if hasKey && !keepBiometric {
             do {
                 try await disableBiometric(force: force)
@@ -59,11 +61,12 @@ extension Container {
             }
         }
         do {
+            if force { try await checkServer(operation) }
             if let session = try await currentSession(operation) {
                 try await server(for: operation).revoke(session.refreshToken)
             }
         } catch  where force {
-            // The server's copy of the session expires by itself.
+            // The server's copy of the session expires by itself. Another server is told nothing.
         }
         try await endSession(.logout, ifGeneration: nil)
     }
@@ -89,7 +92,7 @@ extension Container {
     func sessionGeneration() async throws -> Int? {
         switch configuration.tokenStorage {
         case .memory: session?.generation
-        case .persistent: try await rows.sessionGeneration()
+        case .persistent: try await metadata.sessionGeneration()
         }
     }
 
@@ -123,7 +126,7 @@ extension Container {
             memoryGeneration += 1
             session.generation = memoryGeneration
         case .persistent:
-            let all = try changes + [LoginRows.put(session, ifGeneration: ifGeneration)]
+            let all = try changes + [rows.put(session, ifGeneration: ifGeneration)]
             guard let stored = try await rows.applyUnlessChanged(all, for: prompt)?.last else { return nil }
             session.generation = stored.generation
         }

@@ -8,14 +8,21 @@ public import LatchkeyOAuth
 /// Everything stored is scoped by the container's name. For several accounts make several containers. All calls may
 /// be made from any task, and several processes may use one container.
 ///
+/// A stored session or key belongs to the server and client that were configured when it was stored. Every operation that
+/// would use it at another server throws ``LoginError`` with code `conflict` before it uses the network or prompts. Plain
+/// HTTP on a loopback address is for development: any local user who takes the port is that server.
+///
 /// A call throws ``LoginError``, or `KeystoreError` when it is the hardware or the store that says no. Nothing is
 /// shown to anybody before everything that can fail without a person has been checked.
 public actor Container {
     /// What it was made with.
     public nonisolated let configuration: ContainerConfiguration
     let endpoint: Endpoint
+    /// The stored login must belong to this server and client.
+    let configuredServer: LoginServer
     let records: RecordContainer
     let rows: LoginRows
+    let metadata: LoginMetadata
     let presence: any PresenceAuthority
     let browser: any Browser
     let wire: Wire
@@ -45,11 +52,15 @@ public actor Container {
             throw .invalidInput(
                 "open a container", "‘\(configuration.endpoint)’ is neither an https address nor on this machine")
         }
-        guard !configuration.clientID.isEmpty else { throw .invalidInput("open a container", "the client id is empty") }
+        guard let server = LoginServer(address: configuration.endpoint, clientID: configuration.clientID) else {
+            throw .invalidInput("open a container", "the client id is empty")
+        }
         self.configuration = configuration
         self.endpoint = endpoint
+        configuredServer = server
         self.records = records
-        rows = LoginRows(records: records, presence: presence)
+        rows = LoginRows(records: records, server: server, presence: presence)
+        metadata = LoginMetadata(records: records)
         self.presence = presence
         self.browser = browser
         wire = Wire(transport: transport)
@@ -63,24 +74,24 @@ public actor Container {
     /// Whether the last user who logged in has biometric login enabled on this device. Needs no hardware.
     public var isBiometricEnabled: Bool {
         get async throws {
-            guard let owner = try await rows.key()?.userID else { return false }
-            return try await rows.lastUser() == owner
+            guard let owner = try await metadata.key()?.userID else { return false }
+            return try await metadata.lastUser() == owner
         }
     }
 
     /// The id of the last user who logged in, or nil. Kept after a logout. Needs no hardware.
     public var lastUserID: String? {
-        get async throws { try await rows.lastUser() }
+        get async throws { try await metadata.lastUser() }
     }
 
     /// The id of the user to whom the biometric key belongs, or nil. Needs no hardware.
     public var biometricUserID: String? {
-        get async throws { try await rows.key()?.userID }
+        get async throws { try await metadata.key()?.userID }
     }
 
     /// The keys with which somebody can log in: at most one. Needs no hardware.
     public func listBiometricKeys() async throws -> [BiometricKey] {
-        try await rows.key().map { [$0] } ?? []
+        try await metadata.key().map { [$0] } ?? []
     }
 
     // MARK: For the other parts

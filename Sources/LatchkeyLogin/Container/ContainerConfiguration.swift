@@ -15,6 +15,10 @@ public struct ContainerConfiguration: Sendable {
     public var policy: AccessPolicy?
     /// How this machine presents itself to the server.
     public var device: DeviceInfo
+    /// Decides whether a session and key that an earlier version stored without naming their server belong to the configured
+    /// server. Ask the user, and show the server's name; by default the answer is no, and operations throw ``LoginError``
+    /// with code `conflict`. It is called at the first operation with such a store; after a yes, the rows name this server.
+    public var bindsEarlierLogin: @Sendable (_ configured: LoginServer) async throws -> Bool
     /// The clock.
     public var now: @Sendable () -> Date
 
@@ -24,13 +28,16 @@ public struct ContainerConfiguration: Sendable {
     ///   - policy: See ``policy``; a key keeps the policy with which it was made.
     public init(
         endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = nil,
-        device: DeviceInfo = .current(), now: @escaping @Sendable () -> Date = { Date() }
+        device: DeviceInfo = .current(),
+        bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = { _ in false },
+        now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.endpoint = endpoint
         self.clientID = clientID
         self.tokenStorage = tokenStorage
         self.policy = policy
         self.device = device
+        self.bindsEarlierLogin = bindsEarlierLogin
         self.now = now
     }
 }

@@ -10,6 +10,9 @@ public struct ContainerStatus: Hashable, Sendable {
     public let key: BiometricKey?
     /// Whether a session is stored. A session in another program's memory does not count.
     public let sessionState: SessionState
+    /// The server and client to which the stored session and key belong, not verified. nil when neither is stored, or when
+    /// an earlier version stored them without a server.
+    public let server: LoginServer?
 
     /// Whether the last user who logged in has biometric login enabled on this device.
     public var isBiometricEnabled: Bool {
@@ -21,10 +24,11 @@ public struct ContainerStatus: Hashable, Sendable {
     ///
     /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
-        let rows = LoginRows(records: records, presence: NobodyPresent())
+        let metadata = LoginMetadata(records: records)
         container = records.name
-        lastUserID = try await rows.lastUser()
-        key = try await rows.key()
-        sessionState = try await rows.sessionGeneration() == nil ? .noSession : .authenticated
+        lastUserID = try await metadata.lastUser()
+        key = try await metadata.key()
+        sessionState = try await metadata.sessionGeneration() == nil ? .noSession : .authenticated
+        server = try await metadata.login().lazy.compactMap { LoginServer($0.attributes) }.first
     }
 }

@@ -96,6 +96,31 @@ extension LoginError {
             recovery: "Log in, then enable it.")
     }
 
+    static func otherServer(_ operation: String, stored: LoginServer, configured: LoginServer) -> LoginError {
+        LoginError(
+            operation: operation, code: .conflict,
+            reason: "the stored login belongs to \(stored), and the configured server is \(configured)",
+            recovery:
+                "Use \(stored), or another container. A logout with force removes the stored login from this device "
+                + "without telling any server.")
+    }
+
+    static func unknownServer(_ operation: String, configured: LoginServer) -> LoginError {
+        LoginError(
+            operation: operation, code: .conflict,
+            reason: "an earlier version stored the login without naming its server, and nothing confirmed that it is "
+                + "\(configured)",
+            recovery:
+                "If it is, confirm it: at the terminal, with --bind-server, or with ‘bindsEarlierLogin’ in a program.")
+    }
+
+    static func changedElsewhere(_ operation: String) -> LoginError {
+        LoginError(
+            operation: operation, code: .conflict,
+            reason: "another program changed the stored login at the same moment",
+            recovery: "Look at the status, then try again.")
+    }
+
     static func unauthenticated(_ operation: String, recovery: String = "Log in, then try again.") -> LoginError {
         LoginError(
             operation: operation, code: .unauthenticated, reason: "nobody is logged in, or the session has ended",

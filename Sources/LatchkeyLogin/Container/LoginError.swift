@@ -76,7 +76,7 @@ public struct LoginError: Error, Sendable {
         public static let userMismatch = Code(name: .userMismatch, keystoreCode: .refused)
         /// This machine's clock and the server's are too far apart.
         public static let clockSkew = Code(name: .clockSkew, keystoreCode: .refused)
-        /// It is there already, or another program changed it meanwhile.
+        /// It is there already, another program changed it at the same time, or it belongs to another server.
         public static let conflict = Code(name: .conflict, keystoreCode: .conflict)
         /// The server can't be reached.
         public static let network = Code(name: .network, keystoreCode: .unavailable)

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// The rows of a container.
 ///
@@ -13,83 +14,80 @@ internal import Latchkey
 /// | `login.identity.KID` | that the server may list the key under this name |
 ///
 /// An identity row without a key row is what remains to be removed on the server.
+///
+/// Every row but `login.user` names its server and client (``LoginServer``). Each read here verifies the row and compares
+/// them with ``server``: nothing of another server's row is returned.
 struct LoginRows: Sendable {
     static let userID: RecordID = "login.user"
     static let sessionID: RecordID = "login.session"
     static let keyID: RecordID = "login.key"
     static let pendingID: RecordID = "login.pending"
-    private static let hintID: RecordID = "login.hint"
-    private static let identityKind: RecordKind = "login.identity"
-    private static let owner = "sub"
+    static let hintID: RecordID = "login.hint"
+    static let identityKind: RecordKind = "login.identity"
+    static let owner = "sub"
+    static let keyName = "kid"
 
     let records: RecordContainer
+    /// The server and client of every row that is read or written.
+    let server: LoginServer
     /// Who is asked where the hardware opens nothing without its owner.
     let presence: any PresenceAuthority
 
     // MARK: Reading
 
-    /// The last user's id. Needs no hardware.
-    func lastUser() async throws(KeystoreError) -> String? {
-        try await records.metadata(Self.userID)?.attributes[Self.owner]
-    }
-
-    /// The key without a look at whether the row is authentic. Needs no hardware.
-    func key() async throws(KeystoreError) -> BiometricKey? {
-        guard let record = try await records.metadata(Self.keyID) else { return nil }
-        return try Self.biometricKey(record)
-    }
-
-    /// The key, authentic.
+    /// The key.
     ///
     /// - Parameter consent: Who is asked instead, where the same person is asked for more.
-    func verifiedKey(
-        for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil
-    ) async throws(KeystoreError) -> BiometricKey? {
-        let found = try await records.read(Self.keyID, for: prompt, authorizedBy: consent ?? presence)
-        guard let found else { return nil }
-        return try Self.biometricKey(found.record)
+    func key(for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil) async throws -> BiometricKey? {
+        try await read(Self.keyID, for: prompt, authorizedBy: consent).map { try BiometricKey($0.record) }
     }
 
-    /// The key whose registration was begun. Needs no hardware.
-    func pending() async throws(KeystoreError) -> BiometricKey? {
-        guard let record = try await records.metadata(Self.pendingID) else { return nil }
-        return try Self.biometricKey(record)
+    /// The key whose registration was begun.
+    func pending(for prompt: PromptContext) async throws -> BiometricKey? {
+        try await read(Self.pendingID, for: prompt).map { try BiometricKey($0.record) }
     }
 
-    /// What the server may know, oldest first, without a look at whether the rows are authentic. Needs no hardware.
-    func identities() async throws(KeystoreError) -> [RegisteredIdentity] {
-        try await records.list(Self.identityKind).compactMap(Self.identity)
-    }
-
-    /// What the server may know, oldest first, authentic: only that may decide what the server is asked to remove.
-    func verifiedIdentities(for prompt: PromptContext) async throws(KeystoreError) -> [RegisteredIdentity] {
+    /// The keys that the server may know, oldest first: only these rows decide what the server is asked to remove.
+    func identities(for prompt: PromptContext) async throws -> [RegisteredIdentity] {
         var identities: [RegisteredIdentity] = []
-        for listed in try await records.list(Self.identityKind) {
-            guard let found = try await records.read(listed.id, for: prompt, authorizedBy: presence) else { continue }
-            if let identity = Self.identity(found.record) { identities.append(identity) }
+        for listed in try await LoginMetadata(records: records).identityRows(at: server) {
+            guard let found = try await read(listed.id, for: prompt) else { continue }
+            if let identity = RegisteredIdentity(found.record) { identities.append(identity) }
         }
         return identities
     }
 
-    /// The generation of the session's row, or nil without one. Needs no hardware.
-    func sessionGeneration() async throws(KeystoreError) -> Int? {
-        try await records.metadata(Self.sessionID)?.generation
-    }
-
-    func session(for prompt: PromptContext) async throws(KeystoreError) -> Session? {
-        guard let found = try await records.read(Self.sessionID, for: prompt, authorizedBy: presence) else {
-            return nil
+    func session(for prompt: PromptContext) async throws -> Session? {
+        guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
+        guard let stored = found.payload.flatMap(StoredSession.init) else {
+            throw KeystoreError.damaged(prompt.reason, "the stored session can't be read")
         }
-        guard
-            let payload = found.payload,
-            let stored = payload.withUnsafeBytes({ try? JSONDecoder().decode(StoredSession.self, from: Data($0)) })
-        else { throw .damaged(prompt.reason, "the stored session can't be read") }
         return stored.session(generation: found.record.generation)
     }
 
     /// An ID token of the key's owner, which may have expired, or nil.
-    func hint(for prompt: PromptContext) async throws(KeystoreError) -> String? {
-        try await records.read(Self.hintID, for: prompt, authorizedBy: presence)?.payload?.text
+    func hint(for prompt: PromptContext) async throws -> String? {
+        try await read(Self.hintID, for: prompt)?.payload?.text
+    }
+
+    /// The ID token in a session's or a hint's row, not verified.
+    static func idToken(in record: Record, _ payload: SecretBytes?) -> IDToken? {
+        let text = record.id == hintID ? payload?.text : payload.flatMap(StoredSession.init)?.idToken
+        return text.flatMap(IDToken.init(compact:))
+    }
+
+    /// - Throws: `KeystoreError`; ``LoginError`` with code `conflict` for another server's row.
+    private func read(
+        _ id: RecordID, for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil
+    ) async throws -> (record: Record, payload: SecretBytes?)? {
+        guard let found = try await records.read(id, for: prompt, authorizedBy: consent ?? presence) else { return nil }
+        guard let stored = LoginServer(found.record.attributes) else {
+            throw LoginError.unknownServer(prompt.reason, configured: server)
+        }
+        guard stored == server else {
+            throw LoginError.otherServer(prompt.reason, stored: stored, configured: server)
+        }
+        return found
     }
 
     // MARK: Changes
@@ -125,40 +123,49 @@ struct LoginRows: Sendable {
         .put(Record(id: userID, kind: "login.user", attributes: [owner: lastUser]), payload: nil, ifGeneration: nil)
     }
 
-    static func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
+    func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
         let payload = SecretBytes(try JSONEncoder().encode(StoredSession(session)))
-        return .put(Record(id: sessionID, kind: "login.session"), payload: payload, ifGeneration: ifGeneration)
+        let record = Record(id: Self.sessionID, kind: "login.session", attributes: server.attributes)
+        return .put(record, payload: payload, ifGeneration: ifGeneration)
     }
 
-    static func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
-        let record = Record(id: pendingID, kind: "login.pending", attributes: [Self.owner: owner], key: key)
+    func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
+        let record = Record(
+            id: Self.pendingID, kind: "login.pending", attributes: attributes([Self.owner: owner]), key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 
-    static func put(_ key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
-        let record = Record(id: keyID, kind: "login.key", attributes: [Self.owner: owner], key: key)
+    func put(_ key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
+        let record = Record(id: Self.keyID, kind: "login.key", attributes: attributes([Self.owner: owner]), key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 
     /// What a key's row goes with: the owner's ID token, if there is one.
-    static func put(hint idToken: String?) -> RecordChange {
-        guard let idToken else { return .delete(hintID, ifGeneration: nil) }
+    func put(hint idToken: String?) -> RecordChange {
+        guard let idToken else { return .delete(Self.hintID, ifGeneration: nil) }
         return .put(
-            Record(id: hintID, kind: "login.hint"), payload: SecretBytes(idToken.utf8), ifGeneration: nil)
+            Record(id: Self.hintID, kind: "login.hint", attributes: server.attributes),
+            payload: SecretBytes(idToken.utf8), ifGeneration: nil)
+    }
+
+    func put(identity: RegisteredIdentity) -> RecordChange {
+        let names = [Self.keyName: identity.id.rawValue, Self.owner: identity.userID]
+        let record = Record(id: Self.row(of: identity.id), kind: Self.identityKind, attributes: attributes(names))
+        return .put(record, payload: nil, ifGeneration: nil)
+    }
+
+    /// Binds a verified row of a version that stored no server.
+    func bound(_ record: Record, _ payload: SecretBytes?) -> RecordChange {
+        var bound = record
+        bound.attributes = attributes(record.attributes)
+        return .put(bound, payload: payload, ifGeneration: record.generation)
     }
 
     /// Deletes a key's row, and what goes with it.
     ///
     /// - Parameter ifGeneration: The generation of the row that is meant, or nil for any.
     static func deleteKey(ifGeneration: Int?) -> [RecordChange] {
-        [.delete(keyID, ifGeneration: ifGeneration), put(hint: nil)]
-    }
-
-    static func put(identity: RegisteredIdentity) -> RecordChange {
-        let attributes = ["kid": identity.id.rawValue, owner: identity.userID]
-        return .put(
-            Record(id: row(of: identity.id), kind: identityKind, attributes: attributes), payload: nil,
-            ifGeneration: nil)
+        [.delete(keyID, ifGeneration: ifGeneration), .delete(hintID, ifGeneration: nil)]
     }
 
     static func delete(identity: KeyID) -> RecordChange {
@@ -169,16 +176,8 @@ struct LoginRows: Sendable {
         RecordID(rawValue: "login.identity.\(identity)")
     }
 
-    private static func identity(_ record: Record) -> RegisteredIdentity? {
-        guard let kid = record.attributes["kid"].flatMap(KeyID.init), let owner = record.attributes[Self.owner]
-        else { return nil }
-        return RegisteredIdentity(id: kid, userID: owner)
-    }
-
-    private static func biometricKey(_ record: Record) throws(KeystoreError) -> BiometricKey {
-        guard let key = record.key, let owner = record.attributes[Self.owner] else {
-            throw .damaged("read the biometric key", "its record has no key or no owner")
-        }
-        return BiometricKey(userID: owner, key: key, generation: record.generation)
+    /// A row's own attributes together with its server.
+    private func attributes(_ own: [String: String]) -> [String: String] {
+        own.merging(server.attributes) { $1 }
     }
 }

@@ -13,6 +13,13 @@ struct StoredSession: Codable {
         idToken = session.idToken
     }
 
+    /// - Returns: nil for a payload that can't be read.
+    init?(_ payload: SecretBytes) {
+        let stored = payload.withUnsafeBytes { try? JSONDecoder().decode(StoredSession.self, from: Data($0)) }
+        guard let stored else { return nil }
+        self = stored
+    }
+
     func session(generation: Int) -> Session {
         Session(
             userID: userID, refreshToken: SecretBytes(refreshToken.utf8), idToken: idToken, generation: generation)

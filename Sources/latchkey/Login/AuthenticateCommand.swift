@@ -9,9 +9,10 @@ struct AuthenticateCommand: ContextCommand {
         abstract: "Log in with the key and your PIN. No session is needed.")
 
     @OptionGroup var options: GlobalOptions
+    @OptionGroup var server: BindServerOption
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login().authenticateBiometric()
+        let result = try await context.login(binding: server.bindServer).authenticateBiometric()
         return SessionReport(
             container: context.settings.container, userInfo: result.userInfo, kid: result.keyID?.rawValue)
     }

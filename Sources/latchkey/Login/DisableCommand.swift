@@ -11,12 +11,13 @@ struct DisableCommand: ContextCommand {
         discussion: "Nobody is asked. A token gives up a private key for its owner only: what stays there is named.")
 
     @OptionGroup var options: GlobalOptions
+    @OptionGroup var server: BindServerOption
 
     @Flag(help: "Disable on this machine only, whatever the server says.")
     var force = false
 
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
-        let container = try await context.login()
+        let container = try await context.login(binding: server.bindServer)
         let keys = (try? await container.listBiometricKeys()) ?? []
         try await context.pointingToForce {
             try await container.disableBiometric(force: force)
@@ -28,7 +29,7 @@ struct DisableCommand: ContextCommand {
                     + "token's own tool: \(printable(uri))")
         }
         let records = try await context.records()
-        let report = StatusReport(try await ContainerStatus(of: records))
+        let report = StatusReport(try await ContainerStatus(of: records), context.settings)
         return await context.afterRevoking(report, in: records)
     }
 }

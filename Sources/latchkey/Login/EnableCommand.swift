@@ -9,6 +9,7 @@ struct EnableCommand: ContextCommand {
         abstract: "Enable biometric login: make a key in the hardware and register it with the server.")
 
     @OptionGroup var options: GlobalOptions
+    @OptionGroup var server: BindServerOption
 
     @Option(
         help: """
@@ -18,7 +19,7 @@ struct EnableCommand: ContextCommand {
     var policy: LoginPolicyArgument?
 
     func perform(in context: CommandContext) async throws -> EnableReport {
-        EnableReport(try await context.login().enableBiometric(policy: policy?.policy))
+        EnableReport(try await context.login(binding: server.bindServer).enableBiometric(policy: policy?.policy))
     }
 }
 

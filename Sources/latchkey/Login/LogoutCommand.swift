@@ -8,6 +8,7 @@ struct LogoutCommand: ContextCommand {
         abstract: "End the session, and disable biometric login unless told to keep it.")
 
     @OptionGroup var options: GlobalOptions
+    @OptionGroup var server: BindServerOption
 
     @Flag(help: "Keep biometric login, so that the same user can log in with it again.")
     var keepBiometric = false
@@ -16,10 +17,10 @@ struct LogoutCommand: ContextCommand {
     var force = false
 
     func perform(in context: CommandContext) async throws -> StatusReport {
-        let container = try await context.login()
+        let container = try await context.login(binding: server.bindServer)
         try await context.pointingToForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
         }
-        return StatusReport(try await ContainerStatus(of: context.records()))
+        return StatusReport(try await ContainerStatus(of: context.records()), context.settings)
     }
 }

@@ -10,6 +10,6 @@ struct StatusCommand: ContextCommand {
     @OptionGroup var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> StatusReport {
-        StatusReport(try await ContainerStatus(of: context.records()))
+        StatusReport(try await ContainerStatus(of: context.records()), context.settings)
     }
 }

@@ -11,13 +11,25 @@ struct StatusReport: Report {
     let kid: Nullable<String>
     /// Whether the hardware can take the enabled key back from every copy of the store; nothing without a key.
     let isRevocable: Bool?
+    /// The address of the server to which the session and the key belong.
+    let server: String?
+    /// The OAuth client to which they belong.
+    let clientID: String?
+    /// Whether both are the configured ones.
+    let isConfiguredServer: Bool?
     private let warning: String
 
     private enum CodingKeys: String, CodingKey {
-        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable
+        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server, clientID
+        case isConfiguredServer
     }
 
-    init(_ status: ContainerStatus) {
+    /// - Parameter settings: They name the configured server.
+    init(_ status: ContainerStatus, _ settings: Settings) {
+        server = status.server?.address
+        clientID = status.server?.clientID
+        let configured = LoginServer(address: settings.endpoint ?? "", clientID: settings.clientID ?? "")
+        isConfiguredServer = status.server.flatMap { server in configured.map { $0 == server } }
         container = status.container
         lastUserID = Nullable(status.lastUserID)
         biometricEnabled = status.isBiometricEnabled
@@ -32,7 +44,15 @@ struct StatusReport: Report {
         Container:        \(printable(container))
         Last user:        \(lastUserID.value.map(printable) ?? "nobody yet")
         Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
-        Session:          \(sessionState == .authenticated ? "logged in" : "none")\(warning)
+        Session:          \(sessionState == .authenticated ? "logged in" : "none")\(serverLine)\(warning)
         """
+    }
+
+    private var serverLine: String {
+        guard let server, let clientID else { return "" }
+        let other =
+            isConfiguredServer == false
+            ? "\nThe configured server is another one: no command sends it this session or uses this key there." : ""
+        return "\nServer:           \(printable(server)), client \(printable(clientID))\(other)"
     }
 }

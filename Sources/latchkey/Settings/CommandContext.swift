@@ -68,12 +68,25 @@ struct CommandContext: Sendable {
 
     /// The container's login.
     ///
+    /// - Parameter binding: Whether a login that an earlier version stored without naming its server belongs to the
+    ///   configured server; otherwise the user is asked at the terminal.
     /// - Throws: ``KeystoreError`` with code `invalidInput` when no server is named.
-    func login() async throws -> Container {
+    func login(binding: Bool = false) async throws -> Container {
         let server = try identityServer()
+        let name = settings.container
+        let configuration = ContainerConfiguration(
+            endpoint: server.endpoint, clientID: server.clientID,
+            bindsEarlierLogin: { server in
+                if binding { return true }
+                guard TerminalPresence.isPresent() else { return false }
+                return try await TerminalQuestion.isConfirmed(
+                    printable(
+                        "An earlier version of Latchkey stored the login in the container ‘\(name)’ without naming its "
+                            + "server. Does it belong to \(server)? If it does not, that server gets its tokens."))
+            })
         return try Container(
-            ContainerConfiguration(endpoint: server.endpoint, clientID: server.clientID), records: await records(),
-            presence: presence, browser: browser, transport: ServerTransport(log: log, console: console))
+            configuration, records: await records(), presence: presence, browser: browser,
+            transport: ServerTransport(log: log, console: console))
     }
 
     /// The server that was named, and this program's name there.

@@ -30,15 +30,38 @@ struct Bench {
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
         transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = .pin,
         keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
-        endpoint: String = FakeIdentity.address, now: @escaping @Sendable () -> Date = { Date() }
+        endpoint: String = FakeIdentity.address, clientID: String = "app",
+        bindsEarlierLogin: @escaping @Sendable (LoginServer) async throws -> Bool = { _ in false },
+        now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
-        let store = try await RecordStore(directory: directory.path)
-        let records = try RecordContainer(
-            name: name, store: store, keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
+        let records = try await records(name, keystore)
         let configuration = ContainerConfiguration(
-            endpoint: endpoint, clientID: "app", tokenStorage: tokenStorage, policy: policy, now: now)
+            endpoint: endpoint, clientID: clientID, tokenStorage: tokenStorage, policy: policy,
+            bindsEarlierLogin: bindsEarlierLogin, now: now)
         return try Container(
             configuration, records: records, presence: presence, browser: browser ?? self.browser,
             transport: transport ?? identity)
+    }
+
+    /// The rows, as a program of its own sees them.
+    func records(_ name: String = "default", _ keystore: (any Keystore)? = nil) async throws -> RecordContainer {
+        let store = try await RecordStore(directory: directory.path)
+        return try RecordContainer(
+            name: name, store: store, keystore: keystore ?? TPMKeystore(tcti: tpm.tcti, anchors: store))
+    }
+
+    /// Stores the login's rows as versions did that stored no server with them.
+    func forgetServers() async throws {
+        let records = try await records()
+        let prompt = PromptContext(reason: "forget the servers")
+        for kind in ["login.session", "login.key", "login.pending", "login.hint", "login.identity"] as [RecordKind] {
+            for listed in try await records.list(kind) {
+                guard let found = try await records.read(listed.id, for: prompt) else { continue }
+                var record = found.record
+                record.attributes["issuer"] = nil
+                record.attributes["client"] = nil
+                try await records.apply([.put(record, payload: found.payload, ifGeneration: nil)], for: prompt)
+            }
+        }
     }
 }
