@@ -128,6 +128,16 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret])
 
+    /// Gives a key another label. Where the hardware checks a PIN of the key's own, `presence` is asked for that PIN.
+    ///
+    /// The key in the hardware stays as it is. Store the returned value in place of the old one; until then, and from a copy
+    /// of the store, the old one works under the old label. By default the label is changed and nothing else.
+    ///
+    /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``.
+    func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey
+
     /// Has the hardware certify that it made the key, for a verifier's challenge of 8 to 32 bytes.
     ///
     /// - Throws: ``KeystoreError``; `unsupported` where the hardware can't.
@@ -158,6 +168,12 @@ extension Keystore {
     ) async throws(KeystoreError) -> SealedSecret {
         throw .unsupported(
             "seal a secret", "this hardware can't take back what it seals", recovery: "Seal it without that.")
+    }
+
+    public func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        key.replacing(blob: key.blob, label: label)
     }
 
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {

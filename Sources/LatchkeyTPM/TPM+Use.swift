@@ -31,7 +31,8 @@ extension TPM {
         var own = authValue
         if let kept = use.authorization {
             own = try self.authValue(
-                in: kept, authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
+                in: kept, boundTo: use.blob.binding,
+                authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
         }
         return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
     }

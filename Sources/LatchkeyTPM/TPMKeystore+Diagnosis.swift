@@ -5,12 +5,13 @@ extension TPMKeystore {
     /// Looks at the TPM and changes nothing.
     package func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
         let pinned = try await pinnedRoot("look at the TPM")
-        return try await visit("look at the TPM") { (tpm) throws(TPMError) in try tpm.diagnosis(pinned) }
+        let parents = pinned == nil ? try await storedParents() : []
+        return try await visit("look at the TPM") { (tpm) throws(TPMError) in try tpm.diagnosis(pinned, parents) }
     }
 }
 
 extension TPM {
-    fileprivate func diagnosis(_ pinned: StorageRoot?) throws(TPMError) -> TPMDiagnosis {
+    fileprivate func diagnosis(_ pinned: StorageRoot?, _ parents: Set<TPMName>) throws(TPMError) -> TPMDiagnosis {
         let state = try storageRootState()
         let hasCurve = try curves().contains(.nistP256)
         let signs = try signsWithP256()
@@ -20,7 +21,7 @@ extension TPM {
         let isOwnerPasswordSet = permanent & 1 != 0
         return TPMDiagnosis(
             identity: try TPMIdentity(self), storageRootKey: state.kind,
-            pin: try comparison(of: state, with: pinned, mayMake: !isOwnerPasswordSet),
+            pin: try comparison(of: state, with: pinned, parents, mayMake: !isOwnerPasswordSet),
             isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isPlaceLeft,
             isLockoutPasswordSet: permanent & 4 != 0,
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
@@ -29,8 +30,9 @@ extension TPM {
     /// Where the key is not in its place, one is made from the owner's seed, compared and forgotten: a TPM that was
     /// cleared has another seed.
     private func comparison(
-        of state: StorageRootState, with pinned: StorageRoot?, mayMake: Bool
+        of state: StorageRootState, with pinned: StorageRoot?, _ parents: Set<TPMName>, mayMake: Bool
     ) throws(TPMError) -> TPMDiagnosis.Pin {
+        if case .usable(let object) = state, parents.contains(where: { $0 != object.name }) { return .different }
         let comparison = state.compared(with: pinned)
         guard comparison == .undecided, mayMake, let pinned else { return comparison }
         return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in

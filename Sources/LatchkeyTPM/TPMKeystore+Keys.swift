@@ -8,7 +8,8 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> HardwareKey {
         let operation = "create a key"
         let made = try await make(
-            .loadable, sealing: nil, policy: request.policy, request.prompt, operation, presence)
+            .loadable, sealing: nil, policy: request.policy, boundTo: KeyBinding(id: request.id, label: request.label),
+            request.prompt, operation, presence)
         return HardwareKey(
             id: request.id, backend: backend, policy: request.policy, assurance: made.assurance,
             publicKey: try publicKey(of: made.blob.key.publicArea, operation), label: request.label, createdAt: Date(),
@@ -36,7 +37,7 @@ extension TPMKeystore {
         return signature
     }
 
-    /// The blob of a key, whose public half is the one that is stored next to it.
+    /// The blob of a key, whose public half, ID and label are the ones that are stored next to it.
     func keyBlob(of key: HardwareKey, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
         let blob = try blob(
             key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable, operation
@@ -44,6 +45,7 @@ extension TPMKeystore {
         guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
             throw .damaged(operation, "its public key is not that of its stored bytes")
         }
+        try KeyBinding.check(blob.binding, of: key, operation)
         return blob
     }
 

@@ -5,8 +5,8 @@ internal import TPM2
 extension TPMKeystore {
     /// Makes an object: ReadPublic, the PIN, StartAuthSession, Create.
     func make(
-        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, _ prompt: PromptContext,
-        _ operation: String, _ presence: any PresenceAuthority
+        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, boundTo binding: KeyBinding?,
+        _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
         try checkSupport(policy, operation)
         let root = try await presentRoot(operation)
@@ -16,7 +16,7 @@ extension TPMKeystore {
         let pin = hasPIN ? try await newPIN(prompt, operation, presence) : nil
         let salt = hasPIN ? PINHardening.randomSalt() : nil
         let own = protection?.ownAuthValue
-        let authValue = if let own { own } else { try authValue(pin, salt: salt, operation) }
+        let authValue = if let own { own } else { try authValue(pin, salt: salt, boundTo: binding, operation) }
         let template = try template(kind, policy, protection, operation)
         let created = try await create(template, authValue: authValue, sealing: secret, under: root, operation)
         let blob = TPMKeyBlob(
@@ -24,7 +24,8 @@ extension TPMKeystore {
                 kind: kind, hasEmptyAuth: policy.requirement == .none, parent: root.parentHandle,
                 publicArea: created.publicArea, privatePart: created.privatePart),
             parentName: root.name, pinSalt: salt,
-            birth: .init(hash: created.creationHash, ticket: created.creationTicket), protection: protection)
+            birth: .init(hash: created.creationHash, ticket: created.creationTicket), protection: protection,
+            binding: binding)
         return (blob, Self.assurance(of: policy, protection, under: root))
     }
 

@@ -14,6 +14,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         let operation = "change the PIN"
         var blobs: [TPMKeyBlob] = []
+        var bindings: [KeyBinding?] = []
         var revocable: [RevocableSecret] = []
         for key in keys {
             let blob = try keyBlob(of: key, operation)
@@ -21,11 +22,13 @@ extension TPMKeystore {
                 if kept.hasPIN { revocable.append(kept) }
             } else {
                 blobs.append(blob)
+                bindings.append(KeyBinding(key))
             }
         }
         for secret in secrets where !secret.isRevocable {
             blobs.append(
                 try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation))
+            bindings.append(nil)
         }
         for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
             revocable.append(try self.revocable(secret, operation))
@@ -40,7 +43,7 @@ extension TPMKeystore {
         try await checkStanding(revocable, under: root, operation)
         let old = try await standingPIN(indices.first, prompt, operation, presence)
         let new = try await newPIN(prompt, operation, presence)
-        let changed = try await rewrap(blobs, under: root, from: old, to: new, operation)
+        let changed = try await rewrap(blobs, boundTo: bindings, under: root, from: old, to: new, operation)
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
         // What is changed in its place comes last, when the old PIN has been right for everything.
@@ -117,8 +120,12 @@ extension TPMKeystore {
         }
     }
 
-    private func rewrap(
-        _ blobs: [TPMKeyBlob], under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
+    /// Wraps each object that has its own PIN for a new one, and binds the keys.
+    ///
+    /// - Parameter bindings: One for each blob; nil for a secret.
+    func rewrap(
+        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN,
+        _ operation: String
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
         guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
         do {
@@ -126,8 +133,9 @@ extension TPMKeystore {
                 try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                     try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                         var changed: [TPMKeyBlob] = []
-                        for blob in blobs {
-                            changed.append(try tpm.rewrap(blob, under: parent, from: old, to: new, session))
+                        for (blob, binding) in zip(blobs, bindings) {
+                            changed.append(
+                                try tpm.rewrap(blob, boundTo: binding, under: parent, from: old, to: new, session))
                         }
                         return changed
                     }
@@ -142,22 +150,31 @@ extension TPMKeystore {
 extension TPM {
     /// Wraps one object for the new PIN and sees that the TPM loads the result.
     fileprivate func rewrap(
-        _ blob: TPMKeyBlob, under parent: TPMObject, from old: PIN, to new: PIN, _ session: Session
+        _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN, to new: PIN,
+        _ session: Session
     ) throws(TPMError) -> TPMKeyBlob {
         guard let oldSalt = blob.pinSalt else { return blob }
-        let oldValue = try PINHardening.authValue(old, salt: oldSalt)
         let newSalt = PINHardening.randomSalt()
-        let newValue = try PINHardening.authValue(new, salt: newSalt)
+        let privatePart = try rewrap(
+            blob, under: parent, from: try PINHardening.authValue(old, salt: oldSalt, boundTo: blob.binding),
+            to: try PINHardening.authValue(new, salt: newSalt, boundTo: binding), session)
+        return blob.replacing(privatePart: privatePart, pinSalt: newSalt, binding: binding)
+    }
+
+    /// Wraps one object for another authValue and sees that the TPM loads the result.
+    func rewrap(
+        _ blob: TPMKeyBlob, under parent: TPMObject, from old: AuthValue, to new: AuthValue, _ session: Session
+    ) throws(TPMError) -> PrivateBlob {
         let privatePart = try withLoaded(
             blob.key.privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
         ) { (object) throws(TPMError) in
             try objectChangeAuth(
-                of: object, under: parent, to: newValue,
-                authorizedBy: .continuing(session, authValue: oldValue, protecting: .decrypt))
+                of: object, under: parent, to: new,
+                authorizedBy: .continuing(session, authValue: old, protecting: .decrypt))
         }
         try withLoaded(
             privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
         ) { (_) throws(TPMError) in }
-        return blob.replacing(privatePart: privatePart, pinSalt: newSalt)
+        return privatePart
     }
 }

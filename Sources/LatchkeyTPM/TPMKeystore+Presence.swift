@@ -45,10 +45,12 @@ extension TPMKeystore {
     }
 
     /// The authValue of a key whose policy has a PIN.
-    func authValue(_ pin: PIN?, salt: [UInt8]?, _ operation: String) throws(KeystoreError) -> AuthValue {
+    func authValue(
+        _ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?, _ operation: String
+    ) throws(KeystoreError) -> AuthValue {
         guard let pin, let salt else { return .empty }
         do {
-            return try PINHardening.authValue(pin, salt: salt)
+            return try PINHardening.authValue(pin, salt: salt, boundTo: binding)
         } catch {
             throw KeystoreError(error, during: operation)
         }

@@ -165,7 +165,9 @@ extension TPMKeystore {
 
     /// What authorizes an object that has no policy, or reads the index that keeps that.
     private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
-        guard let kept = use.authorization else { return try authValue(pin, salt: use.blob.pinSalt, use.operation) }
+        guard let kept = use.authorization else {
+            return try authValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding, use.operation)
+        }
         do {
             return try kept.authValue(pin)
         } catch {

@@ -13,7 +13,8 @@ extension TPMKeystore {
         guard secret.count == Self.secretBytes else {
             throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(Self.secretBytes)")
         }
-        let made = try await make(.sealed, sealing: secret, policy: policy, prompt, operation, presence)
+        let made = try await make(
+            .sealed, sealing: secret, policy: policy, boundTo: nil, prompt, operation, presence)
         return SealedSecret(
             backend: backend, policy: policy, assurance: made.assurance, blob: try serialized(made.blob, operation))
     }

@@ -48,6 +48,14 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> StorageRoot {
         var standing = pinned
         if standing == nil {
+            guard try await storedParents().allSatisfy({ $0 == found.name }) else {
+                throw KeystoreError(
+                    operation: operation, code: .wrongDevice,
+                    reason:
+                        "the pinned storage root key is missing from the store, and this TPM has another one than the "
+                        + "stored keys name",
+                    recovery: "Use the machine on which the keys were made, or restore the store from a backup.")
+            }
             _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)
             standing = try await pinnedRoot(operation)
         }
@@ -55,6 +63,14 @@ extension TPMKeystore {
             throw .wrongDevice(operation, "this store's keys belong to another TPM, or this TPM was cleared since")
         }
         return standing
+    }
+
+    /// The storage root keys under which stored keys and secrets are wrapped. One that cannot be read names none.
+    func storedParents() async throws(KeystoreError) -> Set<TPMName> {
+        try await Set(
+            anchors.storedBlobs(of: backend).compactMap { blob in
+                (try? TPMKeyBlob(blob))?.parentName ?? (try? RevocableSecret(blob))?.parentName
+            })
     }
 
     private func discoverRoot(_ operation: String, pinned: StorageRoot?) async throws(KeystoreError) -> StorageRoot {

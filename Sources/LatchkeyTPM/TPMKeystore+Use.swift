@@ -21,7 +21,8 @@ extension TPMKeystore {
         guard policy.fits(protection), blob.key.kind == kind,
             blob.key.publicArea.isMade(
                 from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection, operation)),
-            (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable)
+            (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable),
+            kind == .loadable || blob.binding == nil
         else { throw .damaged(operation, "its stored bytes don't fit its policy") }
         return blob
     }

@@ -29,7 +29,8 @@ struct GuessingTests {
         defer { careless.close() }
         let tpm = TPM(ResubmittingTransport(careless))
         let parent = try TPMObject(handle: .storageRootKey, publicArea: tpm.readPublic(.storageRootKey).publicArea)
-        let authValue = try PINHardening.authValue(try PIN(Self.pin), salt: try #require(blob.pinSalt))
+        let authValue = try PINHardening.authValue(
+            try PIN(Self.pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
             try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) { (object) throws(TPMError) in
                 _ = try tpm.sign(
@@ -54,12 +55,13 @@ struct GuessingTests {
         let name = try blob.key.publicArea.name.bytes
         let commandHash = SHA256.hash(data: Data([0, 0, 0x01, 0x5d] + name + parameters))
         let salt = try #require(blob.pinSalt)
+        let binding = try #require(blob.binding).digest
         for number in 0..<200 {
             let digits = String(number)
             let pin = String(repeating: "0", count: 4 - digits.count) + digits
             let hardened = HKDF<SHA256>.deriveKey(
                 inputKeyMaterial: SymmetricKey(data: Data(pin.utf8)), salt: salt,
-                info: Data("latchkey/tpm/pin/v1".utf8), outputByteCount: 32)
+                info: Data("latchkey/tpm/pin/v2".utf8 + binding), outputByteCount: 32)
             let authValue = hardened.withUnsafeBytes { bytes in
                 Array(bytes[..<((bytes.lastIndex { $0 != 0 } ?? -1) + 1)])
             }

@@ -20,7 +20,8 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
     public let assurance: AssuranceLevel
     /// Its public half.
     public let publicKey: PublicKey
-    /// A name for people; not unique.
+    /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a keystore may bind it to
+    /// the key, and refuse a key with another label as damaged.
     public let label: String?
     /// Seconds precision is kept.
     public let createdAt: Date
@@ -59,6 +60,12 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
 
     /// The same key with another blob: what a change of PIN returns.
     public func replacing(blob: Data) -> HardwareKey {
+        replacing(blob: blob, label: label)
+    }
+
+    /// The same key with another blob and another label: what ``Keystore/rename(_:to:for:authorizedBy:)`` returns. Only
+    /// keystores call this.
+    public func replacing(blob: Data, label: String?) -> HardwareKey {
         HardwareKey(
             id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
             createdAt: createdAt, blob: blob, authorization: authorization)

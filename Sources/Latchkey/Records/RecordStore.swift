@@ -122,4 +122,19 @@ extension RecordStore: TrustAnchors {
                 ?? candidate
         }
     }
+
+    /// Those of all containers. A row that cannot be read is left out: its use fails as damaged.
+    public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] {
+        try await read("look for stored keys") { database in
+            let keys = try String.fetchAll(
+                database, sql: "SELECT hardwareKey FROM record WHERE hardwareKey IS NOT NULL"
+            )
+            .compactMap { try? JSONDecoder().decode(HardwareKey.self, from: Data($0.utf8)) }
+            let secrets = try Data.fetchAll(
+                database, sql: "SELECT sealed FROM classKey UNION ALL SELECT sealed FROM revocation"
+            ).compactMap { try? JSONDecoder().decode(SealedSecret.self, from: $0) }
+            return keys.filter { $0.backend == backend }.map(\.blob)
+                + (keys.compactMap(\.authorization) + secrets).filter { $0.backend == backend }.map(\.blob)
+        }
+    }
 }

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import GRDB
+internal import Glibc
 
 /// Threads for opening databases.
 let databaseThreads = DispatchQueue(label: "latchkey.records.open", attributes: .concurrent)
@@ -9,13 +10,14 @@ enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
-    /// Opens the store's file, which may be empty, and brings its tables up to date. A file that is something else, or a
-    /// store of a newer version, is refused and left as it is.
+    /// Opens the store's file, which may be empty, and brings its tables up to date. A file that is not a store, a store of a
+    /// newer version and a store whose definitions were changed are refused and left as they are.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
-        let migrator = migrator
         var configuration = Configuration()
         configuration.label = "latchkey.records"
         configuration.busyMode = .timeout(patience)
+        // No table of ours has a foreign key, and a table of another program must not keep our rows from being deleted.
+        configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
             try database.execute(
                 sql: """
@@ -25,73 +27,96 @@ enum Schema {
                     """)
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        let standing = try queue.read { try isStore($0, for: migrator) }
-        // A setting of the file's, so not before it is known to be ours.
-        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
-        if !standing {
-            try queue.write { database in
-                // Another program may have been here meanwhile.
-                guard try !isStore(database, for: migrator) else { return }
-                try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+        // SQLite waits for other processes, but not where two change the kind of journal at once.
+        let deadline = ContinuousClock.now + .seconds(patience)
+        while true {
+            do {
+                try prepare(queue)
+                return queue
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                guard ContinuousClock.now < deadline else { throw error }
+                usleep(10_000)
             }
         }
-        try migrator.migrate(queue)
-        return queue
+    }
+
+    private static func prepare(_ queue: DatabaseQueue) throws {
+        let isCurrent = try queue.read { try appliedMigrations($0) == migrations.count }
+        // This changes the file, so it comes after the check. SQLite cannot do it within a transaction.
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        guard !isCurrent else { return }
+        // The transaction takes the write lock first: of several processes one migrates, and the others find it done.
+        try queue.write { try migrate($0, from: appliedMigrations($0), to: migrations.count) }
     }
 
     /// For how many seconds to wait for another process.
     private static let patience: Double = 5
 
-    /// Whether the file is a store, and not empty.
+    /// Checks what the file is, and counts the migrations that it has had.
     ///
-    /// - Throws: ``KeystoreError`` for a file that is neither empty nor a store of this version or an older one, with nothing
-    ///   in it but what they have.
-    private static func isStore(_ database: Database, for migrator: DatabaseMigrator) throws -> Bool {
-        let standing = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
-        guard standing == applicationID else {
-            let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
-            guard standing == 0, tables == 0 else {
-                throw KeystoreError.damaged("open the store", "the file is a database of something else")
+    /// The guarantee: every later write does what it says. A program that could write the file once can delete the rows that
+    /// are there; only a definition acts on rows that are not there yet. A trigger, a unique index or a constraint on one of
+    /// our tables could remove the note of a revocation in the transaction that makes it. So triggers are
+    /// refused, and the definitions on our tables must be those of the migrations. Other tables change no write, and are accepted: SQLite's
+    /// own (`sqlite_stat1`, from `ANALYZE`), and those of programs that replicate the file.
+    ///
+    /// Nothing that is missing is made again: a missing table, or a missing line of `grdb_migrations`, is damage. A migration
+    /// that this version does not know makes the store one of a newer version, whatever its tables are.
+    ///
+    /// - Returns: 0 for an empty file.
+    /// - Throws: ``KeystoreError``: `damaged`, or `unsupported` for a store of a newer version.
+    private static func appliedMigrations(_ database: Database) throws -> Int {
+        let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+        let standing = try Definition.fetchAll(database)
+        guard application == applicationID else {
+            guard application == 0, standing.isEmpty else {
+                throw KeystoreError.damaged("open the store", "the file is a database of another program")
             }
-            return false
+            return 0
         }
-        guard try !migrator.hasBeenSuperseded(database) else {
+        guard standing.contains(migrationList) else {
+            throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
+        }
+        let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
+        guard applied.isSubset(of: migrations.map(\.version)) else {
             throw KeystoreError.unsupported(
                 "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
         }
-        try check(database)
-        return true
-    }
-
-    /// Sees to it that the file has nothing but our tables, as we made them. What else is in it would change what is written:
-    /// a trigger, a view or a foreign key could take away the note of a revocation as it is made.
-    private static func check(_ database: Database) throws {
-        let standing = try String.fetchAll(
-            database,
-            sql: """
-                SELECT sql FROM sqlite_schema
-                WHERE sql IS NOT NULL AND NOT (type = 'table' AND name = 'grdb_migrations')
-                """)
-        guard standing.allSatisfy({ ours.contains(words(of: $0)) }) else {
+        guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version)) else {
+            throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
+        }
+        let tables = try Set(definitions(after: migrations.count).map(\.table))
+        let relevant = standing.filter { $0.type == "trigger" || tables.contains($0.table) }
+        guard try relevant == definitions(after: applied.count) else {
             throw KeystoreError.damaged("open the store", "its tables are not as Latchkey makes them")
         }
+        return applied.count
     }
 
-    /// What makes the tables and indices of every version, as SQLite writes it down.
-    private static let ours = Set(
-        migrations.flatMap { $0.sql.split(separator: ";") }.map { words(of: String($0)) }.filter {
-            $0.first == "CREATE"
-        })
-
-    private static func words(of statement: String) -> [Substring] { statement.split(whereSeparator: \.isWhitespace) }
-
-    private static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        for migration in migrations {
-            migrator.registerMigration(migration.version) { try $0.execute(sql: migration.sql) }
+    /// The definitions in a store after so many migrations.
+    private static func definitions(after count: Int) throws -> Set<Definition> {
+        try DatabaseQueue().write { database in
+            try migrate(database, from: 0, to: count)
+            return try Definition.fetchAll(database)
         }
-        return migrator
     }
+
+    private static func migrate(_ database: Database, from first: Int, to end: Int) throws {
+        if first == 0 {
+            try database.execute(sql: "PRAGMA application_id = \(applicationID); \(migrationListSQL)")
+        }
+        for migration in migrations[first..<end] {
+            try database.execute(sql: migration.sql)
+            try database.execute(
+                sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [migration.version])
+        }
+    }
+
+    /// As GRDB's migrator made it in the stores of earlier versions.
+    private static let migrationListSQL = "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
+
+    private static let migrationList = Definition(
+        type: "table", name: "grdb_migrations", table: "grdb_migrations", sql: migrationListSQL)
 
     private static let migrations: [(version: String, sql: String)] = [
         (
@@ -160,4 +185,33 @@ enum Schema {
             """
         ),
     ]
+}
+
+/// A line of `sqlite_schema`: a table, an index, a trigger or a view.
+private struct Definition: Hashable {
+    let type: String
+    let name: String
+    /// The table that it belongs to, in lower case: SQLite's names have no case.
+    let table: String
+    /// The statement that made it, without regard to how it was broken into lines.
+    let words: [Substring]
+
+    init(type: String, name: String, table: String, sql: String) {
+        self.type = type
+        self.name = name
+        self.table = table.lowercased()
+        words = sql.split(whereSeparator: \.isWhitespace)
+    }
+
+    /// All but the indexes that SQLite makes for a primary key or a unique column, which have no statement.
+    static func fetchAll(_ database: Database) throws -> Set<Definition> {
+        let rows = try Row.fetchAll(
+            database, sql: "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+        return try Set(
+            rows.map { row in
+                try Definition(
+                    type: row.decode(forColumn: "type"), name: row.decode(forColumn: "name"),
+                    table: row.decode(forColumn: "tbl_name"), sql: row.decode(forColumn: "sql"))
+            })
+    }
 }

@@ -10,6 +10,7 @@ struct StoreFiles {
             profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
         else { throw .invalidInput("open the store", "‘\(profile)’ is no name for a profile") }
         guard !directory.isEmpty else { throw .invalidInput("open the store", "the directory's name is empty") }
+        let directory = Self.withoutEmptyParts(directory)
         try Self.makeDirectories(directory)
         try Self.check(directory, isDirectory: true)
         let folder = directory + "/" + profile
@@ -17,8 +18,19 @@ struct StoreFiles {
         try Self.check(folder, isDirectory: true)
         database = folder + "/latchkey.sqlite"
         try Self.makeFile(database)
-        // SQLite gives its side files the mode of the database.
+        // SQLite gives its side files the owner and the mode of the database, and reads the ones that it finds.
         try Self.check(database, isDirectory: false)
+        for suffix in ["-wal", "-shm", "-journal"] {
+            try Self.check(database + suffix, isDirectory: false, mayBeMissing: true)
+        }
+    }
+
+    /// The path without `/` and `/.` at its end: with them it names the directory to which a symbolic link leads
+    /// (path_resolution(7)), and the link must be seen.
+    private static func withoutEmptyParts(_ path: String) -> String {
+        var path = path[...]
+        while path.utf8.count > 1, path.hasSuffix("/") || path.hasSuffix("/.") { path.removeLast() }
+        return String(path)
     }
 
     /// Anything where the file would be counts: what is no store is for opening to find out.
@@ -47,9 +59,14 @@ struct StoreFiles {
         guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
     }
 
-    private static func check(_ path: String, isDirectory: Bool) throws(KeystoreError) {
+    private static func check(
+        _ path: String, isDirectory: Bool, mayBeMissing: Bool = false
+    ) throws(KeystoreError) {
         var status = stat()
-        guard lstat(path, &status) == 0 else { throw unusable(path, errno) }
+        guard lstat(path, &status) == 0 else {
+            guard mayBeMissing, errno == ENOENT else { throw unusable(path, errno) }
+            return
+        }
         let kind = status.st_mode & S_IFMT
         guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
             throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Name another place.")

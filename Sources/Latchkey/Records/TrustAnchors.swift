@@ -11,4 +11,14 @@ public protocol TrustAnchors: Sendable {
     ///
     /// - Returns: The value that stands now: `candidate`, or the one that was there before.
     func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data
+
+    /// The ``HardwareKey/blob`` and ``SealedSecret/blob`` of everything of a backend that is stored together with the anchors.
+    ///
+    /// A keystore that finds no anchor compares them with the hardware before it sets one: in a store that has keys, the
+    /// anchor was deleted. By default nothing is stored.
+    func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data]
+}
+
+extension TrustAnchors {
+    public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] { [] }
 }

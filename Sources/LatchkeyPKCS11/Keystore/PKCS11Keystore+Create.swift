@@ -34,7 +34,8 @@ extension PKCS11Keystore {
         let blob = TokenKeyBlob(
             name: TokenName(sight.information, id: born.id), publicKey: born.publicKey, terms: terms,
             isAdopted: uri.namesKey, facts: KeyFacts(born.attributes),
-            attestation: born.attestation?.certificates ?? [])
+            attestation: born.attestation?.certificates ?? [],
+            binding: KeyBinding(id: request.id, label: request.label))
         return HardwareKey(
             id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
             publicKey: born.publicKey, label: request.label, createdAt: Date(),

@@ -62,6 +62,7 @@ extension TokenKeyBlob {
         guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
             throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
         }
+        try KeyBinding.check(blob.binding, of: key, operation)
         return blob
     }
 }

@@ -12,7 +12,8 @@ internal import SwiftASN1
 ///         terms          KeyTerms,
 ///         isAdopted      INTEGER (0..1),              -- 1: the key was on the token already
 ///         facts          KeyFacts,
-///         attestation    [0] EXPLICIT SEQUENCE OF OCTET STRING OPTIONAL } -- X.509, the key's own first
+///         attestation    [0] EXPLICIT SEQUENCE OF OCTET STRING OPTIONAL, -- X.509, the key's own first
+///         binding        [1] EXPLICIT OCTET STRING OPTIONAL }            -- the key's ID and label, see KeyBinding
 struct TokenKeyBlob: Hashable, Sendable {
     static let version = 1
 
@@ -22,10 +23,15 @@ struct TokenKeyBlob: Hashable, Sendable {
     let isAdopted: Bool
     let facts: KeyFacts
     let attestation: [Data]
+    /// nil for a key of an earlier version. The token does not know it: it shows a row that was changed by accident, and
+    /// nothing keeps an attacker from changing it too.
+    var binding: KeyBinding?
 
     init(
-        name: TokenName, publicKey: PublicKey, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data]
+        name: TokenName, publicKey: PublicKey, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data],
+        binding: KeyBinding
     ) {
+        self.binding = binding
         self.name = name
         publicKeyHash = publicKey.fingerprint
         self.terms = terms
@@ -56,12 +62,18 @@ extension TokenKeyBlob: DERImplicitlyTaggable {
             let attestation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
                 try DER.sequence(of: ASN1OctetString.self, identifier: .sequence, rootNode: $0).map { Data($0.bytes) }
             }
+            let binding = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
+                guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes) else {
+                    throw ASN1Error.invalidASN1Object(reason: "a binding is no digest")
+                }
+                return binding
+            }
             guard hash.bytes.count == SHA256.byteCount, (0...1).contains(isAdopted) else {
                 throw ASN1Error.invalidASN1Object(reason: "a field out of its bounds")
             }
             return TokenKeyBlob(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms, isAdopted: isAdopted == 1, facts: facts,
-                attestation: attestation ?? [])
+                attestation: attestation ?? [], binding: binding)
         }
     }
 
@@ -73,16 +85,24 @@ extension TokenKeyBlob: DERImplicitlyTaggable {
             try coder.serialize(terms)
             try coder.serialize(isAdopted ? 1 : 0)
             try coder.serialize(facts)
-            guard !attestation.isEmpty else { return }
-            try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) { coder in
-                try coder.serializeSequenceOf(attestation.map { ASN1OctetString(contentBytes: Array($0)[...]) })
+            if !attestation.isEmpty {
+                try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) { coder in
+                    try coder.serializeSequenceOf(attestation.map { ASN1OctetString(contentBytes: Array($0)[...]) })
+                }
+            }
+            if let binding {
+                try coder.serialize(
+                    ASN1OctetString(contentBytes: binding.digest[...]), explicitlyTaggedWithTagNumber: 1,
+                    tagClass: .contextSpecific)
             }
         }
     }
 
     private init(
-        name: TokenName, publicKeyHash: Data, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data]
+        name: TokenName, publicKeyHash: Data, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data],
+        binding: KeyBinding?
     ) {
+        self.binding = binding
         self.name = name
         self.publicKeyHash = publicKeyHash
         self.terms = terms

@@ -57,13 +57,13 @@ extension TPM {
         }
     }
 
-    /// NV_Read of what is an object's authValue.
+    /// NV_Read of the secret from which a key's authValue is derived.
     func authValue(
-        in secret: RevocableSecret, authorizedBy authorization: Authorization
+        in secret: RevocableSecret, boundTo binding: KeyBinding?, authorizedBy authorization: Authorization
     ) throws(TPMError) -> AuthValue {
-        let value = try nvRead(secret.index, authorizedBy: authorization) { AuthValue($0) }
-        guard let value else { throw TPMError(.malformed, command: .nvRead, reason: "an authValue is too long") }
-        return value
+        try nvRead(secret.index, authorizedBy: authorization) { bytes in
+            Result { () throws(TPMError) in try PINHardening.authValue(ofSecret: bytes, boundTo: binding) }
+        }.get()
     }
 
     /// The index as the TPM's answer shows it, also where nothing was written to it; nil where it is not there. One

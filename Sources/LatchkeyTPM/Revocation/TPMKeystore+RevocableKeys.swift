@@ -2,7 +2,7 @@ internal import FoundationEssentials
 public import Latchkey
 internal import TPM2
 
-/// Keys whose authValue is 32 random bytes that an index keeps, and the PIN opens the index.
+/// Keys whose authValue is derived from 32 random bytes that an index keeps, and the PIN opens the index.
 ///
 /// The key is wrapped once and never changes: a change of PIN changes the index, and deleting the key removes it. Both
 /// hold for every copy of what is stored.
@@ -22,7 +22,8 @@ extension TPMKeystore {
         let authorization = try await keep(
             value, request.policy, under: root, request.prompt, operation, presence, announce)
         do throws(KeystoreError) {
-            let blob = try await makeKey(authorizedBy: value, under: root, operation)
+            let binding = KeyBinding(id: request.id, label: request.label)
+            let blob = try await makeKey(authorizedBy: value, boundTo: binding, under: root, operation)
             return HardwareKey(
                 id: request.id, backend: backend, policy: request.policy, assurance: authorization.assurance,
                 publicKey: try publicKey(of: blob.key.publicArea, operation), label: request.label, createdAt: Date(),
@@ -55,10 +56,15 @@ extension TPMKeystore {
     }
 
     private func makeKey(
-        authorizedBy value: SecretBytes, under root: StorageRoot, _ operation: String
+        authorizedBy value: SecretBytes, boundTo binding: KeyBinding, under root: StorageRoot, _ operation: String
     ) async throws(KeystoreError) -> TPMKeyBlob {
-        guard let authValue = value.withUnsafeBytes({ AuthValue($0) }) else {
-            throw .damaged(operation, "an authValue is too long")
+        let authValue: AuthValue
+        do {
+            authValue = try value.withUnsafeBytes { (bytes) throws(TPMError) in
+                try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
+            }
+        } catch {
+            throw KeystoreError(error, during: operation)
         }
         let created = try await create(
             KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, operation)
@@ -67,6 +73,6 @@ extension TPMKeystore {
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
                 privatePart: created.privatePart),
             parentName: root.name, pinSalt: nil,
-            birth: .init(hash: created.creationHash, ticket: created.creationTicket))
+            birth: .init(hash: created.creationHash, ticket: created.creationTicket), binding: binding)
     }
 }

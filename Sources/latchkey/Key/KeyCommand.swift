@@ -8,6 +8,7 @@ struct KeyCommand: AsyncParsableCommand {
         abstract: "Make and use keys in the hardware.",
         subcommands: [
             KeyCreateCommand.self, KeyListCommand.self, KeyShowCommand.self, KeySignCommand.self,
-            KeyExportCommand.self, KeyCSRCommand.self, KeyAttestCommand.self, KeyDeleteCommand.self,
+            KeyExportCommand.self, KeyCSRCommand.self, KeyAttestCommand.self, KeyRenameCommand.self,
+            KeyDeleteCommand.self,
         ])
 }

@@ -12,7 +12,7 @@ extension RecordContainer {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == .key, let key = record.key
         {
-            return (key, record.generation)
+            return (try Self.checked(key, record), record.generation)
         }
         let isID = UUID(uuidString: argument.text) != nil
         let prefix = IDPrefix(argument.text)
@@ -33,7 +33,18 @@ extension RecordContainer {
                     "\(fitting.count) keys of the container ‘\(name)’ have the label ‘\(argument.text)’ or begin so",
                 recovery: "Write the whole id; see ‘latchkey key list’.")
         }
-        return (key, record.generation)
+        return (try Self.checked(key, record), record.generation)
+    }
+
+    /// A row of another key's ID names no key.
+    private static func checked(_ key: HardwareKey, _ record: Record) throws(KeystoreError) -> HardwareKey {
+        guard record.id == RecordID(key.id) else {
+            throw KeystoreError(
+                operation: "find the key", code: .damaged,
+                reason: "the row ‘\(record.id)’ holds the key ‘\(key.id)’",
+                recovery: "Nothing was changed. Restore the store from a backup, or delete it and set up anew.")
+        }
+        return key
     }
 
     /// The key that an argument names, to be used in the hardware that was named.

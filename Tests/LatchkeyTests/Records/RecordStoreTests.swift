@@ -3,6 +3,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTPM
 import LatchkeyTesting
 import RawDatabase
 import Subprocess
@@ -46,6 +47,35 @@ struct RecordStoreTests {
             try FileManager.default.createSymbolicLink(
                 atPath: folder + "/latchkey.sqlite", withDestinationPath: directory + "/elsewhere")
             await #expect(throws: unavailable) { try await RecordStore(directory: directory + "/store") }
+            #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
+        }
+    }
+
+    @Test(arguments: ["link/", "link/.", "link//./"])
+    func `a symbolic link in place of the directory is refused, however it is written`(name: String) async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            do { _ = try await RecordStore(directory: directory + "/store/./") }
+            try FileManager.default.createSymbolicLink(
+                atPath: directory + "/link", withDestinationPath: directory + "/store")
+            let error = await #expect(throws: unavailable) { try await RecordStore(directory: "\(directory)/\(name)") }
+            #expect(error?.reason == "\(directory)/link is not a directory")
+        }
+    }
+
+    @Test(arguments: ["-wal", "-shm", "-journal"], ["a link", "a pipe", "a directory"])
+    func `a side file of SQLite that is not a regular file is refused`(suffix: String, kind: String) async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            do { _ = try await RecordStore(directory: directory) }
+            let path = directory + "/default/latchkey.sqlite" + suffix
+            switch kind {
+            case "a link": #expect(symlink(directory + "/elsewhere", path) == 0)
+            case "a pipe": #expect(mkfifo(path, 0o600) == 0)
+            default: #expect(mkdir(path, 0o700) == 0)
+            }
+            let error = await #expect(throws: unavailable) { try await RecordStore(directory: directory) }
+            #expect(error?.reason == "\(path) is not a regular file")
             #expect(!FileManager.default.fileExists(atPath: directory + "/elsewhere"))
         }
     }
@@ -111,6 +141,7 @@ struct RecordStoreTests {
 
     @Test(arguments: [
         "CREATE TRIGGER t AFTER INSERT ON revocation BEGIN DELETE FROM revocation; END",
+        "CREATE TRIGGER t AFTER INSERT ON REVOCATION BEGIN DELETE FROM revocation; END",
         "DROP TABLE revocation; CREATE VIEW revocation AS SELECT 1 AS container, 2 AS name, 3 AS sealed, 4 AS isDue",
         """
         DROP TABLE revocation;
@@ -121,9 +152,28 @@ struct RecordStoreTests {
         ) STRICT
         """,
         "CREATE UNIQUE INDEX one ON revocation (isDue)",
-        "CREATE TABLE another (x)",
+        "CREATE UNIQUE INDEX one ON Revocation (isDue)",
+        "ALTER TABLE revocation ADD COLUMN more INTEGER CHECK (isDue = 0)",
     ])
     func `a store with what would change a write is refused and stays as it is`(content: String) async throws {
+        try await expectDamaged(after: content)
+    }
+
+    @Test(arguments: [
+        "DROP TABLE anchor", "DROP TABLE record", "DROP TABLE recordAttribute", "DROP TABLE revocation",
+        "DROP INDEX recordKind", "DROP TABLE grdb_migrations", "DELETE FROM grdb_migrations",
+        "DELETE FROM grdb_migrations WHERE identifier = '1'", "DELETE FROM grdb_migrations WHERE identifier = '2'",
+        "DELETE FROM grdb_migrations WHERE identifier = '3'",
+        """
+        DROP TABLE anchor; DROP TABLE classKey; DROP TABLE container; DROP TABLE record; DROP TABLE recordAttribute;
+        DROP TABLE revocation; DROP TABLE grdb_migrations
+        """,
+    ])
+    func `a missing table or migration is damage, and nothing is made again`(content: String) async throws {
+        try await expectDamaged(after: content)
+    }
+
+    private func expectDamaged(after content: String) async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory) }
@@ -133,6 +183,34 @@ struct RecordStoreTests {
             let before = try files(directory)
             await #expect(throws: damaged) { try await RecordStore(directory: directory) }
             #expect(try files(directory) == before)
+        }
+    }
+
+    /// The last one would keep the row that it names from being deleted.
+    @Test(arguments: [
+        "ANALYZE", "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+        """
+        CREATE TABLE theirs (container TEXT, id TEXT, FOREIGN KEY (container, id) REFERENCES record ON DELETE RESTRICT);
+        INSERT INTO theirs SELECT container, id FROM record
+        """,
+    ])
+    func `statistics of SQLite and tables of other programs are accepted`(content: String) async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            do { _ = try await RecordStore(directory: directory) }
+            try await DatabaseQueue.raw(at: directory + "/default/latchkey.sqlite").writeWithoutTransaction {
+                try $0.execute(
+                    sql: """
+                        INSERT INTO record VALUES
+                            ('default', 'a', 'note', 'device', '"none"', '{}', NULL, NULL, 1, 0, 0, x'00');
+                        \(content)
+                        """)
+            }
+            let store = try await RecordStore(directory: directory)
+            let records = try RecordContainer(
+                store: store, keystore: TPMKeystore(tcti: "device:/nowhere/tpmrm0", anchors: store))
+            try await records.apply([.delete("a", ifGeneration: 1)], for: PromptContext(reason: "test the store"))
+            #expect(try await records.keys().isEmpty)
         }
     }
 

@@ -1,0 +1,44 @@
+internal import Crypto
+internal import FoundationEssentials
+
+/// A digest of a key's ID and label, which the key's stored bytes record.
+///
+/// The store lets every program of the user write its rows, so a label can be moved to another key. A row whose ID or label
+/// differs from the recorded digest is damaged; that needs no hardware. An attacker can write another digest, so a
+/// keystore derives what authorizes the key from it wherever that is possible: the hardware then refuses the key.
+package struct KeyBinding: Hashable, Sendable {
+    /// 32 bytes.
+    package let digest: [UInt8]
+
+    /// `SHA-256("latchkey/key/binding/v1" ‖ ID ‖ label)`, each with its length in front as eight bytes in big-endian order.
+    /// No label at all is another one than an empty one.
+    package init(id: KeyID, label: String?) {
+        var hash = SHA256()
+        for text in ["latchkey/key/binding/v1", id.rawValue] + [label].compactMap(\.self) {
+            withUnsafeBytes(of: UInt64(text.utf8.count).bigEndian) { hash.update(bufferPointer: $0) }
+            hash.update(data: Data(text.utf8))
+        }
+        digest = Array(hash.finalize())
+    }
+
+    package init(_ key: HardwareKey) {
+        self.init(id: key.id, label: key.label)
+    }
+
+    /// - Returns: nil unless there are 32 bytes.
+    package init?(digest: some Sequence<UInt8>) {
+        self.digest = Array(digest)
+        guard self.digest.count == SHA256.byteCount else { return nil }
+    }
+
+    /// Checks a key against the binding that its stored bytes record. Keys of earlier versions record none.
+    ///
+    /// - Throws: ``KeystoreError`` with code `damaged`.
+    package static func check(
+        _ recorded: KeyBinding?, of key: HardwareKey, _ operation: String
+    ) throws(KeystoreError) {
+        guard recorded == nil || recorded == KeyBinding(key) else {
+            throw .damaged(operation, "its ID or its label is not the one that its stored bytes record")
+        }
+    }
+}

@@ -1,0 +1,174 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// A key's ID, label and public half belong to the key, whatever a program writes into the store.
+@Suite(.softwareTPM)
+struct KeyBindingTests {
+    /// The ways in which a key can be authorized.
+    enum Way: CaseIterable {
+        case ownPIN, revocablePIN, revocableWithoutPIN, withoutPIN
+
+        var policy: AccessPolicy { [.ownPIN, .revocablePIN].contains(self) ? .pin : .none }
+        var isRevocable: Bool { [.revocablePIN, .revocableWithoutPIN].contains(self) }
+    }
+
+    private let wire = Wire()
+
+    private func keystore() throws -> TPMKeystore { wire.keystore(try SoftwareTPM.current) }
+
+    private func key(_ keystore: TPMKeystore, _ way: Way, _ label: String?) async throws -> HardwareKey {
+        let request = KeyRequest(policy: way.policy, label: label, prompt: Scene.prompt)
+        let presence = ScriptedPresence(pins: "123456")
+        guard way.isRevocable else { return try await keystore.createKey(request, authorizedBy: presence) }
+        return try await keystore.createRevocableKey(request, authorizedBy: presence) { _ in }
+    }
+
+    /// A forged row: one key's, with parts of another one's.
+    private func row(
+        of key: HardwareKey, id: KeyID? = nil, label: String? = nil, material: HardwareKey? = nil, blob: Data? = nil
+    ) -> HardwareKey {
+        HardwareKey(
+            id: id ?? key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
+            publicKey: (material ?? key).publicKey, label: label ?? key.label, createdAt: key.createdAt,
+            blob: blob ?? (material ?? key).blob, authorization: (material ?? key).authorization)
+    }
+
+    private func refusal(_ keystore: TPMKeystore, _ key: HardwareKey) async -> (KeystoreError.Code?, UInt32?) {
+        let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
+        return (error?.code, error?.underlying?.rawCode)
+    }
+
+    // MARK: Attacks
+
+    @Test(arguments: Way.allCases)
+    func `a row with another key's ID, label or material is damaged, without prompt or hardware`(
+        _ way: Way
+    ) async throws {
+        let keystore = try keystore()
+        let (mine, other) = (try await key(keystore, way, "mine"), try await key(keystore, way, "test"))
+        wire.forget()
+        for edited in [
+            row(of: mine, label: "test"), row(of: mine, label: ""), row(of: mine, id: other.id),
+            row(of: mine, material: other), row(of: mine, blob: other.blob),
+        ] {
+            let presence = ScriptedPresence(pins: "123456")
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, edited, presence)
+            }
+            #expect(error?.code == .damaged)
+            #expect(presence.requests.isEmpty)
+        }
+        #expect(wire.codes.isEmpty)
+        for key in [mine, other] { try await Scene.sign(keystore, key) }
+    }
+
+    /// The row of the key ‘test’ gets everything of another key with the same PIN, and a binding that fits, or none.
+    @Test(arguments: [Way.ownPIN, .revocablePIN, .revocableWithoutPIN], [true, false])
+    func `the TPM refuses a key whose recorded binding was written anew`(_ way: Way, _ isStripped: Bool) async throws {
+        let keystore = try keystore()
+        let (mine, other) = (try await key(keystore, way, "mine"), try await key(keystore, way, "test"))
+        let blob = try TPMKeyBlob(mine.blob)
+        let forged = blob.replacing(
+            privatePart: blob.key.privatePart, pinSalt: blob.pinSalt,
+            binding: isStripped ? nil : KeyBinding(id: other.id, label: other.label))
+        let edited = row(of: other, material: mine, blob: try forged.serialized)
+        #expect(try keystore.keyBlob(of: edited, "test") == forged, "the store itself shows nothing")
+        let refusal = await refusal(keystore, edited)
+        #expect(refusal == (way == .ownPIN ? (.wrongProof, 0x98e) : (.damaged, 0x9a2)))
+        for key in [mine, other] { try await Scene.sign(keystore, key) }
+    }
+
+    // MARK: Renaming
+
+    @Test(arguments: Way.allCases)
+    func `a renamed key signs under its new label, and only there`(_ way: Way) async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore, way, "mine")
+        let presence = ScriptedPresence(pins: "123456")
+        let renamed = try await keystore.rename(key, to: "ours", for: Scene.prompt, authorizedBy: presence)
+        #expect(presence.requests.map(\.purpose) == (way.policy == .pin ? [.current] : []))
+        #expect(renamed.label == "ours" && renamed.id == key.id && renamed.publicKey == key.publicKey)
+        #expect(renamed.authorization == key.authorization, "no second index")
+        try await Scene.sign(keystore, renamed)
+        #expect(await refusal(keystore, row(of: renamed, label: "mine")).0 == .damaged)
+        #expect(await refusal(keystore, row(of: key, label: "ours")).0 == .damaged)
+        try Scene.expectNothingLoaded("after renaming")
+    }
+
+    @Test(arguments: [Way.ownPIN, .revocablePIN])
+    func `a wrong PIN renames nothing`(_ way: Way) async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore, way, "mine")
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await keystore.rename(
+                key, to: "ours", for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "000000"))
+        }
+        #expect(error?.code == .wrongProof && error?.underlying?.rawCode == 0x98e)
+        try await Scene.sign(keystore, key)
+    }
+
+    @Test(arguments: [Way.ownPIN, .revocablePIN])
+    func `a change of PIN leaves a key bound to its row`(_ way: Way) async throws {
+        let keystore = try keystore()
+        let key = try await key(keystore, way, "mine")
+        let changed = try #require(
+            try await keystore.changePIN(
+                of: [key], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321")
+            ).keys.first)
+        try await Scene.sign(keystore, changed, pin: "654321")
+        #expect(await refusal(keystore, row(of: changed, label: "test")).0 == .damaged)
+    }
+
+    // MARK: Keys of earlier versions
+
+    @Test func `a key of an earlier version signs, and is bound by a change of its PIN and by renaming`() async throws {
+        let keystore = try keystore()
+        let made = try await keystore.make(
+            .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt, "test", ScriptedPresence(pins: "123456"))
+        let old = HardwareKey(
+            id: .random(), backend: "tpm", policy: .pin, assurance: made.assurance,
+            publicKey: try keystore.publicKey(of: made.blob.key.publicArea, "test"), label: "mine", createdAt: Date(),
+            blob: try made.blob.serialized)
+        #expect(made.blob.binding == nil)
+        try await expectBoundLater(old, keystore)
+        let changed = try await keystore.changePIN(
+            of: [old], secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "123456"))
+        #expect(try TPMKeyBlob(#require(changed.keys.first).blob).binding == KeyBinding(old))
+    }
+
+    @Test func `a revocable key of an earlier version signs, and is bound by renaming`() async throws {
+        let keystore = try keystore()
+        let root = try await keystore.presentRoot("test")
+        let value = SecretBytes.random(count: 32)
+        let authorization = try await keystore.keep(
+            value, .pin, under: root, Scene.prompt, "test", ScriptedPresence(pins: "123456")
+        ) { _ in }
+        let authValue = try #require(value.withUnsafeBytes { AuthValue($0) })
+        let created = try await keystore.create(
+            KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, "test")
+        let blob = TPMKeyBlob(
+            key: TSS2PrivateKey(
+                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
+                privatePart: created.privatePart), parentName: root.name, pinSalt: nil, birth: nil)
+        let old = HardwareKey(
+            id: .random(), backend: "tpm", policy: .pin, assurance: authorization.assurance,
+            publicKey: try keystore.publicKey(of: created.publicArea, "test"), label: "mine", createdAt: Date(),
+            blob: try blob.serialized, authorization: authorization)
+        try await expectBoundLater(old, keystore)
+    }
+
+    private func expectBoundLater(_ old: HardwareKey, _ keystore: TPMKeystore) async throws {
+        try await Scene.sign(keystore, old)
+        try await Scene.sign(keystore, row(of: old, label: "another"))
+        let renamed = try await keystore.rename(
+            old, to: "ours", for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
+        try await Scene.sign(keystore, renamed)
+        #expect(await refusal(keystore, row(of: renamed, label: "another")).0 == .damaged)
+    }
+}
