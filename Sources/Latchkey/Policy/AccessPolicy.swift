@@ -24,8 +24,8 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
     ///
     /// On a TPM the earlier proof is a ticket that crosses the bus in the clear, and serves all keys of the same policy.
     /// A key also demands 32 random bytes that are stored with it, so the ticket alone is useless to an attacker on the bus.
-    /// A same-user process that has the stored key and the ticket can sign inside that time. Keys from before Latchkey had
-    /// those bytes take the ticket alone: make them again where the bus is not trusted.
+    /// A same-user process that has the stored key and the ticket can sign inside that time. Keys that were
+    /// made before Latchkey added those bytes accept the ticket alone: make them again where the bus is not trusted.
     public let reuseSeconds: Int
     /// After how many wrong proofs the key itself is shut, or nil for the hardware's own limit.
     public let attemptLimit: Int?

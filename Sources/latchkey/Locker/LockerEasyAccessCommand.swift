@@ -21,13 +21,13 @@ struct LockerEasyAccessCommand: ContextCommand {
     @Argument(help: "enable, disable or change.")
     var change: Change
 
-    func perform(in context: CommandContext) async throws -> LockerReport {
+    func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
         let operation = "\(change.rawValue) easy access"
         // Without the server nothing of this goes.
         let session = try await LockerSession(in: context, locker, allowsOffline: false)
         // Somebody who only wants to change something does not mean to enrol.
         try await session.enrolment(operation)
-        return try await session.opened(for: .active) { locker in
+        let report = try await session.opened(for: .active) { locker in
             // Nobody is asked in vain.
             try checkApplies(operation, isEnabled: locker.authSessionStatus.isEasyAccessEnabled)
             if change != .disable { try await session.checkPresence() }
@@ -41,6 +41,7 @@ struct LockerEasyAccessCommand: ContextCommand {
             return LockerReport(
                 status, hasNewSecret: change == .change, isRevocable: try await locker.isStoredRevocably())
         }
+        return await context.afterRevoking(report, in: session.records)
     }
 
     private func checkApplies(_ operation: String, isEnabled: Bool) throws(ErsteGroupAuthError) {
