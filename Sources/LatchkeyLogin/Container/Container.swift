@@ -108,7 +108,11 @@ public actor Container {
     /// The server, for one operation. Its discovery document is read once in the life of the container.
     func server(for operation: String) async throws -> IdentityServer {
         let document =
-            if let document { document } else { try await wire.discover(endpoint, operation) }
+            if let document {
+                document
+            } else {
+                try await wire.discover(endpoint, additionalOrigins: configuration.additionalOrigins, operation)
+            }
         self.document = document
         return IdentityServer(
             operation: operation, clientID: configuration.clientID, device: configuration.device, document: document,

@@ -27,6 +27,7 @@ struct DiscoveryEndpoint: Sendable {
         let grant_types_supported: [String]
         let subject_types_supported = ["public"]
         let id_token_signing_alg_values_supported: [String]
+        let authorization_response_iss_parameter_supported = true
         let code_challenge_methods_supported = ["S256"]
         let token_endpoint_auth_methods_supported = ["none"]
         let claims_supported = ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"]
