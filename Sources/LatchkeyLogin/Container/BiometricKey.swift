@@ -11,6 +11,8 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     public let key: HardwareKey
     /// The generation of the row that holds it.
     let generation: Int
+    /// Whether the server has required that requests of this key name it.
+    let requiresAudience: Bool
 
     /// Who must be present when it is used.
     public var policy: AccessPolicy { key.policy }
@@ -29,6 +31,8 @@ extension BiometricKey {
         guard let key = record.key, let owner = record.attributes[LoginRows.owner] else {
             throw .damaged("read the biometric key", "its record has no key or no owner")
         }
-        self.init(userID: owner, key: key, generation: record.generation)
+        self.init(
+            userID: owner, key: key, generation: record.generation,
+            requiresAudience: record.attributes[LoginRows.audience] == LoginRows.audienceRequired)
     }
 }

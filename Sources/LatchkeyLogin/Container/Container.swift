@@ -121,11 +121,12 @@ public actor Container {
 
     /// Builds the request and has the key sign it.
     func signedRequest(
-        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey, _ prompt: PromptContext,
-        _ consent: SingleConsent
+        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
+        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ consent: SingleConsent
     ) async throws -> String {
         let request = BiometricRequest(
-            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now)
+            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now,
+            audience: audience)
         let input = try request.signingInput()
         let signature = try await keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: consent)
