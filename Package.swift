@@ -141,7 +141,8 @@ let package = Package(
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
-            name: "LatchkeyCredentials", dependencies: ["Latchkey", "LatchkeyHTTP", crypto, httpTypes],
+            name: "LatchkeyCredentials",
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],

@@ -25,16 +25,22 @@ public struct CredentialConfiguration: Sendable {
     public var copiedClaims: CopiedClaims
     /// How many seconds before its end an access token is refreshed.
     public var graceInterval: TimeInterval
+    /// Origins other than their issuers' to which tokens may be sent, for example `https://oauth2.example.com`. Endpoints
+    /// must have their issuer's origin or one of these, unless the server names its issuer in authorization responses
+    /// (RFC 9207).
+    public var additionalOrigins: Set<String>
     /// The clock.
     public var clock: any CredentialClock
 
     /// A configuration; by default with all claims copied, and a grace of five minutes.
     public init(
         copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300,
+        additionalOrigins: Set<String> = [],
         clock: any CredentialClock = SystemClock()
     ) {
         self.copiedClaims = copiedClaims
         self.graceInterval = graceInterval
+        self.additionalOrigins = additionalOrigins
         self.clock = clock
     }
 }

@@ -16,6 +16,9 @@ import Testing
             #expect(callback.status == 303)
             #expect(callback.headers[.location]?.hasPrefix(TestServer.redirectURI + "?code=") == true)
             #expect(try callback.redirectParameter("state") == "state-1")
+            #expect(try callback.redirectParameter("iss") == server.origin)
+            let document = try await server.send(.get, "/.well-known/openid-configuration").success()
+            #expect(document["authorization_response_iss_parameter_supported"] == .bool(true))
             let code = try #require(try callback.redirectParameter("code"))
             let tokens = try Tokens(await server.exchange(code: code, AuthorizationParameters()).success())
             #expect(try tokens.claims["nonce"] == .string("nonce-1"))
@@ -58,6 +61,7 @@ import Testing
             #expect(answer.status == 303)
             #expect(try answer.redirectParameter("error") == error)
             #expect(try answer.redirectParameter("state") == "state-1")
+            #expect(try answer.redirectParameter("iss") == server.origin)
         }
     }
 

@@ -25,7 +25,7 @@ import Testing
             try Data(
                 #"""
                 {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-                 "identity": {"biometric": {"list_enabled": true}}}
+                 "identity": {"biometric": {"list_enabled": true}}, "extensions": {"biometric_audience": false}}
                 """#.utf8
             ).write(to: config)
             let database = directory.appending(path: "identity.sqlite").path()

@@ -43,6 +43,8 @@ extension Credential {
 
 extension CredentialStore {
     func client(_ context: Token.Context) -> OAuth2Client {
-        OAuth2Client(context: context, servers: servers, transport: transport, clock: configuration.clock)
+        OAuth2Client(
+            context: context, servers: servers, transport: transport,
+            additionalOrigins: configuration.additionalOrigins, clock: configuration.clock)
     }
 }

@@ -1,6 +1,7 @@
 internal import Crypto
 public import FoundationEssentials
 public import Latchkey
+internal import LatchkeyOAuth
 
 /// Decides whether an ID token is the server's, for this program, for this login, and in time (OpenID Connect Core
 /// section 3.1.3.7). RS256 and ES256; nothing else, whatever the token says.
@@ -71,9 +72,8 @@ public struct IDTokenValidator: Sendable {
     /// Checks everything but the signature.
     func checkClaims(_ token: JWT, with companions: Companions, at now: Date) throws(CredentialError) {
         guard token.issuer == issuer else { throw refusal("comes from ‘\(token.issuer ?? "nobody")’") }
-        // A token for several programs says for whom it was issued (section 3.1.3.7 items 3 to 5).
-        let party = token["azp"] ?? (token.audience.count == 1 ? .string(clientID) : nil)
-        guard token.audience.contains(clientID), party == .string(clientID) else {
+        let party = token["azp"].map { $0.string ?? "" }
+        guard IDTokenAudience(token.audience, authorizedParty: party).isOnly(clientID, of: issuer) else {
             throw refusal("is for another program")
         }
         guard let subject = token.subject, (1...255).contains(subject.utf8.count), subject.isVisibleASCII else {

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// A server's OAuth and OpenID Connect endpoints as calls, for one client. It stores nothing.
 ///
@@ -11,6 +12,7 @@ public struct OAuth2Client: Sendable {
     public let context: Token.Context
     let servers: ServerDirectory
     let transport: any HTTPTransport
+    let additionalOrigins: Set<String>
     let clock: any CredentialClock
 
     private static let refreshing = "refresh the credential"
@@ -113,6 +115,7 @@ public struct OAuth2Client: Sendable {
         guard let endpoint = provider.userInfo else {
             throw .unsupported(operation, "the server can't", recovery: "Use the claims of the ID token.")
         }
+        try check(endpoint, of: provider, operation)
         let authorization = try token.authorization(operation)
         let user = try await ServerWire(transport: transport, operation: operation)
             .json(Credential.UserInfo.self, endpoint.request(.get, [.authorization: authorization]))
@@ -128,11 +131,24 @@ public struct OAuth2Client: Sendable {
         try await servers.provider(context.issuer, operation)
     }
 
+    /// Whether an endpoint may get a token.
+    private func check(
+        _ endpoint: Endpoint, of provider: ProviderMetadata, _ operation: String
+    ) throws(CredentialError) {
+        do throws(MetadataFlaw) {
+            try provider.metadata.check(secretsGoTo: [endpoint], additionalOrigins: additionalOrigins)
+        } catch {
+            throw CredentialError(
+                operation: operation, code: .invalidResponse, reason: error.reason, recovery: error.recovery)
+        }
+    }
+
     /// Posts a form as this client (RFC 6749 section 2.3.1).
     private func post(
         _ endpoint: Endpoint, _ fields: [(name: String, value: String)], _ provider: ProviderMetadata,
         _ operation: String
     ) async throws(CredentialError) -> (body: Data, date: Date?) {
+        try check(endpoint, of: provider, operation)
         var request = endpoint.request(
             .post, [.contentType: "application/x-www-form-urlencoded", .accept: "application/json"])
         var form = fields

@@ -1,4 +1,5 @@
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// The part of `/.well-known/openid-configuration` (OpenID Connect Discovery 1.0 section 3) that credentials need.
 /// Addresses that a token must not be sent to make the whole document unusable.
@@ -7,6 +8,8 @@ struct ProviderMetadata: Decodable, Hashable, Sendable {
     static let path = "/.well-known/openid-configuration"
 
     let issuer: String
+    /// Whether each authorization response names the issuer (RFC 9207).
+    let sendsIssuer: Bool?
     let token: Endpoint
     let keys: Endpoint
     let userInfo: Endpoint?
@@ -17,6 +20,7 @@ struct ProviderMetadata: Decodable, Hashable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case issuer
+        case sendsIssuer = "authorization_response_iss_parameter_supported"
         case token = "token_endpoint"
         case keys = "jwks_uri"
         case userInfo = "userinfo_endpoint"
@@ -24,6 +28,9 @@ struct ProviderMetadata: Decodable, Hashable, Sendable {
         case introspection = "introspection_endpoint"
         case authenticationMethods = "token_endpoint_auth_methods_supported"
     }
+
+    /// What decides where secrets may go.
+    var metadata: IssuerMetadata { IssuerMetadata(issuer: issuer, sendsIssuer: sendsIssuer ?? false) }
 
     /// Whether a secret goes into the form instead of into the header.
     var takesSecretInForm: Bool {

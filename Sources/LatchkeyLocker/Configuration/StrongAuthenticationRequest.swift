@@ -10,4 +10,8 @@ public struct StrongAuthenticationRequest: Hashable, Sendable {
     public let nonce: String
     /// Where the answer goes, if the configuration says.
     public let redirectURI: String?
+    /// The server's issuer. An authorization response whose `iss` is another one must be refused (RFC 9207).
+    public let issuer: String
+    /// Whether the server announces that each authorization response has an `iss`: one without it must be refused then.
+    public let requiresIssuer: Bool
 }

@@ -36,6 +36,11 @@ extension ErsteGroupAuthError {
                     reason: "the link to the login page was followed twice, the first time perhaps by somebody else",
                     recovery: "Start again, and open the link once.")
             case .refused(let error): .refused(operation, error, status: nil)
+            case .otherIssuer(let named, let expected):
+                ErsteGroupAuthError(
+                    operation: operation, code: .server,
+                    reason: AuthorizationFailure.reason(forIssuer: named, expected: expected),
+                    recovery: "No code was redeemed. If it happens again, do not trust the server.")
             case .noPort(let why):
                 ErsteGroupAuthError(
                     operation: operation, code: .hardware, reason: "no port on the loopback interface can be opened",

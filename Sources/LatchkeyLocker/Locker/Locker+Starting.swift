@@ -13,7 +13,8 @@ extension Locker {
         let request = StrongAuthenticationRequest(
             authorizationEndpoint: server.discovery.authorization.text, clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
-            redirectURI: configuration.redirectURI)
+            redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
+            requiresIssuer: server.discovery.sendsIssuer)
         let begun = now
         let code = try await (context.options.channel ?? configuration.channel).authorize(request)
         try Task.checkCancellation()

@@ -156,10 +156,11 @@ public final class Locker: Sendable {
         let request = issuer.appending(LockerDiscovery.path).request(.get)
         let discovery = try await LockerAnswer.success(configuration.transport, request, [], operation)
             .json(LockerDiscovery.self, operation)
-        // OpenID Connect Discovery section 4.3.
-        let address = issuer.path == "/" ? issuer.origin : issuer.text
-        guard discovery.issuer == address || discovery.issuer == address + "/" else {
-            throw .invalidResponse(operation, "the server calls itself by another name than its address")
+        do throws(MetadataFlaw) {
+            // The discovery document has been refused already if an endpoint has another origin.
+            try discovery.metadata.check(at: issuer, secretsGoTo: [], additionalOrigins: [])
+        } catch {
+            throw .invalidResponse(operation, error.reason)
         }
         return discovery
     }

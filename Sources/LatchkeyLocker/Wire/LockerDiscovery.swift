@@ -1,4 +1,5 @@
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// The part of the server's discovery document that a locker needs: see <doc:LockerProtocol>.
 struct LockerDiscovery: Decodable, Sendable {
@@ -6,6 +7,8 @@ struct LockerDiscovery: Decodable, Sendable {
     static let path = "/.well-known/openid-configuration"
 
     let issuer: String
+    /// Whether each authorization response names the issuer (RFC 9207).
+    let sendsIssuer: Bool
     let authorization: Endpoint
     let token: Endpoint
     let keys: Endpoint
@@ -18,6 +21,7 @@ struct LockerDiscovery: Decodable, Sendable {
 
     private enum CodingKeys: String, CodingKey {
         case issuer
+        case sendsIssuer = "authorization_response_iss_parameter_supported"
         case authorization = "authorization_endpoint"
         case token = "token_endpoint"
         case keys = "jwks_uri"
@@ -29,6 +33,7 @@ struct LockerDiscovery: Decodable, Sendable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         issuer = try container.decode(String.self, forKey: .issuer)
+        sendsIssuer = try container.decodeIfPresent(Bool.self, forKey: .sendsIssuer) ?? false
         authorization = try container.decode(Endpoint.self, forKey: .authorization)
         token = try container.decode(Endpoint.self, forKey: .token)
         keys = try container.decode(Endpoint.self, forKey: .keys)
@@ -43,6 +48,9 @@ struct LockerDiscovery: Decodable, Sendable {
                 forKey: .issuer, in: container, debugDescription: "endpoints of another origin")
         }
     }
+
+    /// What names the server.
+    var metadata: IssuerMetadata { IssuerMetadata(issuer: issuer, sendsIssuer: sendsIssuer) }
 
     /// Where challenges are given out.
     var challenge: Endpoint { authorization.onSameOrigin(path: "/oauth2/challenge") }

@@ -11,16 +11,11 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     public let key: HardwareKey
     /// The generation of the row that holds it.
     let generation: Int
+    /// Whether the server has required that requests of this key name it.
+    let requiresAudience: Bool
     /// Why the hardware refused to make the key revocable. Only on the value that
     /// ``Container/enableBiometric(policy:replacing:)`` returns; nil on a key that was read from the store.
-    public let notRevocableReason: String?
-
-    init(userID: String, key: HardwareKey, generation: Int, notRevocableReason: String? = nil) {
-        self.userID = userID
-        self.key = key
-        self.generation = generation
-        self.notRevocableReason = notRevocableReason
-    }
+    public internal(set) var notRevocableReason: String?
 
     /// Two values are equal when they are of the same stored row.
     public static func == (left: BiometricKey, right: BiometricKey) -> Bool {
@@ -49,6 +44,8 @@ extension BiometricKey {
         guard let key = record.key, let owner = record.attributes[LoginRows.owner] else {
             throw .damaged("read the biometric key", "its record has no key or no owner")
         }
-        self.init(userID: owner, key: key, generation: record.generation)
+        self.init(
+            userID: owner, key: key, generation: record.generation,
+            requiresAudience: record.attributes[LoginRows.audience] == LoginRows.audienceRequired)
     }
 }

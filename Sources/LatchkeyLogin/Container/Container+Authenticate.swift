@@ -33,7 +33,8 @@ extension Container {
             let (challenge, date) = try await server.challenge()
             let clock = ClockCheck(server: date, device: now)
             if let clock, clock.isHopeless { throw LoginError.clockSkew(operation, seconds: clock.ahead) }
-            let jwt = try await signedRequest(.authenticate, challenge, stored.key, prompt, consent)
+            let jwt = try await signedRequest(
+                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt, consent)
             guard !challenge.isExpired else { continue }
             let (response, result) = try await redeem(jwt, stored, server)
             if let result { return result }
@@ -73,12 +74,24 @@ extension Container {
         _ response: ServerResponse, _ stored: BiometricKey, _ server: IdentityServer
     ) async throws -> AuthorizeResult {
         let tokens = try response.json(TokenResponse.self, server.operation)
-        return try await adopt(tokens, keyID: stored.id, server) { [configuration] in
+        let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
             let token = try server.claims(of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
             return token.sub
         }
+        if server.document.requiresAudience, !stored.requiresAudience { try await rememberAudience(stored) }
+        return result
+    }
+
+    /// Notes that the server requires an audience, so that it can't be told later that it does not. Another process that
+    /// has changed the key's row meanwhile leaves this to the next login.
+    private func rememberAudience(_ stored: BiometricKey) async throws {
+        _ = try await rows.applyUnlessChanged(
+            [
+                rows.put(
+                    stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
+            ], for: prompt("log in to"))
     }
 
     /// Removes a key that the server does not know. It is the server that enrolled the key: the key's row, verified, names

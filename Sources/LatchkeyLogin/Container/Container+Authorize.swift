@@ -22,7 +22,7 @@ extension Container {
         let server = try await server(for: operation)
         let request = AuthorizationRequest(
             clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
-            hint: try await hint(server, operation))
+            server: server.document.metadata, hint: try await hint(server, operation))
         do {
             return try await redeem(request.grant(at: server.document.authorization, in: browser), server)
         } catch let failure as AuthorizationFailure {

@@ -49,7 +49,8 @@ extension Container {
             if let clock = ClockCheck(server: date, device: now), clock.isHopeless {
                 throw LoginError.clockSkew(operation, seconds: clock.ahead)
             }
-            let jwt = try await signedRequest(.setup, challenge, made.key, prompt, consent)
+            let jwt = try await signedRequest(
+                .setup, challenge, made.key, for: server.audience(for: standing), prompt, consent)
             try await register(jwt, enrolment, access)
         } catch let error as RegistrationUncertain {
             // What can't be tidied up now is found by the next call; the cause is what the caller must hear of.
@@ -117,7 +118,10 @@ extension Container {
         let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
         let standing = enrolment.standing
         let changes: [RecordChange] = [
-            rows.put(enrolment.key, owner: enrolment.userID, ifGeneration: standing?.generation ?? 0),
+            rows.put(
+                enrolment.key, owner: enrolment.userID,
+                requiresAudience: enrolment.server.audience(for: standing) != nil,
+                ifGeneration: standing?.generation ?? 0),
             rows.put(hint: enrolment.idToken), rows.put(identity: identity),
             .delete(LoginRows.pendingID, ifGeneration: reservation),
         ]
@@ -130,9 +134,9 @@ extension Container {
         }
         if let standing { try? await records.discard(standing.key) }
         try? await sweep(enrolment, access)
-        return BiometricKey(
-            userID: enrolment.userID, key: enrolment.key, generation: stored.generation,
-            notRevocableReason: enrolment.made.revocabilityRefusal?.reason)
+        var key = try BiometricKey(stored)
+        key.notRevocableReason = enrolment.made.revocabilityRefusal?.reason
+        return key
     }
 
     /// Gives up a key that the server certainly doesn't have.

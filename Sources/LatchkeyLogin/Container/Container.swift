@@ -108,7 +108,11 @@ public actor Container {
     /// The server, for one operation. Its discovery document is read once in the life of the container.
     func server(for operation: String) async throws -> IdentityServer {
         let document =
-            if let document { document } else { try await wire.discover(endpoint, operation) }
+            if let document {
+                document
+            } else {
+                try await wire.discover(endpoint, additionalOrigins: configuration.additionalOrigins, operation)
+            }
         self.document = document
         return IdentityServer(
             operation: operation, clientID: configuration.clientID, device: configuration.device, document: document,
@@ -117,11 +121,12 @@ public actor Container {
 
     /// Builds the request and has the key sign it.
     func signedRequest(
-        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey, _ prompt: PromptContext,
-        _ consent: SingleConsent
+        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
+        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ consent: SingleConsent
     ) async throws -> String {
         let request = BiometricRequest(
-            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now)
+            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now,
+            audience: audience)
         let input = try request.signingInput()
         let signature = try await keystore.sign(
             MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: consent)

@@ -15,6 +15,9 @@ public struct ContainerConfiguration: Sendable {
     public var policy: AccessPolicy?
     /// How this machine presents itself to the server.
     public var device: DeviceInfo
+    /// Other origins that belong to the server, for example `https://oauth2.example.com`. Endpoints that get secrets must
+    /// have the endpoint's origin or one of these, unless the server names its issuer in authorization responses (RFC 9207).
+    public var additionalOrigins: Set<String>
     /// Decides whether a session and key that an earlier version stored without naming their server belong to the configured
     /// server. Ask the user, and show the server's name; by default the answer is no, and operations throw ``LoginError``
     /// with code `conflict`. It is called at the first operation with such a store; after a yes, the rows name this server.
@@ -28,7 +31,7 @@ public struct ContainerConfiguration: Sendable {
     ///   - policy: See ``policy``; a key keeps the policy with which it was made.
     public init(
         endpoint: String, clientID: String, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = nil,
-        device: DeviceInfo = .current(),
+        device: DeviceInfo = .current(), additionalOrigins: Set<String> = [],
         bindsEarlierLogin: @escaping @Sendable (_ configured: LoginServer) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
@@ -37,6 +40,7 @@ public struct ContainerConfiguration: Sendable {
         self.tokenStorage = tokenStorage
         self.policy = policy
         self.device = device
+        self.additionalOrigins = additionalOrigins
         self.bindsEarlierLogin = bindsEarlierLogin
         self.now = now
     }

@@ -39,6 +39,11 @@ extension LoginError {
             case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
                 .cancelled(operation, "it was cancelled in the browser")
             case .refused(let error): .oauth(operation, error, status: nil)
+            case .otherIssuer(let named, let expected):
+                LoginError(
+                    operation: operation, code: .invalidResponse,
+                    reason: AuthorizationFailure.reason(forIssuer: named, expected: expected),
+                    recovery: "No code was redeemed. If it happens again, do not trust the server.")
             case .timedOut:
                 LoginError(
                     operation: operation, code: .timedOut, reason: "nobody finished the login in the browser in time",
@@ -70,6 +75,10 @@ extension LoginError {
         LoginError(
             operation: operation, code: .invalidResponse, reason: reason,
             recovery: "Check the server's address, and that it is an Authgear server.")
+    }
+
+    static func invalidMetadata(_ operation: String, _ flaw: MetadataFlaw) -> LoginError {
+        LoginError(operation: operation, code: .invalidResponse, reason: flaw.reason, recovery: flaw.recovery)
     }
 
     static func invalidToken(_ operation: String, _ reason: String) -> LoginError {

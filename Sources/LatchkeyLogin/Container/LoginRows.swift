@@ -26,6 +26,8 @@ struct LoginRows: Sendable {
     static let identityKind: RecordKind = "login.identity"
     static let owner = "sub"
     static let keyName = "kid"
+    static let audience = "audience"
+    static let audienceRequired = "required"
 
     let records: RecordContainer
     /// The server and client of every row that is read or written.
@@ -135,8 +137,11 @@ struct LoginRows: Sendable {
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 
-    func put(_ key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {
-        let record = Record(id: Self.keyID, kind: "login.key", attributes: attributes([Self.owner: owner]), key: key)
+    /// - Parameter requiresAudience: Whether each request of this key must name the server and the client.
+    func put(_ key: HardwareKey, owner: String, requiresAudience: Bool, ifGeneration: Int) -> RecordChange {
+        var own = [Self.owner: owner]
+        if requiresAudience { own[Self.audience] = Self.audienceRequired }
+        let record = Record(id: Self.keyID, kind: "login.key", attributes: attributes(own), key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 

@@ -15,11 +15,8 @@ public struct LoginServer: Hashable, Sendable {
     /// - Returns: nil for an address that no secret may be sent to, and for an empty client id.
     package init?(address: String, clientID: String) {
         guard let endpoint = Endpoint(address), !clientID.isEmpty else { return nil }
-        let port = endpoint.scheme == "https" ? ":443" : ":80"
-        let authority =
-            endpoint.authority.hasSuffix(port) ? endpoint.authority.dropLast(port.count) : endpoint.authority[...]
         let path = endpoint.path.hasSuffix("/") ? endpoint.path.dropLast() : endpoint.path[...]
-        self.address = "\(endpoint.scheme)://\(authority)\(path)"
+        self.address = endpoint.canonicalOrigin + path
         self.clientID = clientID
     }
 

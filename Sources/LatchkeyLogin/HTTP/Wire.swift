@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// One request, one answer, with the errors of a login.
 struct Wire: Sendable {
@@ -29,14 +30,19 @@ struct Wire: Sendable {
 
     /// Reads the server's discovery document.
     ///
+    /// - Parameter additionalOrigins: The origins next to the server's own that may get secrets.
     /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than the address under which
     ///   it was found (OpenID Connect Discovery section 4.3), or an endpoint that a token must not be sent to.
-    func discover(_ endpoint: Endpoint, _ operation: String) async throws(LoginError) -> DiscoveryDocument {
+    func discover(
+        _ endpoint: Endpoint, additionalOrigins: Set<String>, _ operation: String
+    ) async throws(LoginError) -> DiscoveryDocument {
         let request = endpoint.appending(DiscoveryDocument.path).request(.get)
         let document = try await success(request, [], operation).json(DiscoveryDocument.self, operation)
-        let address = endpoint.path == "/" ? endpoint.origin : endpoint.text
-        guard document.issuer == address || document.issuer == address + "/" else {
-            throw .invalidResponse(operation, "the server calls itself ‘\(document.issuer)’ and not ‘\(address)’")
+        do throws(MetadataFlaw) {
+            try document.metadata.check(
+                at: endpoint, secretsGoTo: document.secretEndpoints, additionalOrigins: additionalOrigins)
+        } catch {
+            throw .invalidMetadata(operation, error)
         }
         return document
     }

@@ -22,6 +22,14 @@ struct BiometricRequest: Sendable {
     let key: HardwareKey
     let device: DeviceInfo
     let issuedAt: Date
+    /// The server and client for which it is, or nil for a server that does not announce that it requires them.
+    let audience: Audience?
+
+    /// Who may accept the request, and for which client.
+    struct Audience: Sendable {
+        let issuer: String
+        let clientID: String
+    }
 
     /// The text that the key signs. `kid` is in the header for both actions, the public key for set-up only.
     func signingInput() throws -> String {
@@ -31,7 +39,8 @@ struct BiometricRequest: Sendable {
                 typ: Self.type, alg: "ES256", kid: key.id.rawValue,
                 jwk: action == .setup ? JWK(key.publicKey, kid: key.id) : nil),
             payload: Payload(
-                iat: issued, exp: issued + Self.life, challenge: challenge, action: action, deviceInfo: device))
+                iat: issued, exp: issued + Self.life, challenge: challenge, action: action, deviceInfo: device,
+                aud: audience?.issuer, clientID: audience?.clientID))
     }
 
     private struct Header: Encodable {
@@ -47,10 +56,13 @@ struct BiometricRequest: Sendable {
         let challenge: String
         let action: Action
         let deviceInfo: DeviceInfo
+        let aud: String?
+        let clientID: String?
 
         private enum CodingKeys: String, CodingKey {
-            case iat, exp, challenge, action
+            case iat, exp, challenge, action, aud
             case deviceInfo = "device_info"
+            case clientID = "client_id"
         }
     }
 }

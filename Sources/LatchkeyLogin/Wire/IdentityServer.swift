@@ -16,6 +16,15 @@ struct IdentityServer: Sendable {
 
     // MARK: Biometric
 
+    /// What a biometric request names as its audience.
+    ///
+    /// - Parameter key: An enabled key. Once the server has required an audience for it, a discovery document that no
+    ///   longer says so changes nothing.
+    func audience(for key: BiometricKey?) -> BiometricRequest.Audience? {
+        guard document.requiresAudience || key?.requiresAudience == true else { return nil }
+        return BiometricRequest.Audience(issuer: document.issuer, clientID: clientID)
+    }
+
     func challenge() async throws(LoginError) -> (Challenge, date: Date?) {
         let body = try encode(Challenge.Request())
         let request = document.challenge.request(.post, [.contentType: "application/json"])

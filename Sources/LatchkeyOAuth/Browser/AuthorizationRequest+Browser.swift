@@ -25,6 +25,7 @@ extension AuthorizationRequest {
             return AuthorizationGrant(
                 code: code, codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
         case .refused(let error): throw AuthorizationFailure.refused(error)
+        case .otherIssuer(let named): throw AuthorizationFailure.otherIssuer(named, expected: server.issuer)
         case .linkReused: throw AuthorizationFailure.linkReused
         }
     }

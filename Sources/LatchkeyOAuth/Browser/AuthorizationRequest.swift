@@ -7,18 +7,21 @@ package struct AuthorizationRequest: Sendable {
     /// Scopes, separated by spaces.
     package let scope: String
     package let options: AuthorizationOptions
+    /// The server that is asked: its answer must not come from another one.
+    package let server: IssuerMetadata
     package let hint: UserHint?
     package let pkce = PKCE.random()
     package let state = RandomText.make()
     package let nonce: String
 
     package init(
-        clientID: String, scope: String, options: AuthorizationOptions, hint: UserHint?,
+        clientID: String, scope: String, options: AuthorizationOptions, server: IssuerMetadata, hint: UserHint?,
         nonce: String = RandomText.make()
     ) {
         self.clientID = clientID
         self.scope = scope
         self.options = options
+        self.server = server
         self.hint = hint
         self.nonce = nonce
     }
@@ -64,6 +67,7 @@ package struct AuthorizationRequest: Sendable {
             let fields = FormEncoding.decode(query), let returned = fields["state"],
             constantTimeEqual(Array(returned.utf8), Array(state.utf8))
         else { return nil }
+        guard isIssuer(fields["iss"]) else { return .otherIssuer(fields["iss"]) }
         if let error = fields["error"] {
             return .refused(
                 OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"]))
@@ -72,5 +76,10 @@ package struct AuthorizationRequest: Sendable {
             return .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code"))
         }
         return .code(code)
+    }
+
+    /// RFC 9207 section 2.4: compared character by character.
+    private func isIssuer(_ named: String?) -> Bool {
+        named.map { $0 == server.issuer } ?? !server.sendsIssuer
     }
 }

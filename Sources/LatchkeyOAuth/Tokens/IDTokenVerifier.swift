@@ -43,7 +43,7 @@ package struct IDTokenVerifier: Sendable {
     package func checkClaims(_ compact: String, now: Date, serverDate: Date?) throws(IDTokenFlaw) -> IDToken {
         guard let token = IDToken(compact: compact) else { throw .unreadable }
         guard token.iss == issuer else { throw .issuer(token.iss) }
-        guard token.aud.contains(clientID), token.azp ?? clientID == clientID else {
+        guard IDTokenAudience(token.aud, authorizedParty: token.azp).isOnly(clientID, of: issuer) else {
             throw .audience
         }
         let now = now.timeIntervalSince1970

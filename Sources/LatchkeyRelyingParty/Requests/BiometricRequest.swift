@@ -27,6 +27,7 @@ public struct BiometricRequest: Sendable {
     let issuedAt: Double?
     let expiresAt: Double?
     let notBefore: Double?
+    let audience: BiometricAudience?
     let signature: Data
     let signingInput: String
 
@@ -52,6 +53,9 @@ public struct BiometricRequest: Sendable {
         expiresAt = try Self.time("exp", of: payload)
         notBefore = try Self.time("nbf", of: payload)
         deviceInfo = payload["device_info"]
+        audience = payload["aud"]?.string.flatMap { issuer in
+            payload["client_id"]?.string.map { BiometricAudience(issuer: issuer, clientID: $0) }
+        }
         signature = parts.signature
         signingInput = parts.signingInput
 

@@ -8,6 +8,8 @@ public struct BiometricRequestError: Error, Hashable, Sendable, CustomStringConv
         case unparsable
         /// `action` is neither `setup` nor `authenticate`.
         case invalidAction
+        /// `aud` or `client_id` is missing or names another server or client.
+        case wrongAudience
         /// The time, the type, the key's name or the kind of key is not acceptable.
         case unacceptable
         /// The challenge is unknown, expired, used, or for another purpose.
@@ -39,6 +41,7 @@ public struct BiometricRequestError: Error, Hashable, Sendable, CustomStringConv
     public var oauthError: OAuthError {
         switch code {
         case .unparsable: .invalidRequest(detail)
+        case .wrongAudience: .invalidRequest("the JWT is not for this server and client")
         case .invalidAction: .invalidRequest("invalid action: \(detail)")
         case .unacceptable, .challengeRejected, .incompleteSetup, .unknownDevice, .invalidSignature:
             .invalidCredentials

@@ -28,10 +28,15 @@ public struct BiometricRequestVerifier: Sendable {
 
     /// Verifies a request to register a key. Nothing is registered yet.
     ///
-    /// - Throws: ``BiometricRequestError`` with code `unacceptable`, `challengeRejected`, `incompleteSetup` or
+    /// - Parameter audience: The server and client that the request must name. Require them, and announce it with
+    ///   `biometric_audience_required` in the discovery document: then a request for one server is worth nothing at another.
+    ///   nil accepts requests that name none, as deployed Authgear servers do.
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`, `incompleteSetup` or
     ///   `invalidSignature`; or what the challenge store throws.
-    public func verifySetup(_ request: BiometricRequest) async throws -> SetupProof {
-        let kid = try await admit(request, as: .setup)
+    public func verifySetup(
+        _ request: BiometricRequest, for audience: BiometricAudience? = nil
+    ) async throws -> SetupProof {
+        let kid = try await admit(request, as: .setup, for: audience)
         guard let info = request.deviceInfo.flatMap(DeviceInfo.init) else {
             throw BiometricRequestError(.incompleteSetup, "device_info names no model")
         }
@@ -48,11 +53,14 @@ public struct BiometricRequestVerifier: Sendable {
 
     /// Verifies a request to log in.
     ///
+    /// - Parameter audience: As for ``verifySetup(_:for:)``.
     /// - Returns: The registered device that signed it.
-    /// - Throws: ``BiometricRequestError`` with code `unacceptable`, `challengeRejected`, `unknownDevice` or
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`, `unknownDevice` or
     ///   `invalidSignature`; or what the stores throw.
-    public func verifyAuthentication(_ request: BiometricRequest) async throws -> RegisteredDevice {
-        let kid = try await admit(request, as: .authenticate)
+    public func verifyAuthentication(
+        _ request: BiometricRequest, for audience: BiometricAudience? = nil
+    ) async throws -> RegisteredDevice {
+        let kid = try await admit(request, as: .authenticate, for: audience)
         guard let device = try await devices.device(kid: kid) else {
             throw BiometricRequestError(.unknownDevice, "no device is registered under this kid")
         }
@@ -64,9 +72,14 @@ public struct BiometricRequestVerifier: Sendable {
     }
 
     /// What both actions have in common: form, time, name, and the challenge last.
-    private func admit(_ request: BiometricRequest, as action: BiometricRequest.Action) async throws -> KeyID {
+    private func admit(
+        _ request: BiometricRequest, as action: BiometricRequest.Action, for audience: BiometricAudience?
+    ) async throws -> KeyID {
         func refuse(_ detail: String) -> BiometricRequestError { BiometricRequestError(.unacceptable, detail) }
 
+        guard audience == nil || request.audience == audience else {
+            throw BiometricRequestError(.wrongAudience, "aud or client_id is not this server's or client's")
+        }
         guard request.action == action else { throw refuse("the action is not \(action.rawValue)") }
         let now = Double(clock.seconds)
         let skew = Double(Self.clockSkew)

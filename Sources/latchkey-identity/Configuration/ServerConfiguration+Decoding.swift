@@ -104,6 +104,7 @@ extension ServerConfiguration.Extensions {
     init() {
         biometricRemoval = true
         biometricLoginHint = true
+        biometricAudience = true
         locker = ServerConfiguration.Locker()
     }
 
@@ -111,6 +112,7 @@ extension ServerConfiguration.Extensions {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         biometricRemoval = try container.decodeIfPresent(Bool.self, forKey: .biometricRemoval) ?? true
         biometricLoginHint = try container.decodeIfPresent(Bool.self, forKey: .biometricLoginHint) ?? true
+        biometricAudience = try container.decodeIfPresent(Bool.self, forKey: .biometricAudience) ?? true
         locker =
             try container.decodeIfPresent(ServerConfiguration.Locker.self, forKey: .locker)
             ?? ServerConfiguration.Locker()

@@ -79,12 +79,15 @@ struct ServerConfiguration: Sendable, Codable {
         var biometricRemoval: Bool
         /// Whether a biometric `login_hint` is understood and advertised.
         var biometricLoginHint: Bool
+        /// Whether biometric requests must name this server and their client, which is advertised.
+        var biometricAudience: Bool
         var locker: Locker
 
         enum CodingKeys: String, CodingKey {
             case locker
             case biometricRemoval = "biometric_removal"
             case biometricLoginHint = "biometric_login_hint"
+            case biometricAudience = "biometric_audience"
         }
     }
 

@@ -69,10 +69,10 @@ struct AuthorizeEndpoint: Sendable {
         } catch AuthorizationRequest.Failure.page(let message) {
             return services.pages.message(title: "This login can't go on", text: message, status: .badRequest)
         } catch AuthorizationRequest.Failure.redirect(let uri, let state, let error) {
-            return .seeOther(
+            return try .seeOther(
                 uri.adding(
                     [("error", error.error), ("error_description", error.description)]
-                        + (state.map { [("state", $0)] } ?? [])))
+                        + identification(state: state)))
         }
     }
 
@@ -87,9 +87,14 @@ struct AuthorizeEndpoint: Sendable {
                 codeChallenge: authorization.codeChallenge, scope: authorization.scopes.joined(separator: " "),
                 nonce: authorization.nonce, authTime: authTime, expiresAt: now + AuthorizationCode.lifetime,
                 isUsed: false))
-        return .seeOther(
+        return try .seeOther(
             authorization.redirectURI.adding(
-                [("code", code)] + (authorization.state.map { [("state", $0)] } ?? [])))
+                [("code", code)] + identification(state: authorization.state)))
+    }
+
+    /// What tells the client whose response it is, and to which request: `iss` (RFC 9207) and `state`.
+    private func identification(state: String?) throws -> [(String, String)] {
+        try [("iss", services.issuer)] + (state.map { [("state", $0)] } ?? [])
     }
 
     private func page(

@@ -7,12 +7,14 @@ struct DiscoveryEndpoint: Sendable {
 
     /// The members of the locker are those of its protocol (`LockerProtocol.md`).
     ///
-    /// Two members are this server's own and stand for what only the seeds describe; a client uses the things behind
+    /// Three members are this server's own and stand for what only the seeds describe; a client uses the things behind
     /// them only when they are there:
     /// - `biometric_removal_endpoint`, a URL: POST `{"kid": …}` with a bearer token removes a biometric identity of the
     ///   token's user.
     /// - `biometric_login_hint_supported`, a Boolean: `/oauth2/authorize` takes a `login_hint` of the form
     ///   `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then lets nobody but that user log in.
+    /// - `biometric_audience_required`, a Boolean: a biometric request must have the claims `aud`, the issuer, and
+    ///   `client_id`, the form's.
     struct Document: Encodable {
         let issuer: String
         let authorization_endpoint: String
@@ -27,12 +29,14 @@ struct DiscoveryEndpoint: Sendable {
         let grant_types_supported: [String]
         let subject_types_supported = ["public"]
         let id_token_signing_alg_values_supported: [String]
+        let authorization_response_iss_parameter_supported = true
         let code_challenge_methods_supported = ["S256"]
         let token_endpoint_auth_methods_supported = ["none"]
         let claims_supported = ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"]
         let prompt_values_supported = ["none", "login", "consent", "select_account"]
         let biometric_removal_endpoint: String?
         let biometric_login_hint_supported: Bool?
+        let biometric_audience_required: Bool?
         let locker_enrolment_endpoint: String?
         let locker_level_shares_supported: Bool?
         let locker_background_scopes_supported: [String]?
@@ -54,6 +58,7 @@ struct DiscoveryEndpoint: Sendable {
                 biometric_removal_endpoint: extensions.biometricRemoval
                     ? origin + "/api/identity/biometric/remove" : nil,
                 biometric_login_hint_supported: extensions.biometricLoginHint ? true : nil,
+                biometric_audience_required: extensions.biometricAudience ? true : nil,
                 locker_enrolment_endpoint: locker.map { _ in origin + LockerEndpoints.path },
                 locker_level_shares_supported: locker?.configuration.levelShares,
                 locker_background_scopes_supported: locker?.configuration.backgroundScopes))

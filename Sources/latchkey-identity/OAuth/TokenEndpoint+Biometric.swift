@@ -19,13 +19,15 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup: try await setUp(request, bearer: bearer)
+        case .setup: try await setUp(request, client: client, bearer: bearer)
         case .authenticate: try await authenticate(request, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
-    private func setUp(_ request: BiometricRequest, bearer: String?) async throws -> Response {
+    private func setUp(
+        _ request: BiometricRequest, client: ClientConfiguration, bearer: String?
+    ) async throws -> Response {
         guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
             throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
         }
@@ -33,7 +35,7 @@ extension TokenEndpoint {
         guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
         guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited }
         try requireBiometric()
-        let proof = try await services.verifier.verifySetup(request)
+        let proof = try await services.verifier.verifySetup(request, for: audience(client))
         guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
         let limit = services.configuration.identity.biometric.maximumDevices
         guard try await services.devices.devices(of: session.user.id).count < limit else {
@@ -54,7 +56,7 @@ extension TokenEndpoint {
     ) async throws -> Response {
         let deviceInfo = try deviceInfo(form)
         try requireBiometric()
-        let device = try await services.verifier.verifyAuthentication(request)
+        let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
         guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited }
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
@@ -67,6 +69,12 @@ extension TokenEndpoint {
         let tokens = try await tokens(for: grant, user: user, client: client)
         _ = try await services.grants.insert(grant, tokens: tokens)
         return try .json(tokens)
+    }
+
+    /// What a request must name, where the configuration says so.
+    private func audience(_ client: ClientConfiguration) throws -> BiometricAudience? {
+        guard services.configuration.extensions.biometricAudience else { return nil }
+        return BiometricAudience(issuer: try services.issuer, clientID: client.id)
     }
 
     private func requireBiometric() throws(OAuthError) {

@@ -18,7 +18,8 @@ extension CommandContext {
     /// The container's credentials. Nothing is opened yet.
     func credentials() async throws -> CredentialStore {
         CredentialStore(
-            records: try await records(), presence: presence, transport: ServerTransport(log: log, console: console))
+            records: try await records(), presence: presence, transport: ServerTransport(log: log, console: console),
+            configuration: CredentialConfiguration(additionalOrigins: settings.trustedOrigins))
     }
 }
 

@@ -75,7 +75,7 @@ struct CommandContext: Sendable {
         let server = try identityServer()
         let name = settings.container
         let configuration = ContainerConfiguration(
-            endpoint: server.endpoint, clientID: server.clientID,
+            endpoint: server.endpoint, clientID: server.clientID, additionalOrigins: settings.trustedOrigins,
             bindsEarlierLogin: { server in
                 if binding { return true }
                 guard TerminalPresence.isPresent() else { return false }

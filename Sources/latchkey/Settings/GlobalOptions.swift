@@ -51,6 +51,12 @@ struct GlobalOptions: ParsableArguments {
         name: .customLong("client-id"), help: ArgumentHelp("The OAuth client. (LATCHKEY_CLIENT_ID)", valueName: "id"))
     var clientID: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Other origins of the identity server, separated by commas. (LATCHKEY_TRUSTED_ORIGINS)",
+            valueName: "origins"))
+    var trustedOrigins: String?
+
     @Flag(help: "Print exactly one JSON object.")
     var json = false
 

@@ -18,6 +18,8 @@ struct Settings: Sendable {
     var preference = PresencePreference.any
     var endpoint: String?
     var clientID: String?
+    /// Other origins that get the identity server's tokens.
+    var trustedOrigins: Set<String> = []
 
     /// Values that were decided elsewhere.
     init(container: String, store: String, tcti: String, endpoint: String, clientID: String) {
@@ -40,6 +42,7 @@ struct Settings: Sendable {
         try Self.check(tcti: tcti)
         endpoint = try await values["endpoint"]
         clientID = try await values["client-id"]
+        if let text = try await values["trusted-origins"] { trustedOrigins = try Self.origins(text) }
         if let text = try await values["pin-source"] {
             guard let source = PINSource(text) else {
                 throw KeystoreError.invalidInput(
@@ -47,6 +50,18 @@ struct Settings: Sendable {
             }
             pinSource = source
         }
+    }
+
+    private static func origins(_ text: String) throws(KeystoreError) -> Set<String> {
+        var origins: Set<String> = []
+        for name in text.split(separator: ",").map(String.init) {
+            guard let endpoint = Endpoint(name), endpoint.path == "/" else {
+                throw .invalidInput(
+                    "read the settings", "‘\(name)’ in trusted-origins is no origin such as https://a.example")
+            }
+            origins.insert(endpoint.origin)
+        }
+        return origins
     }
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for what can't be a TPM. One that is missing is no error here.

@@ -15,6 +15,7 @@ struct SettingsReader {
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
             "token-login": options.tokenLogin, "token-isolation": options.tokenIsolation,
             "pin-source": options.pinSource, "endpoint": options.endpoint, "client-id": options.clientID,
+            "trusted-origins": options.trustedOrigins,
         ]
         let given = settings.compactMap { name, value in
             value.map { (AbsoluteConfigKey([name]), ConfigValue(.string($0), isSecret: false)) }

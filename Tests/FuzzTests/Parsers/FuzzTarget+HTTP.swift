@@ -87,7 +87,9 @@ extension FuzzTarget {
     /// What comes to the loopback port of a login, and addresses and dates in answers.
     static let redirects = FuzzTarget("redirects") { (input) throws(Contradiction) in
         let text = String(decoding: input, as: UTF8.self)
-        let request = AuthorizationRequest(clientID: "c", scope: "s", options: AuthorizationOptions(), hint: nil)
+        let request = AuthorizationRequest(
+            clientID: "c", scope: "s", options: AuthorizationOptions(),
+            server: IssuerMetadata(issuer: "https://a.example", sendsIssuer: input.first == 0), hint: nil)
         _ = request.answer(text)
         _ = request.answer(text + "&state=\(request.state)")
         if let fields = FormEncoding.decode(text) {

@@ -32,7 +32,7 @@ struct IDTokenValidatorTests {
             claims([
                 "nonce": .string("n"), "at_hash": .string("77QmUPtjPfzWtF2AnpK9RQ"),
                 "auth_time": .number(1_799_999_990),
-                "aud": .array([.string("other"), .string("app")]), "azp": .string("app"),
+                "aud": .array([.string("https://id.test"), .string("app")]), "azp": .string("app"),
             ]))
         try validate(token, [try Signer(keyID: "other").jwk, signer.jwk], companions)
     }
@@ -41,7 +41,10 @@ struct IDTokenValidatorTests {
         arguments: [
             ["iss": .string("https://id.test/")], ["iss": .string("https://evil.test")], ["iss": nil],
             ["aud": .string("other")], ["aud": nil], ["aud": .array([])],
-            ["aud": .array([.string("app"), .string("other")])], ["azp": .number(1)], ["azp": .string("other")],
+            ["aud": .array([.string("app"), .string("other")])],
+            ["aud": .array([.string("app"), .string("other")]), "azp": .string("app")],
+            ["aud": .array([.string("app"), .string("https://id.test")])], ["azp": .number(1)],
+            ["azp": .string("other")],
             ["sub": nil], ["sub": .string("")], ["sub": .string("a b")], ["sub": .number(1)],
             ["exp": .number(1_799_999_940)], ["exp": nil], ["exp": .string("1800000600")],
             ["iat": .number(1_800_000_301)], ["iat": .number(1_799_999_699)], ["iat": nil],

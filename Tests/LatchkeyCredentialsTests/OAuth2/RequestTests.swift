@@ -161,6 +161,34 @@ struct RequestTests {
         #expect(bench.provider.count("/token") == 0)
     }
 
+    @Test func `an endpoint at another origin gets no token unless the configuration lists the origin`() async throws {
+        func document(_ more: String = "") -> Provider.Step {
+            .status(
+                200,
+                """
+                {"issuer":"https://id.test","token_endpoint":"https://tokens.test/token","jwks_uri":"https://id.test/keys",
+                 "revocation_endpoint":"https://tokens.test/revoke","introspection_endpoint":"https://tokens.test/introspect",
+                 "userinfo_endpoint":"https://tokens.test/userinfo"\(more)}
+                """)
+        }
+        let bench = try Bench()
+        let path = "/.well-known/openid-configuration"
+        let credential = try await bench.start().store(bench.provider.signIn())
+        bench.provider.fail(path, document())
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.refresh() }
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.revoke() }
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.introspect() }
+        await #expect(throws: credentials(.invalidResponse)) { try await credential.userInfo() }
+        #expect(["/token", "/revoke", "/introspect", "/userinfo"].allSatisfy { bench.provider.count($0) == 0 })
+        bench.provider.fail(path, document(#","authorization_response_iss_parameter_supported":true"#))
+        let id = try #require(try await bench.start().allIDs.first)
+        _ = try await bench.start().credential(id: id)?.userInfo()
+        bench.provider.fail(path, document())
+        let listing = CredentialConfiguration(additionalOrigins: ["https://tokens.test"], clock: bench.clock)
+        _ = try await bench.start(configuration: listing).credential(id: id)?.userInfo()
+        #expect(bench.provider.count("/userinfo") == 2)
+    }
+
     @Test func `a client with a secret shows it where the server wants it`() async throws {
         let bench = try Bench()
         let context = Token.Context(issuer: "https://id.test", clientID: "app:1", clientSecret: "s c")

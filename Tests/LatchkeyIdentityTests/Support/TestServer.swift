@@ -28,12 +28,13 @@ struct TestServer: Sendable {
     let alice: User
     let bob: User
 
-    /// A server with one native client, `app`.
+    /// A server with one native client, `app`. Its biometric requests are those of a deployed server, without an audience.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
             ClientConfiguration(
                 id: "app", redirectURIs: ["http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI])
         ])
+        configuration.extensions.biometricAudience = false
         configuration.rateLimits.tokenPerAddress = 1_000
         configuration.rateLimits.challengePerAddress = 1_000
         return configuration

@@ -4,7 +4,15 @@ import Testing
 @testable import LatchkeyOAuth
 
 struct AuthorizationRequestTests {
-    private let request = AuthorizationRequest(clientID: "app", scope: "openid", options: .init(), hint: nil)
+    private static func request(
+        sendsIssuer: Bool = false, hint: AuthorizationRequest.UserHint? = nil
+    ) -> AuthorizationRequest {
+        AuthorizationRequest(
+            clientID: "app", scope: "openid", options: .init(),
+            server: IssuerMetadata(issuer: "https://a.test", sendsIssuer: sendsIssuer), hint: hint)
+    }
+
+    private let request = AuthorizationRequestTests.request()
 
     @Test func `only an answer with this request's state is one`() {
         #expect(request.answer("code=c&state=\(request.state)") == .code("c"))
@@ -27,8 +35,26 @@ struct AuthorizationRequestTests {
                 == .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
     }
 
+    /// RFC 9207 section 2.4, for codes and errors alike.
+    @Test(arguments: ["code=c", "error=cancel", ""])
+    func `an answer of another issuer is refused, also one without an issuer where the server announces it`(
+        answer: String
+    ) {
+        for sendsIssuer in [true, false] {
+            let request = Self.request(sendsIssuer: sendsIssuer)
+            let query = "\(answer)&state=\(request.state)"
+            let own = request.answer("\(query)&iss=https%3A%2F%2Fa.test")
+            #expect(own != nil && own != .otherIssuer("https://a.test"))
+            for issuer in ["https://b.test", "https://a.test/", "https://A.test", "a.test", ""] {
+                let fields = FormEncoding.encode([("iss", issuer)])
+                #expect(request.answer("\(query)&\(fields)") == .otherIssuer(issuer), "\(issuer)")
+            }
+            #expect((request.answer(query) == .otherIssuer(nil)) == sendsIssuer)
+        }
+    }
+
     @Test func `a user's id is escaped twice in the hint`() throws {
-        let hinted = AuthorizationRequest(clientID: "app", scope: "openid", options: .init(), hint: .userID("a&b=c"))
+        let hinted = Self.request(hint: .userID("a&b=c"))
         let url = hinted.url(
             at: try #require(Endpoint("https://a.test/authorize?x=1")), redirectURI: "http://127.0.0.1:1/")
         #expect(url.hasPrefix("https://a.test/authorize?x=1&response_type=code&client_id=app&"))

@@ -33,16 +33,22 @@ struct IDTokenVerifierTests {
         #expect(try await verify(good, by: signer).sub == "user")
         var other = good
         other.at_hash = nil
-        other.aud = ["other", "app"]
+        other.aud = ["https://a.test", "app"]
         other.azp = "app"
-        #expect(try await verify(other, by: signer).aud == ["other", "app"])
+        #expect(try await verify(other, by: signer).aud == ["https://a.test", "app"])
     }
 
     @Test func `every wrong claim is refused`() async throws {
         let signer = try TokenSigner()
         let changes: [(IDTokenFlaw, (inout IDClaims) -> Void)] = [
             (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }), (.audience, { $0.aud = ["apps"] }),
-            (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }), (.time, { $0.exp = 1_799_999_940 }),
+            (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }),
+            (.audience, { $0.aud = ["app", "other"] }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "other"], "app") }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "other"], "other") }),
+            (.audience, { $0.aud = ["app", "https://a.test"] }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "https://a.test"], "https://a.test") }),
+            (.time, { $0.exp = 1_799_999_940 }),
             (.time, { $0.iat = 1_800_000_060 }), (.nonce, { $0.nonce = "m" }), (.nonce, { $0.nonce = nil }),
             (.accessToken, { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), (.unreadable, { $0.sub = "" }),
             (.unreadable, { $0.sub = "a\nb" }), (.unreadable, { $0.sub = String(repeating: "x", count: 256) }),

@@ -30,14 +30,14 @@ struct Bench {
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
         transport: (any HTTPTransport)? = nil, tokenStorage: TokenStorage = .persistent, policy: AccessPolicy? = .pin,
         keystore: (any Keystore)? = nil, browser: (any Browser)? = nil,
-        endpoint: String = FakeIdentity.address, clientID: String = "app",
+        endpoint: String = FakeIdentity.address, clientID: String = "app", additionalOrigins: Set<String> = [],
         bindsEarlierLogin: @escaping @Sendable (LoginServer) async throws -> Bool = { _ in false },
         now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
         let records = try await records(name, keystore)
         let configuration = ContainerConfiguration(
             endpoint: endpoint, clientID: clientID, tokenStorage: tokenStorage, policy: policy,
-            bindsEarlierLogin: bindsEarlierLogin, now: now)
+            additionalOrigins: additionalOrigins, bindsEarlierLogin: bindsEarlierLogin, now: now)
         return try Container(
             configuration, records: records, presence: presence, browser: browser ?? self.browser,
             transport: transport ?? identity)

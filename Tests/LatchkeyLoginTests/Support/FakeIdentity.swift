@@ -25,6 +25,16 @@ actor FakeIdentity: HTTPTransport {
         /// What it puts into ID tokens instead of what is right.
         var nonce: String?
         var issuer: String?
+        /// Its audience, instead of the client, and the authorized party.
+        var audience = ["app"]
+        var authorizedParty: String?
+        /// Members of the discovery document that are others.
+        var discovery: [String: String] = [:]
+        /// Whether it announces that authorization responses name their issuer, and which one they name.
+        var announcesIssuer = false
+        var namedIssuer: String?
+        /// Whether it announces that biometric requests must name their audience.
+        var requiresAudience = false
     }
 
     struct Identity: Sendable {
@@ -60,7 +70,7 @@ actor FakeIdentity: HTTPTransport {
     func visit(_ query: [String: String]) -> String {
         let code = UUID().uuidString
         codes[code] = query.merging(["sub": visitor]) { old, _ in old }
-        return "code=\(code)&state=\(query["state"] ?? "")"
+        return "code=\(code)&state=\(query["state"] ?? "")" + (manner.namedIssuer.map { "&iss=\($0)" } ?? "")
     }
 
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
@@ -101,6 +111,9 @@ actor FakeIdentity: HTTPTransport {
             document["biometric_removal_endpoint"] = "\(Self.address)/api/identity/biometric/remove"
         }
         if manner.takesUserIDHint { document["biometric_login_hint_supported"] = true }
+        if manner.announcesIssuer { document["authorization_response_iss_parameter_supported"] = true }
+        if manner.requiresAudience { document["biometric_audience_required"] = true }
+        document.merge(manner.discovery) { $1 }
         return document
     }
 
@@ -172,9 +185,10 @@ actor FakeIdentity: HTTPTransport {
         accessTokens[access] = userID
         let seconds = Int(now.timeIntervalSince1970)
         let claims = IDClaims(
-            iss: manner.issuer ?? Self.address, sub: userID, aud: ["app"], exp: seconds + 300, iat: seconds,
-            nonce: nonce.map { manner.nonce ?? $0 },
-            at_hash: Base64URL.encode(Data(SHA256.hash(data: Data(access.utf8)).prefix(16))))
+            iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience, exp: seconds + 300,
+            iat: seconds, nonce: nonce.map { manner.nonce ?? $0 },
+            at_hash: Base64URL.encode(Data(SHA256.hash(data: Data(access.utf8)).prefix(16))),
+            azp: manner.authorizedParty)
         var answer: [String: Any] = [
             "access_token": access, "token_type": "Bearer", "expires_in": manner.accessTokenLife,
             "id_token": (try? await signer.sign(claims)) ?? "", "some_new_member": true,

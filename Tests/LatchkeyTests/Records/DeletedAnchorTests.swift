@@ -12,12 +12,12 @@ import Testing
 struct DeletedAnchorTests {
     private let prompt = PromptContext(reason: "test the store")
 
-    @Test(arguments: [true, false])
-    func `another TPM is not pinned in place of a deleted one`(isRevocable: Bool) async throws {
+    @Test(arguments: [Revocability.required, .never])
+    func `another TPM is not pinned in place of a deleted one`(revocably: Revocability) async throws {
         let directory = try TemporaryDirectory()
         let records = try await container(directory, SoftwareTPM.current.tcti)
         let prepared = try await records.createKey(
-            KeyRequest(policy: .none, prompt: prompt), revocably: isRevocable, authorizedBy: NobodyPresent())
+            KeyRequest(policy: .none, prompt: prompt), revocably: revocably, authorizedBy: NobodyPresent())
         let key = prepared.key
         let record = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
         try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
