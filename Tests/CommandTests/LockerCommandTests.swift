@@ -104,7 +104,8 @@ struct LockerCommandTests {
             #expect(try await machine.run("locker", "start", "--level", "easy", pins: ["2580"]).status == 4)
             let disabled = try await machine.run("locker", "easy-access", "disable", "--json", pins: ["1357"])
             #expect(
-                try disabled.json() == ["phase": "enrolled", "easyAccessEnabled": false], "\(disabled.errors)")
+                try disabled.json() == ["phase": "enrolled", "easyAccessEnabled": false, "isRevocable": true],
+                "\(disabled.errors)")
             #expect(try await machine.run("locker", "start", "--level", "easy", pins: []).status == 6)
             let visits = machine.directory.path(of: "visits")
             let browser = try machine.directory.makeScript(

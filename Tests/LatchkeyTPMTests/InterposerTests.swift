@@ -156,11 +156,66 @@ struct InterposerTests {
                 wire.behave()
                 try clear()
                 try await check(outcome, operation, subject, keystore, situation)
-                let signed = wire.exchanges.filter { $0.code == .sign && $0.response[6..<10].allSatisfy { $0 == 0 } }
-                #expect(signed.allSatisfy { $0.command.firstRange(of: Self.other) == nil }, situation)
+                try expectNoOtherDigest(wire, situation)
                 try remove(subject)
             }
         }
+    }
+
+    /// The policies whose proof goes through a policy session, the last one with a ticket.
+    private static let brokered =
+        [AccessPolicy.biometryAny, .biometryCurrentSet, .userPresence]
+        + [AccessPolicy(.biometryAny, reuseSeconds: 300), AccessPolicy(.userPresence, reuseSeconds: 300)]
+        .compactMap(\.self)
+
+    @Test(arguments: brokered)
+    func `a finger or a user's PIN signs no other digest, whatever is forged at whatever command`(
+        _ policy: AccessPolicy
+    ) async throws {
+        try await Scene.withBroker { wire, keystore, broker in
+            let key = try await Scene.key(
+                keystore, policy, ScriptedPresence([.pin(Self.old)], broker: broker))
+            func sign() async -> Outcome {
+                broker.show(.matches)
+                let presence =
+                    policy.hasPIN
+                    ? ScriptedPresence([.pin(Self.old)], broker: broker, preferring: .pin)
+                    : ScriptedPresence([], broker: broker)
+                do throws(KeystoreError) {
+                    return .signature(try await Scene.sign(keystore, key, presence), by: key)
+                } catch { return .failed(error) }
+            }
+            if case .failed(let error) = await sign() { throw error }
+            wire.forget()
+            if case .failed(let error) = await sign() { throw error }
+            let honest = wire.exchanges
+            #expect(honest.map(\.code).contains(.policyTicket) == (policy.reuseSeconds > 0))
+            for (position, exchange) in honest.enumerated() {
+                for forgery in Forgery.allCases {
+                    let situation: Comment = "\(policy), \(forgery) at \(position): \(exchange.code)"
+                    wire.forget()
+                    forge(forgery, at: position, wire, honest)
+                    let outcome = await sign()
+                    wire.behave()
+                    try clear()
+                    switch outcome {
+                    case .signature(let signature, let key):
+                        #expect(key.publicKey.isValid(signature, for: Scene.digest), situation)
+                    case .failed(let error): #expect(error.code != .invalidated, "\(situation): \(error)")
+                    default: Issue.record("it does nothing else")
+                    }
+                    try expectNoOtherDigest(wire, situation)
+                    // It works again, and begins the count of the user's PIN anew.
+                    if case .failed(let error) = await sign() { throw error }
+                }
+            }
+        }
+    }
+
+    /// The TPM has made no signature over the attacker's digest.
+    private func expectNoOtherDigest(_ wire: Wire, _ situation: Comment) throws {
+        let signed = wire.exchanges.filter { $0.code == .sign && $0.response[6..<10].allSatisfy { $0 == 0 } }
+        #expect(signed.allSatisfy { $0.command.firstRange(of: Self.other) == nil }, situation)
     }
 
     /// Whether the TPM is as the outcome says.
