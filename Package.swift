@@ -99,10 +99,12 @@ let package = Package(
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
         ),
-        // A header of ours, without a library.
+        // Headers of ours, without a library.
         .systemLibrary(name: "CEnvironment"),
+        .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
-        .target(name: "Latchkey", dependencies: [crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
+        .target(
+            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
@@ -155,7 +157,7 @@ let package = Package(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
             name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
-        .target(name: "LatchkeyLogging", dependencies: [logging], swiftSettings: strict),
+        .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
             dependencies: [
@@ -174,8 +176,8 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
                 "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker",
-                "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates, configuration, crypto,
-                httpTypes, logging, subprocess,
+                "LatchkeyLogging", "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
+                configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
@@ -363,6 +365,7 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict

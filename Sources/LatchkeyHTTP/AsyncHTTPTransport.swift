@@ -80,6 +80,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
             configuration.httpVersion = .http1Only
             configuration.timeout = .init(connect: .seconds(10), read: .seconds(Int64(timeout)))
             configuration.connectionPool.retryConnectionEstablishment = false
+            configuration.http1_1ConnectionDebugInitializer = { ResponseStatusCheck.install(in: $0) }
             let made = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
             client = made
             return made
@@ -104,11 +105,36 @@ public final class AsyncHTTPTransport: HTTPTransport {
             ? "nothing listens at \(host)" : "\(host) can't be reached: \(String(cString: strerror(code)))"
     }
 
+    /// The error of a server whose TLS certificate is not accepted; nil for every other error. swift-nio-ssl tells which it
+    /// is only in the error's text: BoringSSL's name for a failed chain, its own for a wrong host.
+    private static func distrust(_ text: String, _ host: String) -> KeystoreError? {
+        let (reason, recovery): (String, String)
+        if text.contains("CERTIFICATE_VERIFY_FAILED") {
+            reason =
+                "the TLS certificate of \(host) is not trusted: its authority is unknown, or it has expired or is not "
+                + "valid yet"
+            recovery =
+                "Check this machine's clock and the server's certificate, and install a private certificate authority "
+                + "in the system's trust store."
+        } else if text.contains("failedToValidateHostname") {
+            reason = "the TLS certificate of the server at \(host) is for another host"
+            recovery = "Check the server's address. If it is right, the server needs a certificate for it."
+        } else {
+            return nil
+        }
+        return KeystoreError(
+            operation: "reach the server", code: .unavailable, reason: reason, recovery: recovery,
+            underlying: .init(layer: "tls", text: text))
+    }
+
     private func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
         if isCancelled || error is CancellationError { return .cancelled("reach the server") }
+        let text = String(describing: error)
+        if let error = Self.distrust(text, host) { return error }
         let reason =
             switch error as? HTTPClientError {
             case _ where error is NIOTooManyBytesError: "\(host) answered with too much"
+            case _ where error is ResponseStatusCheck.Failure: "\(host) answered with an invalid HTTP status"
             case .connectTimeout?: "the connection to \(host) timed out"
             case .deadlineExceeded?, .readTimeout?:
                 "the request to \(host) timed out: there was no whole answer within \(timeout) s"
@@ -117,6 +143,6 @@ public final class AsyncHTTPTransport: HTTPTransport {
         return KeystoreError(
             operation: "reach the server", code: .unavailable, reason: reason,
             recovery: "Check the network and the server's address, then try again.",
-            underlying: .init(layer: "http", text: String(describing: error)))
+            underlying: .init(layer: "http", text: text))
     }
 }

@@ -1,3 +1,4 @@
+internal import Latchkey
 package import Logging
 
 /// One entry of the journal: what a person reads, in one line, and the same again in fields that `journalctl` finds it by.
@@ -20,10 +21,10 @@ package struct JournalEntry: Equatable, Sendable {
 
     package init(level: Logger.Level, message: String, metadata: Logger.Metadata) {
         priority = Self.priority(of: level)
-        let pairs = metadata.sorted { $0.key < $1.key }.map { (name: $0.key, value: Self.oneLine("\($0.value)")) }
+        let pairs = metadata.sorted { $0.key < $1.key }.map { (name: $0.key, value: Self.line("\($0.value)")) }
         fields = pairs.map { Field(name: Self.fieldName($0.name), value: $0.value) }
         let words = pairs.map { "\($0.name)=\(Self.quoted($0.value))" }
-        text = Self.oneLine(([message] + words).joined(separator: " "))
+        text = Self.line(([message] + words).joined(separator: " "))
     }
 
     /// The datagram that carries it: a line for each field. No value has a line break, so none can pass for a field.
@@ -70,17 +71,5 @@ package struct JournalEntry: Equatable, Sendable {
         return value.contains(where: \.isWhitespace) ? "‘\(text)’" : text
     }
 
-    /// The text with what would end its line, steer a terminal, hide, or turn the text around it written out, and cut where
-    /// it is too long.
-    private static func oneLine(_ text: String) -> String {
-        var line = ""
-        for scalar in text.unicodeScalars {
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: line += scalar.escaped(asASCII: true)
-            default: line.unicodeScalars.append(scalar)
-            }
-            if line.utf8.count > longestValue { return line + "…" }
-        }
-        return line
-    }
+    private static func line(_ text: String) -> String { String(escaping: text, maximumBytes: longestValue) }
 }

@@ -12,7 +12,7 @@ package enum ServiceLog {
     ///   - environment: The process's; systemd sets `JOURNAL_STREAM` in it.
     package static func handler(label: String, environment: [String: String]) -> any LogHandler {
         guard isJournal(STDERR_FILENO, environment: environment) else {
-            return StreamLogHandler.standardError(label: label)
+            return TextLogHandler(label: label)
         }
         return JournalLogHandler(
             label: label, sink: JournalSink(socketPath: socketPath, fallback: STDERR_FILENO),

@@ -35,14 +35,15 @@ extension TPMKeystore {
         }
     }
 
-    /// - Returns: nil where a PIN of the object's own serves, since there is no broker at work.
+    /// - Returns: nil where the PIN belongs to the object and the TPM's own lockout counts it, since this machine has no
+    ///   broker. A broker that fails or does not answer is an error: another user could cause that.
     func terms(
         of broker: any ApprovalService, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
         do {
             return try await broker.terms(for: policy)
         } catch {
-            guard error.code == .unavailable, !policy.hasFinger else { throw error }
+            guard !policy.hasFinger, await broker.isAbsent() else { throw error }
             return nil
         }
     }

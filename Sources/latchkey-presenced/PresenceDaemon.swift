@@ -31,7 +31,7 @@ struct PresenceDaemon: AsyncParsableCommand {
     }
 
     func run() async throws {
-        CoreDumps.forbid()
+        ProcessMemory.protect()
         umask(0o077)
         let environment = ProcessInfo.processInfo.environment
         LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }

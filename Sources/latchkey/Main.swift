@@ -9,7 +9,7 @@ enum Main {
     static func main() async {
         StandardStreams.secure()
         InheritedDescriptors.note()
-        CoreDumps.forbid()
+        ProcessMemory.protect()
         let arguments = Array(CommandLine.arguments.dropFirst())
         // Also what can't be parsed is answered in the form that was asked for.
         let console = Console(

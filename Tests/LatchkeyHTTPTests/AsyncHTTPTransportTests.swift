@@ -117,6 +117,45 @@ struct AsyncHTTPTransportTests {
         }
     }
 
+    /// In a process of its own: AsyncHTTPClient ends the process at some of these.
+    @Test func `an invalid status is refused and does not end the program`() async {
+        await #expect(processExitsWith: .success) {
+            let bodies = ["\r\nContent-Length: 2\r\n\r\n{}", "\r\nContent-Length: 0\r\n\r\n", "\r\n\r\n"]
+            for status in ["000", "001", "099", "0", "99", "101", "600", "999", "1000", "-1", "", "2x0"] {
+                for body in bodies {
+                    try await RawServer.with("HTTP/1.1 \(status) Status\(body)", isClosedAfter: true) { server in
+                        let request = HTTPRequest(
+                            method: .get, scheme: "http", authority: server.authority, path: "/")
+                        let error = await #expect(throws: KeystoreError.self) {
+                            try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
+                        }
+                        #expect(error?.code == .unavailable, "\(status)")
+                        #expect(error?.reason.contains("timed out") == false, "\(status): \(error as Any)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `a few interim responses are skipped and a flood of them is refused`() async throws {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n"
+        let final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+        try await RawServer.with(String(repeating: interim, count: 3) + final) { server in
+            let (response, body) = try await AsyncHTTPTransport(timeout: 5).send(request(server), body: [])
+            #expect(response.status.code == 200)
+            #expect(body == Array("{}".utf8))
+        }
+        for flood in [String(repeating: interim, count: 10_000), String(repeating: interim, count: 10) + final] {
+            try await RawServer.with(flood, dripping: interim) { server in
+                let error = await #expect(throws: KeystoreError.self) {
+                    try await AsyncHTTPTransport(timeout: 20).send(request(server), body: [])
+                }
+                #expect(error?.code == .unavailable)
+                #expect(error?.reason.contains("an invalid HTTP status") == true, "\(error as Any)")
+            }
+        }
+    }
+
     @Test(arguments: [
         ("http", "127.0.0.1:1", "nothing listens at 127.0.0.1:1"),
         ("https", "nowhere.invalid", "no address is known for nowhere.invalid"),
@@ -188,7 +227,9 @@ struct AsyncHTTPTransportTests {
                         try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
                     }
                     #expect(error?.code == .unavailable)
-                    #expect(error?.underlying?.text.contains("CERTIFICATE_VERIFY_FAILED") == true, "\(error as Any)")
+                    #expect(error?.reason.hasPrefix("the TLS certificate of localhost:") == true, "\(error as Any)")
+                    #expect(error?.reason.contains("is not trusted") == true)
+                    #expect(error?.recovery.contains("trust store") == true)
                     await execution.teardown(using: [])
                     return
                 }

@@ -48,7 +48,7 @@ struct JournalTests {
         #expect(!ServiceLog.isJournal(other.descriptor, environment: environment))
         #expect(!ServiceLog.isJournal(stream.descriptor, environment: [:]))
         #expect(!ServiceLog.isJournal(stream.descriptor, environment: ["JOURNAL_STREAM": "nonsense"]))
-        #expect(ServiceLog.handler(label: "service", environment: [:]) is StreamLogHandler)
+        #expect(ServiceLog.handler(label: "service", environment: [:]) is TextLogHandler)
     }
 }
 

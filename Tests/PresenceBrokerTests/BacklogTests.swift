@@ -1,32 +1,53 @@
 import Testing
 
+@testable import LatchkeyPresence
 @testable import latchkey_presenced
 
 struct BacklogTests {
-    private func enters(_ backlog: Backlog, _ client: String) -> Bool {
-        if case .success = backlog.enter(client) { true } else { false }
+    private static func call(_ client: String) -> BusMessage {
+        BusMessage(
+            sender: client, path: PresenceWire.path, interface: PresenceWire.interface, member: "State", arguments: [],
+            ticket: 1)
     }
 
-    @Test func `one user's calls take nobody else's room, over how many connections they come`() {
+    private static func user(_ user: UInt32) -> BusCredentials { BusCredentials(user: user, process: nil) }
+
+    @Test func `one user's calls have one share, however many connections they use`() {
         let backlog = Backlog()
         let connections = (0..<100).map { ":1.\($0)" }
-        for client in connections { backlog.note(1000, of: client) }
-        backlog.note(1001, of: ":2.0")
-        let entered = (0..<10).flatMap { _ in connections }.count { enters(backlog, $0) }
-        #expect(entered == 16)
-        #expect(enters(backlog, ":2.0"), "another user, who is known")
-        #expect(enters(backlog, ":3.0"), "and one who is not")
+        for client in connections { _ = backlog.learn(Self.user(1000), of: client) }
+        _ = backlog.learn(Self.user(1001), of: ":2.0")
+        let served = (0..<10).flatMap { _ in connections }.count {
+            backlog.enter(Self.call($0)) == .serve(Self.user(1000))
+        }
+        #expect(served == 16)
+        #expect(backlog.enter(Self.call(":2.0")) == .serve(Self.user(1001)), "another user")
+        #expect(backlog.enter(Self.call(":3.0")) == .ask, "a new connection")
     }
 
-    @Test func `who is not known has few calls, and his user's room from then on`() throws {
+    @Test func `300 new connections of one user leave room for other new connections`() {
         let backlog = Backlog()
-        let first = try backlog.enter(":1.0").get()
-        #expect((0..<10).count { _ in enters(backlog, ":1.0") } == 3)
-        backlog.note(1000, of: ":1.0")
-        #expect((0..<20).count { _ in enters(backlog, ":1.0") } == 16)
+        let connections = (0..<300).map { ":1.\($0)" }
+        let steps = (0..<10).flatMap { _ in connections.map { backlog.enter(Self.call($0)) } }
+        #expect(steps.count { $0 == .ask } == 300)
+        #expect(steps.count { $0 == .keep } == 900)
+        #expect(backlog.enter(Self.call(":2.0")) == .ask)
+        let known = connections.flatMap { backlog.learn(Self.user(1000), of: $0) }
+        #expect(known.count == 1200)
+        #expect(known.count { $0.step == .serve(Self.user(1000)) } == 16)
+        #expect(known.count { $0.step == .refuse } == 1184)
+        #expect(backlog.learn(Self.user(1001), of: ":2.0").map(\.step) == [.serve(Self.user(1001))])
+        backlog.leave(1000)
+        #expect(backlog.enter(Self.call(":1.0")) == .serve(Self.user(1000)), "a served call leaves its place")
+    }
+
+    @Test func `a client that has left leaves nothing`() {
+        let backlog = Backlog()
+        #expect(backlog.enter(Self.call(":1.0")) == .ask)
+        #expect(backlog.learn(nil, of: ":1.0").map(\.step) == [.refuse])
+        #expect(backlog.enter(Self.call(":1.0")) == .ask)
+        #expect(backlog.learn(Self.user(1000), of: ":1.0").map(\.step) == [.serve(Self.user(1000))])
         backlog.forget(":1.0")
-        #expect(!enters(backlog, ":1.0"))
-        backlog.leave(first)
-        #expect(enters(backlog, ":1.0"), "a call leaves the place that it had")
+        #expect(backlog.enter(Self.call(":1.0")) == .ask)
     }
 }

@@ -6,6 +6,8 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
+@testable import LatchkeyTPM
+
 /// A program that asks and asks.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
@@ -41,6 +43,17 @@ struct FloodTests {
             #expect(await error(of: bus, .cancel).isEmpty)
             let other = try await Stranger(on: scene.reader.busAddress).call("State")
             #expect(other.text.contains("not-enrolled"), "\(other.text)")
+        }
+    }
+
+    @Test func `one user's many connections do not keep another user's new key from the PIN index`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let flood = try await Flood(bus: scene.reader.busAddress).started(.connections, connections: 200)
+            for _ in 0..<20 { _ = try await scene.client.terms(for: .pin) }
+            let key = try await scene.key(.pin, ScriptedPresence([.pin("123456")], broker: scene.client))
+            let blob = try TPMKeyBlob(key.blob)
+            #expect(blob.protection?.userPIN != nil)
+            await flood.stop(SIGKILL)
         }
     }
 

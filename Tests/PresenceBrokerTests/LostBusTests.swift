@@ -25,7 +25,7 @@ struct LostBusTests {
         }
     }
 
-    private static func listen(at path: String) throws -> Int32 {
+    static func listen(at path: String) throws -> Int32 {
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         try #require(listener >= 0)
         var address = sockaddr_un()

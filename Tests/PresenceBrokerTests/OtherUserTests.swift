@@ -17,6 +17,8 @@ import Testing
 struct OtherUserTests {
     /// Debian's `daemon`, as whom a service may run.
     private static let daemon: UInt32 = 1
+    private static let name = list([0x00, 0x0b] + Array(repeating: 1, count: 32))
+    private static let nonce = list(Array(repeating: 1, count: 32))
 
     @Test func `a stranger's finger approves for the stranger, and the TPM takes it for no other's`() async throws {
         try await BrokerScene.with { scene in
@@ -136,6 +138,15 @@ struct OtherUserTests {
         ["decrypt", "[byte 0]", "[byte 0]", "[byte 0]", "biometry-any", "0", "r", "c"],
         ["unseal", "[byte 0]", "[]", "[byte 0]", "pin", "0", "r", "c"],
         ["unseal", "[byte 0]", "[]", "[byte 0]", "biometry-any", "301", "r", "c"],
+        ["unseal", name, nonce, nonce, "biometry-any", "0", "r", "c"],
+        ["sign", name, "[byte 0]", nonce, "biometry-any", "0", "r", "c"],
+        ["unseal", list(Array(repeating: 0, count: 34)), "[]", nonce, "biometry-any", "0", "r", "c"],
+        ["unseal", list([0x00, 0x0b] + Array(repeating: 1, count: 33)), "[]", nonce, "biometry-any", "0", "r", "c"],
+        ["unseal", name, "[]", list(Array(repeating: 1, count: 31)), "biometry-any", "0", "r", "c"],
+        ["unseal", name, "[]", list(Array(repeating: 1, count: 66)), "biometry-any", "0", "r", "c"],
+        ["unseal", name, "[]", nonce, "none", "0", "r", "c"],
+        ["unseal", name, "[]", nonce, "biometry-any", "0", String(repeating: "r", count: 4097), "c"],
+        ["unseal", name, "[]", nonce, "biometry-any", "0", "r", String(repeating: "c", count: 4097)],
     ])
     func `a request that makes no sense reaches no reader`(_ arguments: [String]) async throws {
         try await BrokerScene.with(enrolled: []) { scene in

@@ -15,7 +15,7 @@ struct Notes {
         """
 
     static func main() async {
-        CoreDumps.forbid()
+        ProcessMemory.protect()
         do {
             var notebook = try await Notebook(environment: ProcessInfo.processInfo.environment)
             print(notebook.state)

@@ -10,6 +10,9 @@ package struct ApprovalRequest: Hashable, Sendable {
         case unseal
     }
 
+    /// The most bytes of UTF-8 that the broker accepts in a reason or a container. It shows fewer.
+    package static let maximumTextBytes = 4096
+
     /// What the key will be used for.
     package var use: Use
     /// The Name of the key (TPM 2.0 Part 1 section 16), 34 bytes.

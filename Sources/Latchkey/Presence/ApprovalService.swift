@@ -9,7 +9,8 @@ package protocol ApprovalService: Sendable {
     /// What the calling user's keys must be bound to under a policy.
     ///
     /// - Throws: ``KeystoreError``: `unavailable` without a service or reader, `notEnrolled` without a finger, where the
-    ///   policy has one, `unsupported` where this machine can't have the policy.
+    ///   policy has one, `unsupported` where this machine can't have the policy, `transient` when the service did not
+    ///   answer.
     func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms
 
     /// Has the person touch the reader, within the service's own deadline, and approves one use of one key.
@@ -23,4 +24,13 @@ package protocol ApprovalService: Sendable {
     ///
     /// - Throws: ``KeystoreError``: `conflict` when the user has set one, `unsupported` where the hardware can't.
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN
+
+    /// Whether this machine is known to have no such service. False in every case of doubt: a new key gets a weaker
+    /// protection only when this returns true, so a failed or refused query must not return true.
+    func isAbsent() async -> Bool
+}
+
+extension ApprovalService {
+    /// A service in this process is present.
+    package func isAbsent() async -> Bool { false }
 }

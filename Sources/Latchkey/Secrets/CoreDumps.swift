@@ -2,8 +2,8 @@ internal import Glibc
 
 /// Keeps the process's memory out of core dumps.
 public enum CoreDumps {
-    /// Forbids dumps of this process for good. Call it first thing in a program that handles secrets: what a library
-    /// has copied, and what was cleared a moment too late, then reaches no disk either.
+    /// Forbids dumps of this process until it ends. Call it first in a program that handles secrets and must stay
+    /// debuggable; ``ProcessMemory/protect()`` does this and more.
     ///
     /// Sets the size limit of dumps to 0 bytes, which stops the kernel, and empties the process's dump filter
     /// (`core(5)`), which dumps that a pipe handler or a debugger makes respect.

@@ -16,6 +16,25 @@ extension String {
         self.init(line)
     }
 
+    /// Foreign text in one line of a log. The same characters as in ``init(oneLine:limit:)`` are written out as `\u{…}`, so
+    /// that the log keeps them.
+    ///
+    /// - Parameter maximumBytes: The most bytes of UTF-8 before the `…` of a text that is cut.
+    package init(escaping foreign: some StringProtocol, maximumBytes: Int) {
+        self = ""
+        for scalar in foreign.unicodeScalars {
+            if scalar.isVisible {
+                unicodeScalars.append(scalar)
+            } else {
+                self += scalar.escaped(asASCII: true)
+            }
+            guard utf8.count <= maximumBytes else {
+                self += "…"
+                return
+            }
+        }
+    }
+
     /// The same between quotation marks, which nothing in it can end.
     package init(quoted foreign: some StringProtocol, limit: Int = .max) {
         let marks: Set<Unicode.Scalar> = ["\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞"]

@@ -22,6 +22,7 @@ final class OnePINConsent: PresenceAuthority {
 
     var broker: PresenceBroker? { authority.broker }
     var preference: PresencePreference { authority.preference }
+    var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
 
     /// The PIN that was given last.
     var pin: PIN? { state.withLock { $0.pin } }

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import Latchkey
 internal import NIOCore
 internal import NIOHTTP1
@@ -7,12 +8,13 @@ internal import NIOPosix
 /// Sends the browser to the login page, and waits on a loopback port for it to bring the answer to one authorization
 /// request (RFC 8252 section 7.3).
 ///
-/// Only a GET of the one path that carries the right `state`, and a second one of the link, end the wait, and only from
-/// a program of the same user; whatever else comes in gets an error page and changes nothing.
+/// Connections of other users of the machine are closed when they are accepted, and do not count for the limit. Only a
+/// GET of the one path that carries the right `state`, and a second one of the link, end the wait; every other request gets
+/// an error page and changes nothing.
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
-    /// How many connections are served at once, and for how long each may stay silent.
+    /// How many connections of the user's own programs are served at once, and for how long each may stay silent.
     static let connectionLimit = 16
     static let connectionTimeout: TimeAmount = .seconds(15)
 
@@ -36,9 +38,13 @@ struct LoopbackListener: Sendable {
         let connections = ConnectionCounter(limit: connectionLimit)
         let link = OneTimeLink()
         let bootstrap = ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .serverChannelOption(.backlog, value: 16)
+            // Connections of all users wait here until they are accepted.
+            .serverChannelOption(.backlog, value: 128)
             .childChannelInitializer { channel in
-                guard connections.admit(channel) else { return channel.close() }
+                let peer = LoopbackPeer(client: channel.remoteAddress, server: channel.localAddress)
+                guard let peer, let isKnown = peer.owner.isKnown, connections.admit(channel) else {
+                    return refuse(channel)
+                }
                 return channel.eventLoop.makeCompletedFuture {
                     let desk = RedirectDesk(link: link, page: page(try redirectURI(channel)), accept: accept) {
                         continuation.yield($0)
@@ -47,7 +53,7 @@ struct LoopbackListener: Sendable {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
                     try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
-                    try pipeline.addHandler(RedirectHandler(judge: desk.reply))
+                    try pipeline.addHandler(RedirectHandler { desk.reply(to: $0, fromKnownUser: isKnown) })
                 }
             }
         do {
@@ -58,6 +64,12 @@ struct LoopbackListener: Sendable {
         } catch {
             throw .noPort(String(describing: error))
         }
+    }
+
+    /// Closes a connection with a reset, so that the kernel keeps no row for it in the list that is searched for peers.
+    private static func refuse(_ channel: any Channel) -> EventLoopFuture<Void> {
+        guard let options = channel as? any SocketOptionProvider else { return channel.close() }
+        return options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).flatMap { channel.close() }
     }
 
     private static func redirectURI(_ channel: any Channel) throws -> String {

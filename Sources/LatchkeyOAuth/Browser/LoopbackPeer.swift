@@ -15,11 +15,14 @@ struct LoopbackPeer {
 
     /// What the socket at the other end has in its row: its own address and port, then ours.
     private let ends: [Substring]
+    /// The beginning of the row after the address: the other end's own port.
+    private let port: String
 
     /// - Returns: nil for addresses other than IPv4's.
     init?(client: SocketAddress?, server: SocketAddress?) {
         guard case .v4(let client)? = client, case .v4(let server)? = server else { return nil }
         ends = [Self.end(client.address), Self.end(server.address)]
+        port = ":\(ends[0].suffix(4)) "
     }
 
     /// Whose socket the other end is.
@@ -53,6 +56,11 @@ struct LoopbackPeer {
         var line = [CChar](repeating: 0, count: 512)
         var bytesLeft = Self.maximumBytes
         while bytesLeft > 0, fgets(&line, Int32(line.count), file) != nil {
+            // Most rows are of other connections, which every user can make many of.
+            guard strstr(line, port) != nil else {
+                bytesLeft -= strlen(line)
+                continue
+            }
             let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
             bytesLeft -= text.utf8.count
             if let uid = owner(inRow: text) { return .user(uid) }

@@ -11,31 +11,26 @@ struct RedirectDesk: Sendable {
     /// Takes the end of the login. What comes after the first is passed over.
     let end: @Sendable (AuthorizationAnswer) -> Void
 
-    /// Strangers change nothing: neither do they use the link up, nor can they bring an answer.
-    func reply(to head: HTTPRequestHead, from peer: LoopbackPeer?) -> RedirectReply {
+    /// - Parameter isKnown: Whether the client is certainly a program of this user. The system may not say, and programs of
+    ///   other users are not served.
+    func reply(to head: HTTPRequestHead, fromKnownUser isKnown: Bool) -> RedirectReply {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         let isStart = link.leads(from: parts[0])
         guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
         guard head.method == .GET else { return .notAllowed }
-        guard !isStart else { return start(for: peer?.owner ?? .somebodyElse) }
+        guard !isStart else { return start(forKnownUser: isKnown) }
         guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
-        guard let peer, peer.owner != .somebodyElse else { return .stranger }
         end(answer)
         return .done
     }
 
-    /// The user's own programs may follow the link as often as they like, for example in a second browser. Where nobody
-    /// can say whose they are, the first one has it, and the login ends when there is another.
-    func start(for owner: PeerOwner) -> RedirectReply {
-        switch owner {
-        case .us: return .seeOther(page)
-        case .somebodyElse: return .stranger
-        case .unknowable:
-            guard link.use() else {
-                end(.linkReused)
-                return .linkReused
-            }
-            return .seeOther(page)
+    /// The user's own programs may follow the link any number of times, for example in a second browser. Where the system
+    /// does not say whose a program is, only the first visit is let through, and a second one ends the login.
+    func start(forKnownUser isKnown: Bool) -> RedirectReply {
+        guard isKnown || link.use() else {
+            end(.linkReused)
+            return .linkReused
         }
+        return .seeOther(page)
     }
 }

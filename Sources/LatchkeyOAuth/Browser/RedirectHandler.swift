@@ -6,19 +6,17 @@ final class RedirectHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = HTTPServerResponsePart
 
-    private let judge: @Sendable (_ head: HTTPRequestHead, _ peer: LoopbackPeer?) -> RedirectReply
+    private let judge: @Sendable (_ head: HTTPRequestHead) -> RedirectReply
     private var reply: RedirectReply?
 
-    /// - Parameter judge: What to answer to a request, and to whom.
-    init(judge: @escaping @Sendable (_ head: HTTPRequestHead, _ peer: LoopbackPeer?) -> RedirectReply) {
+    /// - Parameter judge: Returns the answer to a request.
+    init(judge: @escaping @Sendable (_ head: HTTPRequestHead) -> RedirectReply) {
         self.judge = judge
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head(let head):
-            reply = judge(
-                head, LoopbackPeer(client: context.channel.remoteAddress, server: context.channel.localAddress))
+        case .head(let head): reply = judge(head)
         case .body: break
         case .end: finish(context)
         }

@@ -6,7 +6,6 @@ enum RedirectReply: Equatable {
     case seeOther(String)
     case done
     case refused
-    case stranger
     case linkReused
     case notFound
     case notAllowed
@@ -16,7 +15,6 @@ enum RedirectReply: Equatable {
         case .seeOther: .seeOther
         case .done: .ok
         case .refused: .badRequest
-        case .stranger: .forbidden
         case .linkReused: .gone
         case .notFound: .notFound
         case .notAllowed: .methodNotAllowed
@@ -42,7 +40,7 @@ enum RedirectReply: Equatable {
         case .seeOther: "The login page is elsewhere"
         case .done: "You can close this window"
         case .linkReused: "The login was stopped"
-        case .refused, .stranger, .notFound, .notAllowed: "Nothing to see here"
+        case .refused, .notFound, .notAllowed: "Nothing to see here"
         }
     }
 
@@ -51,7 +49,6 @@ enum RedirectReply: Equatable {
         case .seeOther: "Your browser should have gone there by itself."
         case .done: "The program that sent you here goes on by itself."
         case .refused: "This is not the answer to the login that the program waits for."
-        case .stranger: "This login belongs to another user of this machine."
         case .linkReused:
             "Its link was used before, and works once. If that was not you, somebody else tried to log you in."
         case .notFound, .notAllowed: "This address only takes part in one login."

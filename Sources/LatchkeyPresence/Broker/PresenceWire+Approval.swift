@@ -10,7 +10,12 @@ extension PresenceWire {
             case .unseal: ("unseal", [])
             }
         return [.string(use), .bytes(Array(request.keyName)), .bytes(digest), .bytes(Array(request.nonceTPM))]
-            + arguments(request.policy) + [.string(request.context.reason), .string(request.context.container)]
+            + arguments(request.policy) + [shortened(request.context.reason), shortened(request.context.container)]
+    }
+
+    /// A text of the prompt, no longer than the broker accepts. The broker shows only the beginning.
+    private static func shortened(_ text: String) -> BusValue {
+        .string(String(oneLine: text, limit: ApprovalRequest.maximumTextBytes / 4))
     }
 
     package static func request(_ arguments: [BusValue]) -> ApprovalRequest? {

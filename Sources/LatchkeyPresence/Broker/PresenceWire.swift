@@ -65,12 +65,15 @@ package enum PresenceWire {
 
     static func keystoreError(_ error: BusError, _ operation: String) -> KeystoreError {
         guard error.name.hasPrefix(errorPrefix) else {
-            return KeystoreError(
-                operation: operation, code: .unavailable,
-                reason: error.isAbsence
-                    ? "the presence broker is not there" : "the presence broker does not answer as it should",
-                recovery: "Install and start latchkey-presenced, or try again.",
-                underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
+            let underlying = KeystoreError.Underlying(layer: "dbus", text: "\(error.name): \(error.message)")
+            return error.isAbsence
+                ? KeystoreError(
+                    operation: operation, code: .unavailable, reason: "the presence broker is not running",
+                    recovery: "Install and start latchkey-presenced.", underlying: underlying)
+                : KeystoreError(
+                    operation: operation, code: .transient, reason: "the presence broker did not answer",
+                    recovery: "Try again. If it fails again, check latchkey-presenced: systemctl status "
+                        + "latchkey-presenced.", underlying: underlying)
         }
         let word = error.name.dropFirst(errorPrefix.count)
         let code = codes.first { capitalized($0.description) == word } ?? .failed

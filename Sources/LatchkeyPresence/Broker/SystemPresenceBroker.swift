@@ -76,6 +76,16 @@ public struct SystemPresenceBroker: ApprovalService {
         }
     }
 
+    /// Whether the machine has no system bus, or the bus says that the service's name has no owner and that no service
+    /// can be started for it. A bus that refuses, fails or does not answer is no such statement.
+    package func isAbsent() async -> Bool {
+        do throws(BusError) {
+            return try await Bus.system(at: busAddress).isUnserved(PresenceWire.name)
+        } catch {
+            return error == .noBus
+        }
+    }
+
     /// Begins the count of a user's wrong PINs anew. For the administrator.
     package func resetPIN(of user: UInt32) async throws(KeystoreError) {
         _ = try await call(.resetPIN, [.uint32(user)], "reset the PIN of the user \(user)")

@@ -1,4 +1,5 @@
 internal import CSystemd
+internal import Glibc
 
 /// A connection to the system bus, on a thread of its own. It is closed when the last reference goes.
 package actor Bus {
@@ -82,6 +83,12 @@ package actor Bus {
         return try await connection.owner(of: name)
     }
 
+    /// Whether the bus says that a name has no owner, and that no service can be started for it.
+    package func isUnserved(_ name: String) async throws(BusError) -> Bool {
+        guard let connection else { throw .closed }
+        return try await connection.isUnserved(name)
+    }
+
     /// Hands all method calls on an object to `receive`, in order.
     ///
     /// - Parameter receive: Returns the answer, or nil for a call that ``reply(to:_:)`` will answer.
@@ -107,10 +114,18 @@ package actor Bus {
         try connection.signal(target, arguments)
     }
 
-    /// Who a client is, by the bus's own word.
-    package func credentials(of client: String) async throws(BusError) -> BusCredentials {
-        guard let connection else { throw .closed }
-        return try await connection.credentials(of: client)
+    /// Asks the bus who a client is. `receive` gets the answer once, in the order in which the bus delivers answers and
+    /// signals.
+    package func askCredentials(
+        of client: String, _ receive: @escaping @Sendable (Result<BusCredentials, BusError>) -> Void
+    ) {
+        send(BusConnection.bus("GetConnectionCredentials"), [.string(client)]) { answer in
+            receive(
+                answer.flatMap { (values) -> Result<BusCredentials, BusError> in
+                    BusCredentials(values).map { .success($0) }
+                        ?? .failure(BusError(-EINVAL, "asking who \(client) is"))
+                })
+        }
     }
 
     /// Tells systemd that the service is ready. Does nothing where no systemd asked for it.

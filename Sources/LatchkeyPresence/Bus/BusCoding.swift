@@ -7,11 +7,14 @@ enum BusCoding {
     /// have 32 MiB.
     private static let maximumBytes = 1 << 16
 
+    /// The most bytes of texts and arrays that a call to this program may have. Calls are kept until they are answered.
+    static let maximumCallBytes = 1 << 14
+
     /// What was read of a message.
     struct Arguments {
         fileprivate(set) var values: [BusValue] = []
         /// How many bytes may still be read; below 0 where there were more.
-        fileprivate var budget = maximumBytes
+        fileprivate var budget: Int
         fileprivate var hasSkipped = false
 
         /// Whether that is all that it holds.
@@ -79,8 +82,8 @@ enum BusCoding {
     }
 
     /// The arguments of a message, as far as they are not too long.
-    static func read(_ message: OpaquePointer) -> Arguments {
-        var arguments = Arguments()
+    static func read(_ message: OpaquePointer, atMost bytes: Int = maximumBytes) -> Arguments {
+        var arguments = Arguments(budget: bytes)
         while let value = next(message, &arguments) { arguments.values.append(value) }
         return arguments
     }

@@ -40,6 +40,7 @@ final class BusConnection {
     init(address: String?) throws(BusError) {
         var bus: OpaquePointer?
         let code = Self.open(address: address ?? Self.systemAddress, &bus)
+        guard code != -ENOENT else { throw .noBus }
         guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
@@ -136,7 +137,7 @@ final class BusConnection {
     ) throws(BusError) {
         let bus = try bus
         let handler = handler { connection, call in
-            let arguments = BusCoding.read(call)
+            let arguments = BusCoding.read(call, atMost: BusCoding.maximumCallBytes)
             connection.next += 1
             let ticket = connection.next
             guard let message = Self.message(call, arguments, ticket: ticket) else { return }

@@ -9,4 +9,11 @@ package struct BusCredentials: Hashable, Sendable {
         self.user = user
         self.process = process
     }
+
+    /// The answer to `GetConnectionCredentials` (D-Bus Specification, section "Message Bus Messages"); nil when it names
+    /// no user.
+    init?(_ answer: [BusValue]) {
+        guard let facts = answer.first?.dictionary, let user = facts["UnixUserID"]?.uint32 else { return nil }
+        self.init(user: user, process: facts["ProcessID"]?.uint32.flatMap { Int32(exactly: $0) })
+    }
 }

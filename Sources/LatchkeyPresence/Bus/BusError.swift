@@ -17,16 +17,17 @@ package struct BusError: Error, Hashable, Sendable {
     package static let closed = BusError(
         name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
 
+    /// The machine has no system bus: the bus's socket does not exist.
+    static let noBus = BusError(name: "org.freedesktop.DBus.Error.NoServer", message: "there is no system bus")
+
     static let unreadableArguments = BusError(
         name: "org.freedesktop.DBus.Error.InvalidArgs", message: "the arguments are too long, or of another type")
 
-    /// Whether nobody serves under the name, and nobody can be started to.
+    /// Whether there is no bus, or no service with the name that was called. For messages only: the owner of a name can
+    /// answer with such an error too.
     package var isAbsence: Bool {
         [
-            "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner",
-            "org.freedesktop.DBus.Error.Disconnected", "org.freedesktop.DBus.Error.NoReply",
-            "org.freedesktop.DBus.Error.NoServer", "org.latchkey.Bus.Error.Local", "org.latchkey.Bus.Error.Closed",
-        ].contains(name) || name.hasPrefix("org.freedesktop.DBus.Error.Spawn")
-            || name.hasPrefix("org.freedesktop.systemd1.")
+            "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner", Self.noBus.name,
+        ].contains(name)
     }
 }

@@ -43,11 +43,7 @@ package struct ApprovalAuthority: Sendable {
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {
         let operation = "approve a use"
-        // A Name with SHA-256, and a nonce of the one length that sessions have here: what is signed joins the nonce, the
-        // expiration and the cpHash without a mark between them, so a longer nonce could stand for all three.
-        guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]),
-            request.nonceTPM.count == Session.nonceBytes, request.policy.hasFinger
-        else { throw .invalidInput(operation, "its Name, nonce or policy is none") }
+        try check(request)
         let isBoundToSet = request.policy.requirement == .biometryCurrentSet
         guard !isBoundToSet || enrolmentSet?.count == 32 else {
             throw .invalidInput(operation, "the set of fingers is not known")
@@ -69,6 +65,28 @@ package struct ApprovalAuthority: Sendable {
                 TPMError(.forged, command: .sign, reason: "the approval is no signature"), during: operation)
         }
         return PresenceApproval(expiration: approval.expiration, signature: signature)
+    }
+
+    /// Checks all of a request that needs no finger and no TPM. To be called before a finger is requested.
+    ///
+    /// - Throws: `KeystoreError` with code `invalidInput` for a request that no honest program makes.
+    package func check(_ request: ApprovalRequest) throws(KeystoreError) {
+        let operation = "approve a use"
+        // The Name's hash algorithm is SHA-256.
+        guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]) else {
+            throw .invalidInput(operation, "the key's Name has another form")
+        }
+        // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could stand for all
+        // three.
+        guard request.nonceTPM.count == Session.nonceBytes else {
+            throw .invalidInput(operation, "the session's nonce does not have \(Session.nonceBytes) bytes")
+        }
+        guard request.policy.hasFinger else { throw .invalidInput(operation, "the policy accepts no finger") }
+        let texts = [request.context.reason, request.context.container]
+        guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
+            throw .invalidInput(
+                operation, "its reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
+        }
     }
 
     /// One visit to the TPM. All of them happen one after the other, with what they do to the state.

@@ -10,7 +10,7 @@ struct IdentityCommand: AsyncParsableCommand {
         subcommands: [ServeCommand.self, UsersCommand.self])
 
     static func main() async {
-        CoreDumps.forbid()
+        ProcessMemory.protect()
         await main(nil)
     }
 }

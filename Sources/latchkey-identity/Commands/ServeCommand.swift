@@ -66,6 +66,7 @@ struct ServeCommand: AsyncParsableCommand {
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard))
         if demo { try await Demo.addUsers(to: services.users) }
 
+        try OpenFiles.allow(connections: configuration.connections.total)
         let ready = Ready(clientID: configuration.clients.first?.id ?? "", users: demo ? Demo.accounts : nil)
         let application = IdentityServer.application(
             services, host: host, port: port ?? (demo ? 0 : 8_080), logger: logger

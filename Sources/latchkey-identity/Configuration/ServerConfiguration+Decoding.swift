@@ -25,6 +25,7 @@ extension ServerConfiguration {
         try override(&authentication, .authentication)
         try override(&identity, .identity)
         try override(&rateLimits, .rateLimits)
+        try override(&connections, .connections)
         try override(&extensions, .extensions)
         try override(&idTokenSigningAlgorithm, .idTokenSigningAlgorithm)
     }
@@ -49,6 +50,9 @@ extension ServerConfiguration {
             rateLimits.lockerPerAddress > 0, rateLimits.lockerPerUser > 0
         else {
             throw ConfigurationError("rate_limits: a limit must be at least 1")
+        }
+        guard connections.perAddress > 0, (1...1_000_000).contains(connections.total) else {
+            throw ConfigurationError("connections: a limit must be at least 1, and the total at most 1000000")
         }
         guard identity.biometric.maximumDevices > 0 else {
             throw ConfigurationError("identity.biometric.maximum_devices: must be at least 1")
@@ -97,6 +101,20 @@ extension ServerConfiguration.RateLimits {
         biometricPerUser = try container.decodeIfPresent(Int.self, forKey: .biometricPerUser) ?? 60
         lockerPerAddress = try container.decodeIfPresent(Int.self, forKey: .lockerPerAddress) ?? 120
         lockerPerUser = try container.decodeIfPresent(Int.self, forKey: .lockerPerUser) ?? 60
+    }
+}
+
+extension ServerConfiguration.Connections {
+    init() {
+        perAddress = 256
+        total = 768
+    }
+
+    init(from decoder: any Decoder) throws {
+        self.init()
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        perAddress = try container.decodeIfPresent(Int.self, forKey: .perAddress) ?? perAddress
+        total = try container.decodeIfPresent(Int.self, forKey: .total) ?? total
     }
 }
 

@@ -18,6 +18,7 @@ struct ServerConfiguration: Sendable, Codable {
     var identity: Identity
     var clients: [ClientConfiguration]
     var rateLimits: RateLimits
+    var connections: Connections
     /// What deployed servers lack and the seeds describe. All on by default.
     var extensions: Extensions
     /// The algorithm that ID tokens are signed with: `ES256`, or `RS256` as on the deployed server.
@@ -74,6 +75,19 @@ struct ServerConfiguration: Sendable, Codable {
         }
     }
 
+    struct Connections: Sendable, Codable {
+        /// How many connections one IPv4 address, or one IPv6 network of 64 bits, may have open. Does not hold for
+        /// ``trustedProxies``: all connections of a proxy have its address. Raise it for a proxy that is not listed there.
+        var perAddress: Int
+        /// How many connections may be open. A new one above that replaces the one that has been idle for longest.
+        var total: Int
+
+        enum CodingKeys: String, CodingKey {
+            case perAddress = "per_address"
+            case total
+        }
+    }
+
     struct Extensions: Sendable, Codable {
         /// Whether `/api/identity/biometric/remove` is there and advertised.
         var biometricRemoval: Bool
@@ -116,7 +130,7 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     enum CodingKeys: String, CodingKey {
-        case project, authentication, identity, clients, extensions
+        case project, authentication, identity, clients, connections, extensions
         case publicOrigin = "public_origin"
         case trustedProxies = "trusted_proxies"
         case rateLimits = "rate_limits"
@@ -130,6 +144,7 @@ struct ServerConfiguration: Sendable, Codable {
         identity = Identity(biometric: Biometric())
         self.clients = clients
         rateLimits = RateLimits()
+        connections = Connections()
         extensions = Extensions()
         idTokenSigningAlgorithm = .es256
     }

@@ -7,6 +7,8 @@ struct IdentityContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The client's address, without its port: the peer's, unless ``ClientAddressMiddleware`` knows better.
     var address: String
+    /// The connection that the request came on.
+    let channel: any Channel
     /// What limits per address count by.
     var network: String { IPAddress(address)?.network ?? address }
 
@@ -15,6 +17,7 @@ struct IdentityContext: RequestContext {
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
         address = source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description ?? "unknown"
     }
 }

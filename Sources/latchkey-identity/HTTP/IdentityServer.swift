@@ -14,9 +14,15 @@ enum IdentityServer {
         _ services: IdentityServices, host: String, port: Int, logger: Logger,
         onReady: @escaping @Sendable (String) -> Void = { _ in }
     ) -> some ApplicationProtocol {
-        Application(
-            router: router(services),
-            server: .http1(configuration: .init(idleTimeout: .seconds(30))),
+        let limits = services.configuration.connections
+        let proxies = services.configuration.trustedProxies.compactMap { IPAddress($0)?.network }
+        let limiter = ConnectionLimiter(perAddress: limits.perAddress, total: limits.total, exempt: Set(proxies))
+        return Application(
+            router: router(services, limiter),
+            // A connection without a complete head of a request is closed after this time.
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [ConnectionHandler(limiter: limiter)], idleTimeout: .seconds(30))),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port), serverName: "latchkey-identity"),
             onServerRunning: { channel in
@@ -27,8 +33,11 @@ enum IdentityServer {
             logger: logger)
     }
 
-    private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
+    private static func router(
+        _ services: IdentityServices, _ limiter: ConnectionLimiter
+    ) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
+        router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(middleware: ClientAddressMiddleware(trustedProxies: services.configuration.trustedProxies))

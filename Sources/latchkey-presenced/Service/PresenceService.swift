@@ -14,7 +14,9 @@ actor PresenceService {
 
     /// What the bus has for the service, in the order in which it came.
     private enum Event {
-        case call(BusMessage, Backlog.Place)
+        case call(BusMessage, BusCredentials)
+        /// One call too many.
+        case excess(BusMessage)
         /// A client has left the bus.
         case left(String)
         /// A finger was enrolled.
@@ -51,8 +53,6 @@ actor PresenceService {
     private var watchers: [String: UInt32] = [:]
 
     private let backlog = Backlog()
-    /// Who the clients are, until they leave: a unique name is never another's.
-    private var clients: [String: BusCredentials] = [:]
     private var calls = RateLimit(perMinute: 120)
     private var approvals = RateLimit(perMinute: 30)
     /// The calls that the TPM or fprintd is at work for, by user.
@@ -73,16 +73,19 @@ actor PresenceService {
     func run(onReady: () -> Void) async throws(BusError) {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
-        try await bus.serve(PresenceWire.path) { [backlog] call in
-            switch backlog.enter(call.sender) {
-            case .success(let place):
-                sink.yield(.call(call, place))
-                return nil
-            case .failure(let refusal): return .failure(refusal)
+        try await bus.serve(PresenceWire.path) { [backlog, bus] call in
+            switch backlog.enter(call) {
+            case .serve(let caller): sink.yield(.call(call, caller))
+            case .ask: Task { await Self.identify(call.sender, on: bus, backlog, sink) }
+            case .keep: break
+            case .refuse: return .failure(Backlog.tooMany)
             }
+            return nil
         }
-        _ = try await bus.subscribe(.ownerChanges()) { change in
+        _ = try await bus.subscribe(.ownerChanges()) { [backlog] change in
             guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
+            // On the bus's thread, as the answers about clients are: none of them comes after the client has left.
+            backlog.forget(name)
             sink.yield(.left(name))
         }
         _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
@@ -93,9 +96,10 @@ actor PresenceService {
         onReady()
         for await event in events {
             switch event {
-            case .call(let message, let place):
-                await receive(message)
-                backlog.leave(place)
+            case .call(let message, let caller):
+                await receive(message, from: caller)
+                backlog.leave(caller.user)
+            case .excess(let message): await reply(message, .failure(Backlog.tooMany))
             case .left(let client): await forget(client)
             case .enrolled: await noteEnrolment()
             }
@@ -111,18 +115,23 @@ actor PresenceService {
 
     // MARK: Calls
 
-    private func receive(_ message: BusMessage) async {
+    /// Asks the bus who a client is, and hands over the client's calls that were kept until then.
+    private static func identify(
+        _ client: String, on bus: Bus, _ backlog: Backlog, _ sink: AsyncStream<Event>.Continuation
+    ) async {
+        await bus.askCredentials(of: client) { answer in
+            for (call, step) in backlog.learn(try? answer.get(), of: client) {
+                if case .serve(let caller) = step { sink.yield(.call(call, caller)) } else { sink.yield(.excess(call)) }
+            }
+        }
+    }
+
+    private func receive(_ message: BusMessage, from caller: BusCredentials) async {
         if let answer = Introspection.answer(message) { return await reply(message, answer) }
         guard message.interface == PresenceWire.interface || message.interface.isEmpty,
             let method = PresenceWire.Method(rawValue: message.member)
         else { return await reply(message, .failure(Self.unknownMethod)) }
-        let requester: Requester
-        do throws(BusError) {
-            requester = Requester(client: message.sender, try await credentials(of: message.sender))
-        } catch {
-            // It has gone already.
-            return await reply(message, .failure(error))
-        }
+        let requester = Requester(client: message.sender, caller)
         // It frees the reader, and is never one too many.
         if method == .cancel {
             await perform(queue.cancel(client: message.sender))
@@ -150,14 +159,6 @@ actor PresenceService {
         }
     }
 
-    private func credentials(of client: String) async throws(BusError) -> BusCredentials {
-        if let known = clients[client] { return known }
-        let credentials = try await bus.credentials(of: client)
-        clients[client] = credentials
-        backlog.note(credentials.user, of: client)
-        return credentials
-    }
-
     private func watch(_ requester: Requester) -> Bus.Reply {
         let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
         guard others < Self.watchersPerUser else { return .failure(Self.tooManyRequests) }
@@ -182,8 +183,13 @@ actor PresenceService {
     }
 
     private func approve(_ message: BusMessage, _ requester: Requester) async {
-        guard let request = PresenceWire.request(message.arguments), request.policy.hasFinger else {
+        guard let request = PresenceWire.request(message.arguments) else {
             return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
+        }
+        do throws(KeystoreError) {
+            try authority.check(request)
+        } catch {
+            return await reply(message, .failure(PresenceWire.error(error)))
         }
         if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
             return await reply(message, .failure(PresenceWire.error(Self.noAccount("ask for a finger"))))
@@ -243,8 +249,6 @@ actor PresenceService {
 
     private func forget(_ client: String) async {
         watchers[client] = nil
-        clients[client] = nil
-        backlog.forget(client)
         await perform(queue.cancel(client: client))
     }
 

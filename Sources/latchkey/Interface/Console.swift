@@ -11,8 +11,8 @@ import Latchkey
 /// - Everything else goes to stderr, each line with `latchkey: ` in front, in sentences: what happened, then what to do
 ///   next. `--quiet` leaves only errors.
 /// - Colour is for terminals: none in pipes and files, and none where `NO_COLOR` is set.
-/// - No secret is ever printed, and nothing from elsewhere can move the cursor or turn the text around it: control and
-///   format characters come out as `?`, and in JSON as escapes, which say the same to a program.
+/// - No secret is printed. Control, format and other invisible characters are replaced by U+FFFD in every line of text,
+///   and written as escapes in JSON, so text from a server, a module or a file can't control the terminal.
 /// - A result that can't be written is an error. Scripts must not take a full disk for a success.
 struct Console: Sendable {
     enum Format: Sendable {
@@ -31,7 +31,7 @@ struct Console: Sendable {
         switch format {
         case .text where report.secretOutput != nil: try report.secretOutput?.withUnsafeBytes(StandardStreams.write)
         case .text where report.text.isEmpty: break
-        case .text: try result(report.text(in: style))
+        case .text: try result(style.printable(report.text(in: style)))
         case .json: try result(report.bareOutput ?? Self.json(report))
         }
     }
@@ -98,13 +98,8 @@ struct Console: Sendable {
     }
 }
 
-/// Text that may be somebody else's, as one line: what is not to be seen, or would move the cursor or turn the text around
-/// it, as `?`, and at most 4096 Unicode scalars.
-func printable(_ text: String) -> String {
-    let maximum = 4_096
-    let line = text.unicodeScalars.prefix(maximum).map { $0.isVisible ? $0 : "?" }
-    return String(String.UnicodeScalarView(line)) + (text.unicodeScalars.dropFirst(maximum).isEmpty ? "" : "…")
-}
+/// Text that may come from outside, as one line of at most 4096 Unicode scalars.
+func printable(_ text: String) -> String { String(oneLine: text, limit: 4096) }
 
 /// Unbuffered writing to standard error.
 enum FileDescriptors {

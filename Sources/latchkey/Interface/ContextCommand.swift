@@ -1,4 +1,5 @@
 import ArgumentParser
+import LatchkeyLogging
 import Logging
 
 /// A command that works in a ``CommandContext`` and answers with a ``Report``. The demo runs the same commands in a
@@ -13,7 +14,7 @@ protocol ContextCommand: AsyncParsableCommand {
 
 extension ContextCommand {
     func run() async throws {
-        if options.verbose { LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) } }
+        if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try await CommandContext(options)
         try context.console.show(try await perform(in: context))
     }

@@ -66,6 +66,28 @@ struct InteractionTests {
         }
     }
 
+    /// The app has used the token with the same keystore a moment ago.
+    @Test(.softwareToken)
+    func `a presence that takes no earlier proof is asked although one would serve`() async throws {
+        let policy = try #require(AccessPolicy(.pin, reuseSeconds: 300))
+        try await Scene.with(on: .token) { scene in
+            let program = try await scene.start { $0.easyAccessPolicy = policy }
+            _ = try await program.locker.startAuthSession()
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            let prompt = PromptContext(reason: "use the app's key")
+            let key = try await program.keystore.createKey(
+                KeyRequest(policy: policy, prompt: prompt), authorizedBy: program.presence)
+            _ = try await program.keystore.sign(
+                MessageDigest(sha256: [1]), with: key, for: prompt, authorizedBy: program.presence)
+            let asked = ScriptedPresence([.decline])
+            await #expect(throws: refusal(.userCancelled)) {
+                try await program.locker.startAuthSession(
+                    options: StartAuthSessionOptions(usesCachedSecret: false, presence: FreshPresence(asked)))
+            }
+            #expect(asked.requests.count == 1)
+        }
+    }
+
     @Test func `a login page that is dismissed leaves the status as it was`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()

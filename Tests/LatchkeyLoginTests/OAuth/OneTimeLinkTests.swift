@@ -23,7 +23,7 @@ struct OneTimeLinkTests {
         await listener.close()
     }
 
-    /// The status that another user of this machine gets.
+    /// The status that another user of this machine gets; 000 without an answer.
     private func statusForNobody(_ url: String) async throws -> String {
         let result = try await Subprocess.run(
             .name("setpriv"),
@@ -51,10 +51,10 @@ struct OneTimeLinkTests {
         let desk = RedirectDesk(link: OneTimeLink(), page: "https://identity.test/authorize", accept: { _ in nil }) {
             answer in ends.withLock { $0.append(answer) }
         }
-        #expect(desk.start(for: .unknowable).location == "https://identity.test/authorize")
-        #expect(desk.start(for: .somebodyElse) == .stranger)
+        #expect(desk.start(forKnownUser: false).location == "https://identity.test/authorize")
+        #expect(desk.start(forKnownUser: true).location == "https://identity.test/authorize")
         #expect(ends.withLock { $0 }.isEmpty)
-        #expect(desk.start(for: .unknowable) == .linkReused)
+        #expect(desk.start(forKnownUser: false) == .linkReused)
         #expect(ends.withLock { $0 } == [.linkReused])
     }
 
@@ -75,13 +75,52 @@ struct OneTimeLinkTests {
         .requires(program: "curl"))
     func `another user is neither let through nor heard`() async throws {
         try await withListener { listener async throws in
-            #expect(try await statusForNobody(listener.link) == "403")
-            #expect(try await statusForNobody("\(listener.redirectURI)?right") == "403")
+            #expect(try await statusForNobody(listener.link) == "000")
+            #expect(try await statusForNobody("\(listener.redirectURI)?right") == "000")
             #expect(try await get(listener.link).status == 303)
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
             #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
         }
     }
+
+    /// The other user opens a connection again as soon as it is closed.
+    @Test(
+        .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
+        .requires(program: "python3"))
+    func `another user's connections do not keep the user from the login`() async throws {
+        try await withListener { listener async throws in
+            let port = try #require(URLComponents(string: listener.link)?.port)
+            let stranger = try RunningProgram(
+                URL(filePath: "/usr/bin/setpriv"),
+                [
+                    "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.holder,
+                    "\(port)", "\(4 * LoopbackListener.connectionLimit)",
+                ])
+            let said = await stranger.output { $0.contains("holding") }
+            #expect(said.contains("holding"))
+            for _ in 0..<5 { #expect(try await get(listener.link).status == 303) }
+            #expect(try await get("\(listener.redirectURI)?right").status == 200)
+            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
+            await stranger.stop(SIGKILL)
+        }
+    }
+
+    private static let holder = #"""
+        import socket, sys, threading, time
+        port, connections = int(sys.argv[1]), int(sys.argv[2])
+
+        def hold():
+            while True:
+                try:
+                    with socket.create_connection(('127.0.0.1', port), 30) as end: end.recv(1)
+                except OSError: pass
+                time.sleep(0.05)
+
+        for _ in range(connections): threading.Thread(target=hold, daemon=True).start()
+        time.sleep(1)
+        print('holding', flush=True)
+        time.sleep(120)
+        """#
 
     @Test(.softwareTPM) func `the browser's argument has nothing of the request`() async throws {
         try await Bench.with { bench in

@@ -10,21 +10,35 @@ struct Flood {
         case long
         /// Calls with sixteen file descriptors.
         case descriptors
+        /// Calls over new connections, again and again, until it is ended.
+        case connections
     }
 
     let bus: String
 
     /// Runs it until everything is sent.
     func run(_ kind: Kind, connections: Int) async throws {
+        let process = try start(kind, connections: connections)
+        let complaint = await process.remainder().errors
+        #expect(await process.wait() == 0, "\(complaint)")
+    }
+
+    /// Starts it, and returns when it floods.
+    func started(_ kind: Kind, connections: Int) async throws -> RunningProgram {
+        let process = try start(kind, connections: connections)
+        let said = await process.output { $0.contains("flooding") }
+        try #require(said.contains("flooding"))
+        return process
+    }
+
+    private func start(_ kind: Kind, connections: Int) throws -> RunningProgram {
         let path = try #require(bus.split(separator: "=").last).split(separator: ",").first.map(String.init) ?? ""
-        let process = try RunningProgram(
+        return try RunningProgram(
             URL(filePath: "/usr/bin/setpriv"),
             [
                 "--reuid=\(Stranger.nobody)", "--regid=\(Stranger.nobody)", "--clear-groups", "/usr/bin/python3", "-c",
                 Self.program, path, kind.rawValue, "\(connections)",
             ])
-        let complaint = await process.remainder().errors
-        #expect(await process.wait() == 0, "\(complaint)")
     }
 
     private static let program = #"""
@@ -74,6 +88,24 @@ struct Flood {
                     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', 16 * [0]))
                     for _ in range(8): end.sendmsg([call(*broker, 'Terms', 'x', 16)], [rights])
             except OSError: pass  # The bus has had enough of it.
+
+        def reconnect():
+            # All calls of a connection at once, before the bus can say whose it is.
+            calls = b''.join(call(*broker, 'State') for _ in range(8))
+            while True:
+                try:
+                    end = connect()
+                    end.sendall(calls)
+                    end.settimeout(1)
+                    end.recv(65536)
+                    end.close()
+                except (OSError, AssertionError): pass
+
+        if kind == 'connections':
+            for _ in range(connections): threading.Thread(target=reconnect, daemon=True).start()
+            time.sleep(1)
+            print('flooding', flush=True)
+            time.sleep(600)
 
         ends = [connect() for _ in range(connections)]
         for end in ends: threading.Thread(target=drain, args=(end,), daemon=True).start()

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import LatchkeyPresence
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
@@ -13,13 +14,20 @@ enum SystemBus {
 
     /// Lends the address of a running bus.
     ///
-    /// - Parameter service: The user in the place of `latchkey-presenced`, who need not exist where tests run.
-    static func withRunning(as service: UInt32, _ body: (String) async throws -> Void) async throws {
+    /// - Parameters:
+    ///   - service: The user in the place of `latchkey-presenced`, who need not exist where tests run.
+    ///   - startable: The text of a service file, for a service that the bus can start.
+    static func withRunning(
+        as service: UInt32, startable: String? = nil, _ body: (String) async throws -> Void
+    ) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let policy = try String(contentsOf: shipped, encoding: .utf8)
             try #require(policy.contains("user=\"latchkey-presenced\""))
             try policy.replacing("user=\"latchkey-presenced\"", with: "user=\"\(service)\"").write(
                 toFile: directory.path(of: "shipped.conf"), atomically: true, encoding: .utf8)
+            let services = directory.path(of: "services")
+            try FileManager.default.createDirectory(atPath: services, withIntermediateDirectories: true)
+            try startable?.write(toFile: "\(services)/\(PresenceWire.name).service", atomically: true, encoding: .utf8)
             let base = try String(contentsOfFile: distribution, encoding: .utf8)
                 .replacing(#/(?s)<!--.*?-->/#, with: "")
             let policies = base.matches(of: #/(?s)<policy .*?</policy>/#).map { String($0.output) }
@@ -32,6 +40,7 @@ enum SystemBus {
                 <type>system</type><listen>\(address)</listen><auth>EXTERNAL</auth>
                 \(policies.joined(separator: "\n"))
                 <include>shipped.conf</include>
+                <servicedir>\(services)</servicedir>
                 </busconfig>
                 """
             try configuration.write(toFile: directory.path(of: "bus.conf"), atomically: true, encoding: .utf8)

@@ -1,0 +1,78 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// Text from a server, a token and a label on its way to the terminal.
+@Suite(.timeLimit(.minutes(10)))
+struct HostileTextTests {
+    /// A clear screen, an override of the direction, a C1 control, a line separator, a mark of direction, a zero-width space.
+    private static let hostile = "a\u{1B}[2Jb\u{202E}c\u{9B}d\u{2028}e\u{200F}f\u{200B}g"
+
+    private func expectHarmless(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) {
+        for text in [outcome.output, outcome.errors] {
+            let control = text.unicodeScalars.first { !$0.isVisible && $0 != "\n" }
+            #expect(control == nil, "\(text.debugDescription)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test(.requires(program: "softhsm2-util")) func `a token's label can't control the terminal`() async throws {
+        let (machine, token) = try await Machine.withToken(label: "a\u{1B}[2Jb\u{202E}c")
+        for arguments in [
+            ["token", "list"], ["token", "list", "--verbose"], ["token", "list", "--json"], ["doctor"],
+            ["key", "create"],
+        ] {
+            let outcome = try await machine.run(arguments, pins: ["123456"])
+            #expect(!outcome.output.isEmpty || !outcome.errors.isEmpty)
+            expectHarmless(outcome)
+        }
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(.requires(program: "softhsm2-util")) func `a key's label can't control the terminal`() async throws {
+        let (machine, token) = try await Machine.withToken()
+        let created = try await machine.run("key", "create", "--label", Self.hostile, pins: ["123456"])
+        #expect(created.status == 0, "\(created.errors)")
+        expectHarmless(created)
+        let listed = try await machine.run("key", "list")
+        #expect(listed.output.contains("a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d"), "\(listed.output)")
+        expectHarmless(listed)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(.requires(program: "python3"), .softwareTPM) func `a server's words can't control the terminal`() async throws
+    {
+        let server = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, Self.hostile])
+        let address = await server.output { $0.hasPrefix("http") }.trimmingCharacters(in: .newlines)
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        for arguments in [
+            ["login"], ["login", "--json"], ["login", "--verbose"], ["doctor"], ["status"], ["locker", "start"],
+        ] {
+            let outcome = try await machine.run(
+                arguments, extra: ["LATCHKEY_ENDPOINT": address, "LATCHKEY_CLIENT_ID": "app", "BROWSER": "true"])
+            expectHarmless(outcome)
+        }
+        await server.stop(SIGKILL)
+    }
+
+    /// Answers everything with an error.
+    private static let server = #"""
+        import http.server, json, sys
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self):
+                text = sys.argv[1]
+                body = json.dumps({'error': text, 'error_description': text, 'error_uri': text, 'message': text,
+                                   'issuer': text, 'name': text, 'reason': text, 'code': 400}).encode()
+                self.send_response_only(400, 'Bad')
+                self.send_header('Content-Type', 'application/json')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+            do_GET = do_POST = answer
+            def log_message(self, *rest): pass
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        print('http://127.0.0.1:%d' % server.server_port, flush=True)
+        server.serve_forever()
+        """#
+}

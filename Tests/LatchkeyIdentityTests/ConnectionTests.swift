@@ -1,0 +1,142 @@
+import Foundation
+import Glibc
+import Latchkey
+import LatchkeyTesting
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import latchkey_identity
+
+/// Clients that open connections and send nothing.
+@Suite(.requires(program: "python3"), .timeLimit(.minutes(10)))
+struct ConnectionTests {
+    /// Opens so many connections from each address, and holds them. A connection that is closed is opened again.
+    private static let holder = #"""
+        import resource, select, socket, sys, time
+        port, count, addresses = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 16384), hard))
+
+        def connect(address):
+            end = socket.socket()
+            end.bind((address, 0))
+            end.connect(('127.0.0.1', port))
+            return end
+
+        ends = [connect(address) for address in addresses for _ in range(count)]
+        print('holding', flush=True)
+        time.sleep(300)
+        """#
+
+    private static let reader = #"""
+        import sys, urllib.request
+        print(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sys.argv[1], timeout=5).read())
+        """#
+
+    /// Runs `body` with a server, while other addresses hold connections to it.
+    private func withHeld(
+        _ count: Int, by addresses: [String], _ body: (ServerProcess) async throws -> Void
+    ) async throws {
+        let server = try await ServerProcess(["--demo"])
+        let port = try #require(URLComponents(string: server.ready.endpoint)?.port)
+        let holder = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"), ["-c", Self.holder, "\(port)", "\(count)"] + addresses)
+        let said = await holder.output { $0.contains("holding") }
+        #expect(said.contains("holding"))
+        try await body(server)
+        await holder.stop(SIGKILL)
+        #expect(await server.stop() == 0)
+    }
+
+    @Test(arguments: [
+        (1100, ["127.0.0.2"]), (300, (2..<10).map { "127.0.0.\($0)" }),
+    ])
+    func `idle connections of other addresses do not keep a client from an answer`(
+        count: Int, addresses: [String]
+    ) async throws {
+        try await withHeld(count, by: addresses) { server in
+            for _ in 0..<5 {
+                let start = ContinuousClock.now
+                let request = try RunningProgram(
+                    URL(filePath: "/usr/bin/python3"),
+                    ["-c", Self.reader, server.ready.endpoint + "/.well-known/openid-configuration"])
+                #expect(await request.remainder().output.contains("issuer"))
+                #expect(await request.wait() == 0)
+                #expect(ContinuousClock.now - start < .seconds(5))
+            }
+        }
+    }
+
+    @Test func `an address has so many connections and no more, a proxy has more`() throws {
+        let limiter = ConnectionLimiter(perAddress: 2, total: 10, exempt: ["proxy"])
+        let channels = try (0..<3).map { _ in try open() }
+        for channel in channels { limiter.admit(channel, from: "client") }
+        #expect(channels.map(isOpen) == [true, true, false])
+        let others = try (0..<5).map { _ in try open() }
+        for channel in others { limiter.admit(channel, from: "proxy") }
+        #expect(others.allSatisfy(isOpen))
+        close(channels[0])
+        let next = try open()
+        limiter.admit(next, from: "client")
+        #expect(isOpen(next), "a closed connection leaves its place")
+    }
+
+    @Test func `when all places are taken, the connection without a request for the longest time goes`() throws {
+        let limiter = ConnectionLimiter(perAddress: 10, total: 3)
+        let channels = try (0..<3).map { _ in try open() }
+        for channel in channels { limiter.admit(channel, from: "client") }
+        limiter.begin(channels[0])
+        let next = try open()
+        limiter.admit(next, from: "other")
+        #expect(channels.map(isOpen) == [true, false, true])
+        #expect(isOpen(next))
+        limiter.begin(channels[2])
+        limiter.begin(next)
+        let last = try open()
+        limiter.admit(last, from: "other")
+        #expect(!isOpen(last), "all others have requests")
+    }
+
+    @Test func `a name of another host in a request can't control the terminal that shows the log`() async throws {
+        let server = try RunningProgram(ServerProcess.program, ["serve", "--demo"])
+        let line = await server.output { _ in true }
+        let ready = try JSONDecoder().decode(ServerProcess.Ready.self, from: Data(line.utf8))
+        let port = try #require(URLComponents(string: ready.endpoint)?.port)
+        let request = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"),
+            [
+                "-c",
+                """
+                import socket, sys
+                end = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+                host = 'evil\\u202e\\x9b2Jexample\\u2028'.encode()
+                end.sendall(b'GET / HTTP/1.1\\r\\nHost: ' + host + b'\\r\\nConnection: close\\r\\n\\r\\n')
+                while end.recv(4096): pass
+                """, "\(port)",
+            ])
+        #expect(await request.wait() == 0)
+        await server.stop()
+        let log = await server.remainder().errors
+        #expect(log.contains("evil"), "\(log)")
+        for line in log.split(separator: "\n") {
+            #expect(!line.unicodeScalars.contains { !$0.isVisible }, "\(line)")
+        }
+    }
+
+    private func open() throws -> EmbeddedChannel {
+        let channel = EmbeddedChannel()
+        channel.connect(to: try SocketAddress(ipAddress: "127.0.0.1", port: 1), promise: nil)
+        return channel
+    }
+
+    private func isOpen(_ channel: EmbeddedChannel) -> Bool {
+        channel.embeddedEventLoop.run()
+        return channel.isActive
+    }
+
+    private func close(_ channel: EmbeddedChannel) {
+        channel.close(promise: nil)
+        channel.embeddedEventLoop.run()
+    }
+}
