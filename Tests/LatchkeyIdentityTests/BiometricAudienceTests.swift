@@ -6,7 +6,7 @@ import Testing
 @testable import latchkey_identity
 
 /// Biometric requests must name this server and their client.
-@Suite("Biometric audience") struct AudienceTests {
+@Suite("Biometric audience") struct BiometricAudienceTests {
     private static let refusal = "the JWT is not for this server and client"
 
     private func withServer(_ body: @Sendable (TestServer) async throws -> Void) async throws {
