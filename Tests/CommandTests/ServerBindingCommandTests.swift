@@ -1,9 +1,12 @@
 import LatchkeySimulators
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// The tool with a login at one server and another server configured.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "setsid"),
+    .timeLimit(.minutes(30)))
 struct ServerBindingCommandTests {
     private static let commands = [
         ["login"], ["enable"], ["authenticate"], ["disable"], ["logout"], ["logout", "--keep-biometric"],
@@ -59,7 +62,9 @@ struct ServerBindingCommandTests {
     @Test func `without a terminal a login of an earlier version takes --bind-server`() async throws {
         try await withLogin { machine, kid in
             try await machine.forgetServers()
-            let refused = try await machine.run("authenticate", "--json", pins: ["2580"])
+            // A process in a new session has no terminal.
+            let refused = try await machine.run(
+                "-w", Products.latchkey.string, "authenticate", "--json", pins: ["2580"], program: "/usr/bin/setsid")
             #expect(refused.status == 10, "\(refused.errors)")
             #expect(try refused.json()["error"]?["recovery"]?.string?.contains("--bind-server") == true)
             let bound = try await machine.run("authenticate", "--bind-server", "--json", pins: ["2580"])
