@@ -33,7 +33,8 @@ public protocol Keystore: Sendable {
     ///
     /// Where the policy has a PIN, `presence` is asked for a new one. Nothing is stored: keep the returned value.
     ///
-    /// - Throws: ``KeystoreError``; `unsupported` when the hardware can't enforce the policy.
+    /// - Throws: ``KeystoreError``; `unsupported` when the hardware can't enforce the policy, `invalidInput` for a PIN that is
+    ///   too short where other users can reset the hardware's count of wrong PINs.
     func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
         -> HardwareKey
 

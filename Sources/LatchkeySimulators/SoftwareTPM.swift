@@ -18,7 +18,7 @@ public import Latchkey
 public actor SoftwareTPM {
     /// What the TPM has before it is first switched on.
     public enum Provisioning: Sendable {
-        /// Nothing: a TPM as if just taken out of its clean room. Takes no time.
+        /// No endorsement key: a TPM in the state in which it is manufactured. Takes no time.
         case blank
         /// Endorsement keys (RSA 2048 and ECC P-384) and their certificates in NV memory, issued by a certificate
         /// authority made for this TPM alone. Takes about a second.
@@ -28,6 +28,10 @@ public actor SoftwareTPM {
     /// The TCTI configuration string under which tpm2-tss reaches this TPM: `swtpm:path=…`.
     public nonisolated let tcti: String
 
+    /// The password that resets the count of wrong PINs; nil for a TPM without one, as most TPMs are delivered. Keystores
+    /// refuse short PINs there.
+    public nonisolated let lockoutPassword: String?
+
     private let directory: TemporaryDirectory
     private var process: ChildProcess?
 
@@ -36,9 +40,13 @@ public actor SoftwareTPM {
     /// It ends, and its state is removed, when the last reference goes; prefer ``withRunning(_:_:)``, which also waits
     /// for the end.
     ///
+    /// - Parameter hasLockoutPassword: Whether a random ``lockoutPassword`` is set, as an administrator should do.
     /// - Throws: `KeystoreError` with code `unavailable` when `swtpm` (or `swtpm_setup`, for certificates) is not
     ///   installed or does not answer within ten seconds.
-    public init(_ provisioning: Provisioning = .blank) async throws(KeystoreError) {
+    public init(
+        _ provisioning: Provisioning = .blank, hasLockoutPassword: Bool = true
+    ) async throws(KeystoreError) {
+        lockoutPassword = hasLockoutPassword ? String(UInt64.random(in: 0 ... .max), radix: 36) : nil
         directory = try TemporaryDirectory()
         tcti = "swtpm:path=\(directory.path(of: Self.socketName))"
         guard controlPath.utf8.count <= UNIXSocket.maximumPathBytes else {
@@ -48,6 +56,7 @@ public actor SoftwareTPM {
             try await EndorsementProvisioner(stateDirectory: directory.path).run()
         }
         try await start()
+        if let lockoutPassword { try await set(lockoutPassword) }
     }
 
     /// Lends a running TPM to `body`, ends it afterwards, and removes its state.
@@ -118,6 +127,16 @@ public actor SoftwareTPM {
 
     private static let socketName = "sock"
 
+    private func set(_ lockoutPassword: String) async throws(KeystoreError) {
+        let password = Array(lockoutPassword.utf8)
+        let command = Self.hierarchyChangeAuth + [0, UInt8(password.count)] + password
+        let request = [0x80, 0x02, 0, 0, 0, UInt8(command.count + 6)] + command
+        let response = await UNIXSocket.exchange(request, with: socketPath, within: 1000)
+        guard response?.dropFirst(6).prefix(4) == [0, 0, 0, 0] else {
+            throw .simulatorFailed("swtpm did not take a lockout password")
+        }
+    }
+
     private func end(by ending: ChildProcess.Ending) async {
         guard let process else { return }
         self.process = nil
@@ -145,6 +164,11 @@ public actor SoftwareTPM {
         return false
     }
 
+    /// TPM2_HierarchyChangeAuth of TPM_RH_LOCKOUT, authorized by the empty password (TPM 2.0 Part 3 section 24.8), without
+    /// the new password.
+    private static let hierarchyChangeAuth: [UInt8] = [
+        0, 0, 0x01, 0x29, 0x40, 0, 0, 0x0A, 0, 0, 0, 9, 0x40, 0, 0, 0x09, 0, 0, 0, 0, 0,
+    ]
     /// TPM2_GetRandom for one byte (TPM 2.0 Part 3 section 16.1).
     private static let getRandom: [UInt8] = [0x80, 0x01, 0, 0, 0, 12, 0, 0, 0x01, 0x7B, 0, 1]
     /// The head of its response: no sessions, 13 bytes, success.

@@ -2,6 +2,16 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
+extension TPM {
+    /// `TPMA_PERMANENT`, bit 2 (Part 2 section 8.6).
+    static let lockoutAuthSet: UInt32 = 4
+
+    /// Whether a password guards the reset of the count of wrong PINs. One command.
+    func isLockoutPasswordSet() throws(TPMError) -> Bool {
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet != 0
+    }
+}
+
 /// The TPM's guard against guessing (TPM 2.0 Part 1 section 17.8).
 struct LockoutState: Hashable, Sendable {
     let counter: UInt32

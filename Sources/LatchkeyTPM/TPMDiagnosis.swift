@@ -35,13 +35,17 @@ package struct TPMDiagnosis: Hashable, Sendable {
     package let isOwnerPasswordSet: Bool
     /// Whether there is a place left for one more secret that can be taken back.
     package let hasPlaceForRevocable: Bool
-    /// Whether the password that ends a lockout is set. Without one, any user of the device can end a lockout and go on
-    /// guessing.
+    /// Whether the password that ends a lockout is set. Without one, every user of the device can reset the count of wrong
+    /// PINs.
     package let isLockoutPasswordSet: Bool
     /// How the TPM counts wrong PINs.
     package let pinStatus: PINStatus
     /// Whether the TPM has P-256 with ECDSA and SHA-256.
     package let hasP256: Bool
+
+    /// The command that sets the lockout password. tpm2-tools reads it from standard input, so that it is in no list of
+    /// processes; without the last argument the command sets an empty password.
+    package static let lockoutPasswordCommand = "sudo tpm2_changeauth -c lockout file:-"
 
     /// Whether a key can be made now.
     package var canCreateKeys: Bool {

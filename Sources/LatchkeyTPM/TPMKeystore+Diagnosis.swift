@@ -23,7 +23,7 @@ extension TPM {
             identity: try TPMIdentity(self), storageRootKey: state.kind,
             pin: try comparison(of: state, with: pinned, parents, mayMake: !isOwnerPasswordSet),
             isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isPlaceLeft,
-            isLockoutPasswordSet: permanent & 4 != 0,
+            isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
     }
 

@@ -42,7 +42,8 @@ extension TPMKeystore {
         }
         try await checkStanding(revocable, under: root, operation)
         let old = try await standingPIN(indices.first, prompt, operation, presence)
-        let new = try await newPIN(prompt, operation, presence)
+        let isCounted = !revocable.isEmpty || blobs.contains { $0.pinSalt != nil }
+        let new = try await newPIN(isCounted: isCounted, prompt, operation, presence)
         let changed = try await rewrap(blobs, boundTo: bindings, under: root, from: old, to: new, operation)
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }

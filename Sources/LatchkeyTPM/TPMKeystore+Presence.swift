@@ -22,10 +22,27 @@ extension TPMKeystore {
     }
 
     /// Asks for a PIN that will be set.
+    ///
+    /// The TPM is asked for the state of its lockout password only if the PIN is short. The answer is not authenticated: the
+    /// rule keeps a user from a weak choice, and an interposer that forges the answer gains a PIN that is easier to guess.
+    ///
+    /// - Parameter isCounted: Whether the TPM's own guard counts wrong ones; a user's own PIN has another count,
+    ///   which the lockout password does not reset.
     func newPIN(
-        _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+        isCounted: Bool = true, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
+        let pin = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
+        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters,
+            (presence as? any SetPINAuthority)?.gaveSetPIN != true,
+            try await !visit(operation, { (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
+        else { return pin }
+        throw KeystoreError(
+            operation: operation, code: .invalidInput,
+            reason:
+                "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
+                + "every user of the TPM can reset the count of wrong PINs",
+            recovery: "Choose a longer PIN, have an administrator set the lockout password "
+                + "(\(TPMDiagnosis.lockoutPasswordCommand)), or insist with --allow-short-pin.")
     }
 
     /// Asks for the PIN that is set, unless the TPM is locked: nobody should type into a locked door.

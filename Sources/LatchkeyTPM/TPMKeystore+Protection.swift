@@ -86,7 +86,7 @@ extension TPMKeystore {
             guard error.code == .unsupported else { throw error }
             return nil
         }
-        let pin = try await newPIN(prompt, operation, presence)
+        let pin = try await newPIN(isCounted: false, prompt, operation, presence)
         do {
             let index = try PresenceProtection.UserPIN(unset.pin)
             let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty

@@ -16,20 +16,30 @@ public struct TPMKeystore: Keystore {
 
     public let backend = "tpm"
 
+    /// Whether a PIN that the TPM counts may have fewer than ``minimumPINCharacters`` where the lockout password is empty.
+    let allowsShortPINs: Bool
     let device: TPMDevice
     let anchors: any TrustAnchors
     let tickets = TicketDrawer()
+
+    /// The fewest characters of a new PIN that the TPM counts, on a TPM whose lockout password is empty: there every user of
+    /// the device can reset the count of wrong PINs, and guess again.
+    public static let minimumPINCharacters = 6
 
     /// Uses the TPM at a TCTI string of tpm2-tss. Opens nothing yet.
     ///
     /// - Parameters:
     ///   - tcti: For example `device:/dev/tpmrm0`, `swtpm:path=/run/tpm.sock`, `tabrmd:`.
     ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
-    public init(tcti: String? = nil, anchors: any TrustAnchors) {
+    ///   - allowsShortPINs: Whether a new PIN may have fewer than ``minimumPINCharacters`` where the TPM counts it and the
+    ///     lockout password is empty. Otherwise such a PIN is refused with `invalidInput`.
+    public init(tcti: String? = nil, anchors: any TrustAnchors, allowsShortPINs: Bool = false) {
         let tcti = tcti.flatMap { $0.isEmpty ? nil : $0 } ?? Self.defaultTCTI
         // The kernel's resource manager, and tpm2-abrmd.
         let isShared = tcti.hasPrefix("tabrmd") || tcti.hasPrefix("device:/dev/tpmrm")
-        self.init(anchors: anchors, isShared: isShared) { () throws(TPMError) in try TCTIConnection(tcti) }
+        self.init(anchors: anchors, isShared: isShared, allowsShortPINs: allowsShortPINs) { () throws(TPMError) in
+            try TCTIConnection(tcti)
+        }
     }
 
     /// Uses the TPM behind connections of another kind.
@@ -37,13 +47,15 @@ public struct TPMKeystore: Keystore {
     /// - Parameters:
     ///   - isShared: Whether a resource manager gives each connection places of its own, so that one may be held while a
     ///     person is asked.
+    ///   - allowsShortPINs: As for ``init(tcti:anchors:allowsShortPINs:)``.
     ///   - connect: Called for each operation, on a thread that may block.
     public init(
-        anchors: any TrustAnchors, isShared: Bool = false,
+        anchors: any TrustAnchors, isShared: Bool = false, allowsShortPINs: Bool = false,
         connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
     ) {
         device = TPMDevice(isShared: isShared, connect: connect)
         self.anchors = anchors
+        self.allowsShortPINs = allowsShortPINs
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {

@@ -54,6 +54,15 @@ enum Scene {
         return try body(TPM(ResubmittingTransport(connection)))
     }
 
+    /// Resets the count of wrong PINs.
+    static func resetCount(_ tpm: TPM) throws {
+        let password = Array(try #require(SoftwareTPM.current.lockoutPassword).utf8)
+        let authValue = try #require(password.withUnsafeBytes { AuthValue($0) })
+        try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
+            try tpm.dictionaryAttackLockReset(authorizedBy: .lastUse(of: session, authValue: authValue))
+        }
+    }
+
     static func expectNothingLoaded(_ comment: Comment) throws {
         let objects = try look { try $0.handles(from: .transientFirst) }
         let sessions = try look { try $0.handles(from: .loadedSessionFirst) }

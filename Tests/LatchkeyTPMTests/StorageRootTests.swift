@@ -64,7 +64,7 @@ struct StorageRootTests {
         let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore)
         let free = try await Scene.key(keystore, .none)
-        try await tool("tpm2_clear", "-c", "lockout", tcti: tcti)
+        try await tool("tpm2_clear", "-c", "platform", tcti: tcti)
         for key in [key, free] {
             let error = await Scene.error { () async throws(KeystoreError) in try await Scene.sign(keystore, key) }
             #expect(error?.code == .wrongDevice, "\(String(describing: error))")
@@ -88,7 +88,7 @@ struct StorageRootTests {
         #expect(before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
         #expect(
             before.pinStatus == PINStatus(attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))
-        #expect(!before.isOwnerPasswordSet && !before.isLockoutPasswordSet)
+        #expect(!before.isOwnerPasswordSet && before.isLockoutPasswordSet)
         _ = try await Scene.key(keystore)
         let after = try await keystore.diagnose()
         #expect(after.storageRootKey == .present && after.pin == .same)

@@ -151,7 +151,7 @@ struct WireFaultTests {
             let left = try tpm.handles(from: .transientFirst) + tpm.handles(from: .loadedSessionFirst)
             #expect(left.count <= count, situation)
             for handle in left { try tpm.flushContext(handle) }
-            try tpm.dictionaryAttackLockReset(authorizedBy: .emptyPassword)
+            try Scene.resetCount(tpm)
         }
     }
 

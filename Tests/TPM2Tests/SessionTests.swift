@@ -32,7 +32,7 @@ struct SessionTests {
             }
             let right = try TestTPM.authValue(pin)
             #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right) } == 0x921)
-            try test.tpm.dictionaryAttackLockReset(authorizedBy: .emptyPassword)
+            try test.resetCount()
             #expect(TestTPM.code { () throws(TPMError) in _ = try test.sign(with: key, authValue: right) } == nil)
         }
     }

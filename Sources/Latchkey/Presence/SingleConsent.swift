@@ -5,7 +5,7 @@ internal import Synchronization
 /// It asks whoever it stands for. Only when the operation says that the PIN has just worked, or was just set, may the
 /// next question be answered with the same PIN, once: so a person types it once, and a wrong one is never repeated.
 /// The hardware checks it each time. The PIN is forgotten with this object, at the end of the operation.
-package final class SingleConsent: PresenceAuthority {
+package final class SingleConsent: SetPINAuthority {
     private struct State {
         var pin: PIN?
         var mayRepeat = false
@@ -21,6 +21,8 @@ package final class SingleConsent: PresenceAuthority {
     package var broker: PresenceBroker? { authority.broker }
     package var preference: PresencePreference { authority.preference }
     package var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
+
+    package var gaveSetPIN: Bool { (authority as? any SetPINAuthority)?.gaveSetPIN ?? false }
 
     /// Says that the PIN was right.
     package func confirm() {

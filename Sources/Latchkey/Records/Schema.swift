@@ -54,11 +54,11 @@ enum Schema {
 
     /// Checks what the file is, and counts the migrations that it has had.
     ///
-    /// The guarantee: every later write does what it says. A program that could write the file once can delete the rows that
-    /// are there; only a definition acts on rows that are not there yet. A trigger, a unique index or a constraint on one of
-    /// our tables could remove the note of a revocation in the transaction that makes it. So triggers are
-    /// refused, and the definitions on our tables must be those of the migrations. Other tables change no write, and are accepted: SQLite's
-    /// own (`sqlite_stat1`, from `ANALYZE`), and those of programs that replicate the file.
+    /// The guarantee: every later write does what it says. A program that could write the file once can delete the rows
+    /// that are there; only a definition acts on rows that are not there yet. A trigger, a unique index or a constraint on
+    /// one of our tables could remove the note of a revocation in the transaction that makes it. So triggers are refused,
+    /// and the definitions on our tables must be those of the migrations. Other tables change no write, and are accepted:
+    /// SQLite's own (`sqlite_stat1`, from `ANALYZE`), and those of programs that replicate the file.
     ///
     /// Nothing that is missing is made again: a missing table, or a missing line of `grdb_migrations`, is damage. A migration
     /// that this version does not know makes the store one of a newer version, whatever its tables are.

@@ -4,6 +4,9 @@ internal import Foundation  // for canonical composition, which FoundationEssent
 ///
 /// Two spellings that people can't tell apart (composed and decomposed characters) are one PIN: the text is put into
 /// Unicode normalization form C first. A PIN prints as `‹PIN›`.
+///
+/// A keystore may ask for more. On a TPM with an empty lockout password every user of the TPM can reset the count of wrong
+/// PINs; there a new PIN that this count guards has at least 6 characters, unless the program allows short ones.
 public struct PIN: Sendable, Equatable {
     /// The fewest characters (extended grapheme clusters) that a new PIN may have.
     public static let minimumCharacters = 4
@@ -11,6 +14,8 @@ public struct PIN: Sendable, Equatable {
     public static let maximumBytes = 256
 
     private let secret: SecretBytes
+    /// How many characters (extended grapheme clusters) it has.
+    package let characterCount: Int
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` when the text is too short, too long or holds a control
     ///   character.
@@ -26,6 +31,7 @@ public struct PIN: Sendable, Equatable {
             throw .invalidInput("read a PIN", "it has a control character")
         }
         secret = SecretBytes(normalized.utf8)
+        characterCount = normalized.count
     }
 
     /// A PIN from the bytes that were typed. ASCII goes straight from the caller's buffer into locked memory; other
@@ -44,8 +50,10 @@ public struct PIN: Sendable, Equatable {
         try self.init(text)
     }
 
+    /// - Parameter secret: ASCII, one byte for each character.
     private init(secret: SecretBytes) {
         self.secret = secret
+        characterCount = secret.count
     }
 
     /// Lends the UTF-8 bytes of the PIN to `body`.

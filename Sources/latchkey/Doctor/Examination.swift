@@ -116,10 +116,13 @@ struct Examination {
                 "Leave the machine on and wait, or have whoever knows the lockout password end it"
                     + " (tpm2_dictionarylockout --clear-lockout); keys without a PIN still work.")
         }
-        guard diagnosis.isLockoutPasswordSet || diagnosis.identity.isSimulated else {
+        guard diagnosis.isLockoutPasswordSet else {
             return .warning(
-                "lockout", "No lockout password is set: whoever may use the device can go on guessing PINs.",
-                "Have an administrator set one: tpm2_changeauth -c lockout.")
+                "lockout",
+                "The TPM's lockout password is empty: every user of the TPM can reset the count of wrong PINs. A new PIN must "
+                    + "have \(TPMKeystore.minimumPINCharacters) characters.",
+                "Have an administrator set the password, and end it with Return and Ctrl-D: "
+                    + TPMDiagnosis.lockoutPasswordCommand)
         }
         guard let left = status.attemptsLeft else {
             return .warning(

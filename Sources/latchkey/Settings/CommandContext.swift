@@ -57,7 +57,7 @@ struct CommandContext: Sendable {
             return PKCS11Keystore(uri: uri, options: options)
         }
         log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
-        return TPMKeystore(tcti: settings.tcti, anchors: store)
+        return TPMKeystore(tcti: settings.tcti, anchors: store, allowsShortPINs: settings.allowsShortPINs)
     }
 
     /// The container's records.

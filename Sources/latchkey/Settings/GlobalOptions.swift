@@ -41,6 +41,9 @@ struct GlobalOptions: ParsableArguments {
             valueName: "source"))
     var pinSource: String?
 
+    @Flag(help: "Accept a new PIN of fewer than 6 characters although the TPM's lockout password is empty.")
+    var allowShortPin = false
+
     @Option(help: "How to show that you are there, where a key lets you choose: any, pin or finger.")
     var presence: PreferredPresence?
 

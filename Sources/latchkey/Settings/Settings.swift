@@ -16,6 +16,8 @@ struct Settings: Sendable {
     var pinSource: PINSource?
     /// Which way of showing presence to prefer.
     var preference = PresencePreference.any
+    /// Whether a new PIN may be short where the TPM's lockout password is empty.
+    var allowsShortPINs = false
     var endpoint: String?
     var clientID: String?
     /// Other origins that get the identity server's tokens.
@@ -34,6 +36,7 @@ struct Settings: Sendable {
         let values = try await SettingsReader(options, environment: environment)
         token = try await TokenSettings(values)
         preference = options.presence?.preference ?? .any
+        allowsShortPINs = options.allowShortPin
         store = try RecordStore.defaultDirectory(environment: environment)
         if let name = try await values["container"] { container = name }
         if let directory = try await values["store"] { store = directory }

@@ -68,7 +68,8 @@ struct LockerKillTests {
                     let new = try await machine.run("locker", "start", "--level", "easy", pins: ["1357"])
                     #expect(new.status == 0 || new.status == 4 && life.killedBefore != nil, "\(life): \(new)")
                     try await program(
-                        "tpm2_dictionarylockout", ["-c"], environment: ["TPM2TOOLS_TCTI": machine.tcti])
+                        "tpm2_dictionarylockout", ["-c", "-p", try #require(SoftwareTPM.current.lockoutPassword)],
+                        environment: ["TPM2TOOLS_TCTI": machine.tcti])
                     try await check(machine, text, pin: new.status == 0 ? "1357" : "2580", life)
                     try await machine.require("locker", "end", "--mode", "destroy")
                 })

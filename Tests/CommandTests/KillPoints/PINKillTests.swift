@@ -43,7 +43,9 @@ struct PINKillTests {
     ) async throws -> String? {
         for pin in pins {
             if try await isRight(pin) { return pin }
-            try await program("tpm2_dictionarylockout", ["-c"], environment: ["TPM2TOOLS_TCTI": machine.tcti])
+            try await program(
+                "tpm2_dictionarylockout", ["-c", "-p", try #require(SoftwareTPM.current.lockoutPassword)],
+                environment: ["TPM2TOOLS_TCTI": machine.tcti])
         }
         return nil
     }

@@ -1,0 +1,47 @@
+import LatchkeySimulators
+import LatchkeyTesting
+import SystemPackage
+import Testing
+
+/// PINs of four digits on a TPM with an empty lockout password, as most are delivered.
+@Suite(.requires(program: "swtpm"), .requires(program: "tpm2_changeauth"), .timeLimit(.minutes(10)))
+struct ShortPINCommandTests {
+    @Test func `a short PIN takes an explicit wish, or the lockout password that doctor has set`() async throws {
+        let tpm = try await SoftwareTPM(hasLockoutPassword: false)
+        let machine = try Machine(tcti: tpm.tcti)
+        let commands = [
+            ["key", "create"], ["key", "create", "--revocable"],
+            ["vault", "store", "v", "--biometrics", "--policy", "pin"],
+        ]
+        for command in commands {
+            let outcome = try await machine.run(command + ["--json"], pins: ["2580"], input: "secret")
+            #expect(outcome.status == 2, "\(outcome.output)")
+            let error = try #require(outcome.json()["error"])
+            #expect(error["code"] == "invalidInput")
+            #expect(error["message"]?.string?.contains("fewer than 6 characters") == true)
+            #expect(error["recovery"]?.string?.contains("--allow-short-pin") == true)
+        }
+        let id = try #require(
+            try await machine.run("key", "create", "--allow-short-pin", "--json", pins: ["2580"]).json()["id"]?.string)
+        #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0)
+        #expect(try await machine.run("pin", "change", pins: ["2580", "1357"]).status == 2)
+        #expect(try await machine.run("pin", "change", "--allow-short-pin", pins: ["2580", "1357"]).status == 0)
+
+        let before = try await lockout(machine)
+        #expect(before["state"] == "warning")
+        #expect(before["finding"]?.string?.contains("lockout password is empty") == true)
+        let advice = try #require(before["advice"]?.string?.split(separator: "sudo ").last).split(separator: " ")
+        let set = try await machine.run(
+            advice.dropFirst().map(String.init), input: "a lockout password\n",
+            extra: ["TPM2TOOLS_TCTI": tpm.tcti], program: FilePath("/usr/bin/\(advice[0])"))
+        #expect(set.status == 0, "\(set.errors)")
+        #expect(try await lockout(machine)["state"] == "ok")
+        #expect(try await machine.run("key", "create", pins: ["2580"]).status == 0)
+        await tpm.cutPower()
+    }
+
+    private func lockout(_ machine: Machine) async throws -> JSON {
+        let checks = try await machine.run("doctor", "--json").json()["checks"]?.array
+        return try #require(checks?.first { $0["name"] == "lockout" })
+    }
+}
