@@ -57,6 +57,10 @@ private struct Meaning {
                 Meaning(.notFound, error.reason, "See with `latchkey token list` what the token holds.")
             case .occupied:
                 Meaning(.conflict, error.reason, "Adopt the key that is there by its URI, or delete it first.")
+            case .locked:
+                Meaning(.transient, error.reason, "Try again when no other program makes a key on the token.")
+            case .leftUnlocked:
+                Meaning(.unavailable, error.reason, "Take the token out and put it back, then try again.")
             case .timedOut:
                 Meaning(.transient, error.reason, "Try again; take the token out and put it back if it stays.")
             case .wedged:

@@ -10,6 +10,8 @@ enum PCSCDaemon {
     struct Reader: Hashable {
         let name: String
         let hasCard: Bool
+        /// How often pcscd noticed that a card came or went.
+        let changes: UInt32
     }
 
     /// Whether a pcscd takes connections.
@@ -35,6 +37,7 @@ enum PCSCDaemon {
     /// A name of 128 bytes, three words of which the second is the state, 33 bytes of ATR filled up to 36, its length in 8 bytes.
     private static let stateLength = 184
     private static let nameLength = 128
+    private static let changesOffset = 128
     private static let stateOffset = 132
     /// SCARD_PRESENT.
     private static let presentBit: UInt8 = 0x04
@@ -42,7 +45,9 @@ enum PCSCDaemon {
     private static func reader(_ state: ArraySlice<UInt8>) -> Reader? {
         let name = state.prefix(nameLength).prefix { $0 != 0 }
         guard !name.isEmpty, let flags = state.dropFirst(stateOffset).first else { return nil }
-        return Reader(name: String(decoding: name, as: UTF8.self), hasCard: flags & presentBit != 0)
+        let changes = state.dropFirst(changesOffset).prefix(4).reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        return Reader(
+            name: String(decoding: name, as: UTF8.self), hasCard: flags & presentBit != 0, changes: changes)
     }
 
     private static func message(_ command: UInt32, _ body: [UInt8]) -> [UInt8] {

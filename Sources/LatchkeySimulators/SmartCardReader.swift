@@ -92,6 +92,22 @@ public actor SmartCardReader {
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
     }
 
+    /// How often pcscd has noticed that a card came into the slot or went; nil when it does not answer.
+    package func changes(slot: Int) async -> UInt32? {
+        let name = Self.name(ofSlot: slot)
+        return await Self.readers()?.first { $0.name == name }?.changes
+    }
+
+    /// Waits until pcscd has noticed that a card went. That a program failed to use the card says less: pcscd does not
+    /// notice a card that comes back before pcscd has looked.
+    ///
+    /// - Parameter changes: ``changes(slot:)`` while the card was there.
+    /// - Returns: Whether that came true within ten seconds.
+    package func waitForRemoval(slot: Int, since changes: UInt32) async -> Bool {
+        let name = Self.name(ofSlot: slot)
+        return await waitUntil { $0.contains { $0.name == name && !$0.hasCard && $0.changes != changes } }
+    }
+
     /// Whether pcscd is there.
     public var isRunning: Bool { process?.isRunning ?? false }
 

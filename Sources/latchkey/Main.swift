@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPKCS11
 
 /// Where the tool starts, and the only place where it ends.
 @main
@@ -19,6 +20,8 @@ enum Main {
             work.cancel()
         } end: {
             finish(console.fail(CancellationError()))
+        } leave: {
+            PKCS11Keystore.lockTokensAtExit()
         }
         finish(await work.value)
     }
@@ -50,8 +53,9 @@ enum Main {
     }
 
     /// Ends without the exit handlers of PKCS#11 modules and OpenSSL, which take down what a token's thread may still be
-    /// using, and then crash (SoftHSMv2#635, openssl#22508).
+    /// using, and then crash (SoftHSMv2#635, openssl#22508). Cards that a policy keeps unlocked are locked before.
     private static func end(_ status: Int32) -> Never {
+        PKCS11Keystore.lockTokensAtExit()
         fflush(nil)
         _exit(status)
     }

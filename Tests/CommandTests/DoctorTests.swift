@@ -73,6 +73,29 @@ struct DoctorTests {
         #expect(checks["checks"]?.array?.contains { $0["name"] == "tpm-device" } == false)
     }
 
+    /// p11-kit does not read a user's own configuration for root, so the tool runs as another user.
+    @Test(.requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"))
+    func `the modules of p11-kit are those that token list reads`() async throws {
+        let machine = try machine()
+        let modules = machine.directory.path(of: "elsewhere/pkcs11/modules")
+        try FileManager.default.createDirectory(atPath: modules, withIntermediateDirectories: true)
+        for (name, text) in [
+            ("own", "module: /nonexistent/own.so"), ("off", "module: /nonexistent/off.so\nenable-in: other"),
+            ("trust", "module: /nonexistent/trust.so\ntrust-policy: yes"), ("empty", "priority: 1"),
+        ] {
+            try Data("\(text)\n".utf8).write(to: URL(filePath: "\(modules)/\(name).module"))
+        }
+        try #require(chmod(machine.directory.path, 0o755) == 0)
+        let user = ["--reuid", "65534", "--regid", "65534", "--clear-groups", Products.latchkey.string]
+        let place = ["XDG_CONFIG_HOME": machine.directory.path(of: "elsewhere")]
+        let doctor = try await machine.run(user + ["doctor", "--json"], extra: place, program: "/usr/bin/setpriv")
+        let finding = try doctor.json()["checks"]?.array?.first { $0["name"] == "tokens" }?["finding"]?.string
+        let names = try #require(finding?.split { ", .".contains($0) }.map(String.init))
+        #expect(names.contains("own"))
+        #expect(!names.contains("off") && !names.contains("trust") && !names.contains("empty"), "\(names)")
+        #expect(!names.contains("p11-kit-trust"), "it holds certificates only")
+    }
+
     /// Root may use every device, so the tool runs as somebody else.
     @Test(
         .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),

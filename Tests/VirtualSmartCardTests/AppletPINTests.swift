@@ -28,9 +28,12 @@ struct AppletPINTests {
         #expect(try card.send("00200080").status == .wrongSecret(attemptsLeft: 3))
     }
 
-    @Test func `selecting and losing power forget the PIN`() throws {
+    @Test func `selecting another application and losing power forget the PIN`() throws {
         var card = try TestCard()
         #expect(try card.verifyPIN() == .success)
+        _ = try card.send("00a4040005a000000308")
+        #expect(try card.send("00200080").status == .success, "it was selected already")
+        _ = try card.send("00a4040008a000000527200101")
         _ = try card.send("00a4040005a000000308")
         #expect(try card.send("00200080").status == .wrongSecret(attemptsLeft: 3))
         #expect(try card.verifyPIN() == .success)

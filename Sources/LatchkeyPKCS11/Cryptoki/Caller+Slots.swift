@@ -28,6 +28,15 @@ extension Caller {
         throw .malformed(function, "the number of slots never settles")
     }
 
+    /// What the slot is called (`C_GetSlotInfo`): for a smart card the first 64 bytes of its reader's name in PC/SC. Empty
+    /// where the module does not say.
+    func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
+        var info = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
+        guard value == .ok else { return "" }
+        return withUnsafeBytes(of: info.slotDescription) { String(blankPadded: $0) }
+    }
+
     func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
         var info = CK_TOKEN_INFO()
         try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }

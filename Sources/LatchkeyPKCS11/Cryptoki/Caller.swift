@@ -18,17 +18,21 @@ struct Caller {
     let functions: FunctionList
     let watch: CallWatch
     let deadlines: TokenOptions.Deadlines
+    /// The epoch of the module within which the calls make sense: a session's handle may name another token's session
+    /// in the next one. nil for calls that need no session.
+    var epoch: Int?
 
     /// Calls a function and returns its answer.
     ///
     /// - Parameter body: makes the call; nil where the module has no such function.
+    /// - Returns: `CKR_SESSION_HANDLE_INVALID`, without a call, when the module was restarted since ``epoch``.
     /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a function that is not there.
     func answer(
         _ function: String, _ patience: Patience = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) -> ReturnValue {
         // The watch starts after the wait: what another thread's start of the module takes is not this call's fault.
-        try module.beginCall(patience: deadlines.restart)
+        guard try module.beginCall(patience: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
         watch.begin(function, within: limit(patience))
         defer { watch.end() }

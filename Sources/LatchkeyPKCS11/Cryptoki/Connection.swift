@@ -4,25 +4,38 @@ internal import Glibc
 ///
 /// Safe to share only because of that: nothing in it is touched but in work that runs on the thread.
 final class Connection: @unchecked Sendable {
+    let identity: TokenIdentity
     private let call: Caller
     private let thread: TokenThread
-    private let identity: TokenIdentity
+    private let login: LoginKeeper
     private let settlingTime: Duration
     private var session: Session?
     private var epoch = 0
     /// Whether the module showed no token at all when this one was last looked for, and may be blind.
     private var seesNothing = false
+    /// What the token's slot was called when a session was opened last.
+    private var reader = ""
+    /// Whether a proof was shown since the token was last locked.
+    private var isUnlocked = false
 
-    init(call: Caller, thread: TokenThread, identity: TokenIdentity, settlingTime: Duration) {
+    init(call: Caller, thread: TokenThread, login: LoginKeeper, identity: TokenIdentity, settlingTime: Duration) {
         self.call = call
         self.thread = thread
+        self.login = login
         self.identity = identity
         self.settlingTime = settlingTime
     }
 
     /// Does `work` with a session, climbing the ladder as long as that helps and somebody waits. A
     /// proof that the token was shown and did not accept ends the work, whatever else would help.
+    ///
+    /// Afterwards the token is locked, unless a policy keeps the login.
     func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+        let result = Result { () throws(CryptokiError) in try performUnlocked(work) }
+        return try lock(after: result)
+    }
+
+    private func performUnlocked<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         session?.hasUnsettledProof = false
         var ladder = RecoveryLadder()
         // A proof that may have been counted as wrong is not shown again by itself: what is left then is to see whether
@@ -50,14 +63,49 @@ final class Connection: @unchecked Sendable {
         _ work: (_ open: () throws(CryptokiError) -> Session) throws(CryptokiError) -> R
     ) throws(CryptokiError) -> R {
         close()
-        defer { close() }
-        return try work { () throws(CryptokiError) in try open() }
+        let result = Result { () throws(CryptokiError) in
+            defer { close() }
+            return try work { () throws(CryptokiError) in try open() }
+        }
+        return try lock(after: result)
     }
 
     func close() {
         session?.close()
         session = nil
     }
+
+    /// Ends the login on the token when none is kept, so that no other program uses it.
+    ///
+    /// - Throws: The error of `result`, or `leftUnlocked`.
+    private func lock<R>(after result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
+        guard isUnlocked, !login.isKept else { return try result.get() }
+        let profile = call.module.profile
+        if profile.locking == .finalization {
+            close()
+            call.module.finalize(by: call)
+        }
+        let reset = Result { () throws(CryptokiError) in
+            if profile.locking != .logout { try CardReset.reset(reader: reader, within: call.deadlines.data) }
+        }
+        if case .success = reset {
+            isUnlocked = false
+            UnlockedCards.shared.remove(ObjectIdentifier(self))
+        }
+        let value = try result.get()
+        try reset.get()
+        return value
+    }
+
+    private func noteProof() {
+        isUnlocked = true
+        if call.module.profile.locking != .logout {
+            UnlockedCards.shared.add(ObjectIdentifier(self), reader: reader)
+        }
+    }
+
+    /// Whether the module does not notice what other programs write to the token.
+    var seesThePast: Bool { call.module.profile.clingsToThePast }
 
     func restartModule() throws(CryptokiError) {
         close()
@@ -71,7 +119,9 @@ final class Connection: @unchecked Sendable {
         let present = call.module.epoch
         if let session, epoch == present { return session }
         session = nil
-        let new = try Session(slot: findSlot(), call: call, thread: thread)
+        var call = call
+        call.epoch = present
+        let new = try Session(slot: findSlot(), call: call, thread: thread) { [unowned self] in noteProof() }
         session = new
         epoch = present
         return new
@@ -117,6 +167,7 @@ final class Connection: @unchecked Sendable {
         guard found.count == 1 else {
             throw CryptokiError(.tokenAmbiguous, reason: "there is more than one token \(identity)")
         }
+        reader = try call.slotDescription(slot)
         return slot
     }
 

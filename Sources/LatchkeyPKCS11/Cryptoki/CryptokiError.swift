@@ -30,6 +30,10 @@ package struct CryptokiError: Error, Sendable {
         case keyAmbiguous
         /// Something is there already under that CKA_ID.
         case occupied
+        /// The lock for the token was not to be had.
+        case locked
+        /// A login could not be ended on the card.
+        case leftUnlocked
         /// The key that the token made is not what was asked for, or its signature doesn't verify.
         case unsound
         /// The token's user is not logged in (any more): ask for the PIN.

@@ -85,13 +85,22 @@ extension Module {
 
     /// Waits while the module is being initialised anew, and refuses when it hangs.
     ///
-    /// - Parameter patience: how long to wait at most. That it passes says nothing of the module: whoever initialises it
-    ///   has deadlines of their own.
-    func beginCall(patience: Duration) throws(CryptokiError) {
+    /// - Parameters:
+    ///   - patience: How long to wait at most. That it passes says nothing of the module: the thread that initialises it
+    ///     has deadlines of its own.
+    ///   - epoch: The epoch that the call belongs to, if it belongs to one.
+    /// - Returns: Whether the call may be made; false when its epoch is over.
+    func beginCall(patience: Duration, in epoch: Int? = nil) throws(CryptokiError) -> Bool {
+        try UnlockedCards.shared.beginCall()
+        var isBegun = false
+        defer { if !isBegun { UnlockedCards.shared.endCall() } }
         let deadline = ContinuousClock.now + patience
         while true {
-            switch state.withLock({ $0.beginCall() }) {
-            case .proceed: return
+            switch state.withLock({ $0.beginCall(in: epoch) }) {
+            case .proceed:
+                isBegun = true
+                return true
+            case .outdated: return false
             case .refuse(let function): throw .wedged(by: function)
             case .wait:
                 guard ContinuousClock.now < deadline else {
@@ -105,6 +114,7 @@ extension Module {
 
     func endCall() {
         state.withLock { $0.endCall() }
+        UnlockedCards.shared.endCall()
     }
 
     /// What a call that passed its deadline means for the module: its process is to be killed, where it has one, so that
@@ -144,11 +154,31 @@ extension Module {
         }
     }
 
-    private func initializeAnew(by caller: Caller) throws(CryptokiError) {
+    /// Finalises the module, so that it forgets sessions, logins and PINs of all its tokens. The next use initialises it
+    /// again, also when it could not be finalised because another token is in use.
+    func finalize(by caller: Caller) {
+        let isFree = state.withLock { state in
+            state.needsInitialization = true
+            if case .proceed = state.beginInitialization(after: state.epoch) { return true }
+            return false
+        }
+        guard isFree else { return }
+        finalizeNow(by: caller)
+        state.withLock { state in
+            state.endEpoch()
+            state.endInitialization()
+        }
+    }
+
+    private func finalizeNow(by caller: Caller) {
         caller.watch.begin("C_Finalize", within: caller.deadlines.load)
-        // Whether a module that is beyond help likes to be finalised doesn't matter.
+        // Its answer doesn't matter: the module is initialised anew in any case.
         _ = functions.pointer.pointee.C_Finalize?(nil)
         caller.watch.end()
+    }
+
+    private func initializeAnew(by caller: Caller) throws(CryptokiError) {
+        finalizeNow(by: caller)
         try ModuleLoader.initialize(
             functions, in: process, watch: caller.watch, deadline: caller.deadlines.load,
             isThreadSafe: isThreadSafe)

@@ -53,6 +53,16 @@ package struct ModuleProfile: Hashable, Sendable {
         case program(String)
     }
 
+    /// What ends a login on the token, and not only in the module.
+    package enum Locking: Hashable, Sendable {
+        /// `C_Logout`.
+        case logout
+        /// A reset of the card through PC/SC, after `C_Logout`.
+        case reset
+        /// The same after `C_Finalize`, without which the module shows the card the PIN again that it keeps.
+        case finalization
+    }
+
     /// Which family it is.
     package let family: Family
     /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
@@ -77,6 +87,8 @@ package struct ModuleProfile: Hashable, Sendable {
     let clingsToThePast: Bool
     /// From which version of the module on it takes a management key that is not 3DES; nil where it does, or has none.
     let wantsVersionForAES: String?
+    /// What ends a login on the token.
+    let locking: Locking
     /// How many sessions there are in all; nil where there is no known limit.
     package let sessionLimit: Int?
     /// Whether `C_WaitForSlotEvent` works.
@@ -108,7 +120,7 @@ package struct ModuleProfile: Hashable, Sendable {
         reportsProtection: Bool = true, generator: Generator = .user, identifiers: IdentifierRule = .random,
         deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, signsWithoutLogin: Bool = true,
         hiddenHalfDistance: UInt? = nil, clingsToThePast: Bool = false, wantsVersionForAES: String? = nil,
-        sessionLimit: Int? = nil,
+        locking: Locking = .reset, sessionLimit: Int? = nil,
         hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false
     ) {
         self.family = family
@@ -123,19 +135,21 @@ package struct ModuleProfile: Hashable, Sendable {
         self.hiddenHalfDistance = hiddenHalfDistance
         self.clingsToThePast = clingsToThePast
         self.wantsVersionForAES = wantsVersionForAES
+        self.locking = locking
         self.sessionLimit = sessionLimit
         self.hasSlotEvents = hasSlotEvents
         self.fingerprintPIN = fingerprintPIN
         self.isolatesByDefault = isolatesByDefault
     }
 
-    /// Anything else: what the standard says is believed, and each refusal is shown.
+    /// Anything else: what the standard says is believed, and each refusal is shown. Its token may be a card: one whose
+    /// slot has the name of a PC/SC reader is reset after use.
     static let generic = ModuleProfile(family: .generic)
 
-    static let softhsm = ModuleProfile(family: .softhsm)
+    static let softhsm = ModuleProfile(family: .softhsm, locking: .logout)
 
     /// tpm2-pkcs11's. Its keys go only with a login.
-    static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses)
+    static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses, locking: .logout)
 
     /// Yubico's. It hides private halves until somebody logs in, and then signs with none; but it agrees on keys with
     /// what the card itself needs no PIN for. Its handles are places in one list (`ykcs11/obj_types.h`): 25 slots'
@@ -148,7 +162,7 @@ package struct ModuleProfile: Hashable, Sendable {
             signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
             clingsToThePast: true,
             wantsVersionForAES: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
-            sessionLimit: 16,
+            locking: .finalization, sessionLimit: 16,
             fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
     }
 

@@ -2,6 +2,8 @@
 struct ModuleState {
     enum Call {
         case proceed, wait
+        /// The module was restarted since the epoch that the call belongs to.
+        case outdated
         /// The module hangs in that function.
         case refuse(function: String)
     }
@@ -19,9 +21,10 @@ struct ModuleState {
     private var calls = 0
     private var isInitializing = false
 
-    mutating func beginCall() -> Call {
+    mutating func beginCall(in known: Int?) -> Call {
         if let hanging { return .refuse(function: hanging) }
         if isInitializing { return .wait }
+        if let known, known != epoch { return .outdated }
         calls += 1
         return .proceed
     }
@@ -39,6 +42,12 @@ struct ModuleState {
     }
 
     mutating func endInitialization() { isInitializing = false }
+
+    /// What was obtained from the module is gone, and it has not been initialised again.
+    mutating func endEpoch() {
+        epoch += 1
+        needsInitialization = true
+    }
 
     mutating func beginEpoch() {
         epoch += 1

@@ -64,6 +64,7 @@ extension Session {
     private func show(
         _ function: String, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) {
+        willShowProof()
         hasUnsettledProof = true
         let value = try call.answer(function, .person, body)
         hasUnsettledProof = ![.ok, .sessionHandleInvalid, .cryptokiNotInitialized].contains(value)

@@ -17,12 +17,16 @@ final class Session {
     /// wrong, and nothing may show it again by itself.
     var hasUnsettledProof = false
     private let thread: TokenThread
+    private let noteProof: () -> Void
 
     /// Opens a session; one that only reads where the token can't be written to.
-    init(slot: UInt, call: Caller, thread: TokenThread) throws(CryptokiError) {
+    ///
+    /// - Parameter noteProof: Called before each proof that is shown to the token.
+    init(slot: UInt, call: Caller, thread: TokenThread, noteProof: @escaping () -> Void) throws(CryptokiError) {
         self.slot = slot
         self.call = call
         self.thread = thread
+        self.noteProof = noteProof
         profile = call.module.profile
         var session: CK_SESSION_HANDLE = 0
         let function = "C_OpenSession"
@@ -63,6 +67,9 @@ final class Session {
         default: throw CryptokiError(value, from: function)
         }
     }
+
+    /// Says that the token may be unlocked from now on.
+    func willShowProof() { noteProof() }
 
     /// Throws `cancelled` when the task that waits for this work was cancelled. Called by what begins something long or
     /// leaves something behind; not by what cleans up.

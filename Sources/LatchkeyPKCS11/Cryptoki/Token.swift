@@ -11,6 +11,9 @@ final class Token: Sendable {
     let uri: TokenURI
     private let thread: TokenThread
     private let connection: Connection
+    /// How long its logins serve.
+    let login: LoginKeeper
+    private let patience: Duration
 
     init(module: Module, information: TokenInformation, uri: TokenURI, options: TokenOptions) {
         self.module = module
@@ -18,8 +21,12 @@ final class Token: Sendable {
         self.uri = uri
         let thread = module.isThreadSafe ? TokenThread { module.expire($0) } : module.thread
         self.thread = thread
+        let login = LoginKeeper.of(module, uri)
+        self.login = login
+        // What another process may do while it has the lock: generate, and wait for the touch that tests the key.
+        patience = options.deadlines.person * 2
         connection = Connection(
-            call: module.caller(on: thread, deadlines: options.deadlines), thread: thread,
+            call: module.caller(on: thread, deadlines: options.deadlines), thread: thread, login: login,
             identity: TokenIdentity(information, in: module.profile), settlingTime: options.settlingTime)
     }
 
@@ -73,6 +80,26 @@ final class Token: Sendable {
     ) async throws(CryptokiError) -> R {
         try await thread.run { [connection] in
             Result { () throws(CryptokiError) in try connection.perform(body) }
+        }
+    }
+
+    /// The same for work that takes a free place on the token: no other process of this user does so at the same time
+    /// (``TokenLock``), and `body` sees what is on the token now. A module that keeps an old list of objects is restarted.
+    ///
+    /// Other programs don't take the lock. PKCS#11 has no transaction, so what one of them writes between the module's
+    /// reading of the token and `C_GenerateKeyPair` remains unseen.
+    ///
+    /// - Throws: as ``perform(_:)``, and `locked`.
+    func performExclusively<R: Sendable>(
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ) async throws(CryptokiError) -> R {
+        try await thread.run { [connection, thread, patience] in
+            Result { () throws(CryptokiError) in
+                let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
+                defer { withExtendedLifetime(lock) {} }
+                if connection.seesThePast { try connection.restartModule() }
+                return try connection.perform(body)
+            }
         }
     }
 

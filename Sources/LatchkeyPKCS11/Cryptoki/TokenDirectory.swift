@@ -30,6 +30,10 @@ public struct TokenDirectory: Sendable {
     /// The modules that could not be used. Never hidden.
     public let failures: [Failure]
 
+    /// The names of the modules that ``read(configured:paths:options:)`` reads from p11-kit's configuration, in
+    /// alphabetical order. Loads none of them.
+    package static var configuredModuleNames: [String] { ConfiguredModules().entries.map(\.name) }
+
     /// Reads the modules that p11-kit is configured with, and those in `paths`, each in its own time: one that hangs
     /// is a failure after its deadline and holds up no other.
     ///

@@ -24,9 +24,9 @@ final class LoginKeeper: Sendable {
 
     private static let keepers = Mutex<[Place: LoginKeeper]>([:])
 
-    static func of(_ token: Token) -> LoginKeeper {
+    static func of(_ module: Module, _ uri: TokenURI) -> LoginKeeper {
         keepers.withLock { keepers in
-            let place = Place(module: ObjectIdentifier(token.module), uri: token.uri.string)
+            let place = Place(module: ObjectIdentifier(module), uri: uri.string)
             let keeper = keepers[place] ?? LoginKeeper()
             keepers[place] = keeper
             return keeper
@@ -37,6 +37,9 @@ final class LoginKeeper: Sendable {
     func isFresh(within seconds: Int) -> Bool {
         state.withLock { state in state.provenAt.map { .now - $0 < .seconds(seconds) } ?? false }
     }
+
+    /// Whether a policy keeps the login after the operation that made it.
+    var isKept: Bool { state.withLock { $0.provenAt != nil } }
 
     /// Notes that there is no login to rely on.
     func forget() {

@@ -10,7 +10,7 @@ extension PKCS11Keystore {
             guard let twin = try await sight.token.agreementTwin() else { return sight }
             return TokenSight(
                 token: twin, information: sight.information, nature: sight.nature, publicKey: sight.publicKey,
-                login: LoginKeeper.of(twin), keepsLogin: false)
+                login: twin.login, keepsLogin: false)
         } catch {
             throw failure(error, operation, sight.token)
         }

@@ -45,13 +45,15 @@ extension PKCS11Keystore {
     private func generate(
         _ request: KeyRequest, _ sight: TokenSight, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> BornKey {
-        let id = try await freeID(for: request.policy, sight, operation)
+        let slots = try await slots(for: request.policy, sight, operation)
         let pair = KeyPairRequest(
-            id: id, label: request.label ?? "Latchkey", use: .sign, isPrivate: request.policy.requirement != .none,
+            id: try await freeID(in: slots, sight, operation), label: request.label ?? "Latchkey", use: .sign,
+            isPrivate: request.policy.requirement != .none,
             alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0)
         if sight.token.profile.generator == .securityOfficer {
-            return try await generateAsOfficer(pair, request, sight, operation, presence)
+            return try await generateAsOfficer(pair, in: slots, request, sight, operation, presence)
         }
+        let id = pair.id
         let hasRun = Mutex(false)
         let needsLogin = request.policy.requirement != .none
         return try await use(
@@ -77,8 +79,10 @@ extension PKCS11Keystore {
     }
 
     /// As a YubiKey wants it: one session of the security officer generates and tests, the test with the user's PIN.
+    ///
+    /// The slot is chosen again after the prompts, during which another program may have made a key.
     private func generateAsOfficer(
-        _ pair: KeyPairRequest, _ request: KeyRequest, _ sight: TokenSight, _ operation: String,
+        _ pair: KeyPairRequest, in slots: [PIVSlot]?, _ request: KeyRequest, _ sight: TokenSight, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> BornKey {
         let officer = try await officerProof(sight, for: request.prompt, operation, presence)
@@ -87,6 +91,11 @@ extension PKCS11Keystore {
         if case .pin = user { try await checkPIN(user, sight, operation) }
         return try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
             try session.checkCancellation()
+            var pair = pair
+            if let slots {
+                guard let free = try session.firstFree(of: slots) else { throw .occupied(slots) }
+                pair.id = free.id
+            }
             let key = try session.generateStrictest(pair)
             return try session.keeping(key) { () throws(CryptokiError) in
                 try hint.during { () throws(CryptokiError) in try session.prove(key, with: user) }
@@ -108,17 +117,16 @@ extension PKCS11Keystore {
         }
     }
 
-    /// A `CKA_ID` under which nothing is yet: 16 random bytes, or the first free slot of a PIV card that fits.
-    func freeID(
+    /// The slots of a PIV card that enforce a policy; nil for a token that takes any `CKA_ID`.
+    private func slots(
         for policy: AccessPolicy, _ sight: TokenSight, _ operation: String
-    ) async throws(KeystoreError) -> Data {
+    ) async throws(KeystoreError) -> [PIVSlot]? {
         try await checkGeneration(sight, operation)
         guard sight.token.profile.identifiers == .slot else {
             if let slot = options.slot {
                 throw .invalidInput(operation, "the token is no PIV card and has no slot \(slot)")
             }
-            var generator = SystemRandomNumberGenerator()
-            return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
+            return nil
         }
         guard sight.showsOccupiedSlots else {
             throw .unsupported(
@@ -133,19 +141,21 @@ extension PKCS11Keystore {
                 operation, "the slot \(options.slot?.description ?? "") can't enforce the policy ‘\(policy)’",
                 recovery: "These can: \(fitting.map(\.description).joined(separator: ", ")).")
         }
-        let slots = options.slot.map { [$0] } ?? fitting
-        let free = try await visit(sight, operation) { (session) throws(CryptokiError) -> PIVSlot? in
-            for slot in slots where try !session.isOccupied(id: slot.id) { return slot }
-            return nil
+        return options.slot.map { [$0] } ?? fitting
+    }
+
+    /// A `CKA_ID` under which nothing is yet: the first free one of those slots, or 16 random bytes.
+    private func freeID(
+        in slots: [PIVSlot]?, _ sight: TokenSight, _ operation: String
+    ) async throws(KeystoreError) -> Data {
+        guard let slots else {
+            var generator = SystemRandomNumberGenerator()
+            return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
         }
-        guard let free else {
-            throw .conflict(
-                operation,
-                "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
-                    + slots.map(\.description).joined(separator: ", "),
-                recovery: "Adopt that key by a URI with `id=`, or empty the slot with the card's own tool.")
+        return try await visit(sight, operation) { (session) throws(CryptokiError) in
+            guard let free = try session.firstFree(of: slots) else { throw .occupied(slots) }
+            return free.id
         }
-        return free.id
     }
 
     /// Refuses, before anybody is asked, what is known not to work.
@@ -173,13 +183,15 @@ extension PKCS11Keystore {
         }
     }
 
+    /// Work as the security officer that generates a key: no other process of this user does so at the same time, and
+    /// the session shows what is on the token now.
     func asOfficer<R: Sendable>(
         _ proof: LoginProof, _ sight: TokenSight, _ operation: String,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         let login = sight.login
         do {
-            return try await sight.token.perform { (session) throws(CryptokiError) in
+            return try await sight.token.performExclusively { (session) throws(CryptokiError) in
                 try session.asOfficer(proof, login) { () throws(CryptokiError) in try body(session) }
             }
         } catch {
@@ -198,7 +210,21 @@ extension PKCS11Keystore {
     }
 }
 
+extension CryptokiError {
+    fileprivate static func occupied(_ slots: [PIVSlot]) -> CryptokiError {
+        CryptokiError(
+            .occupied,
+            reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
+                + slots.map(\.description).joined(separator: ", "))
+    }
+}
+
 extension Session {
+    fileprivate func firstFree(of slots: [PIVSlot]) throws(CryptokiError) -> PIVSlot? {
+        for slot in slots where try !isOccupied(id: slot.id) { return slot }
+        return nil
+    }
+
     /// Generates; where the module has no `CKA_ALWAYS_AUTHENTICATE` the login for each single use takes its place.
     func generateStrictest(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         var pair = pair

@@ -22,8 +22,10 @@ extension PKCS11Keystore {
         let nature = place.nature
         let salt = SecretBytes.random(count: SealedBox.saltBytes).withUnsafeBytes { Data($0) }
         // Nobody but the token computes the secret: what is sealed was sealed with it, and with its PIN where it has one.
-        return try await use(sight, under: policy, for: prompt, operation, presence) {
-            (session, _) throws(CryptokiError) in
+        let generates = sight.publicKey == nil && sight.token.profile.generator == .user
+        return try await use(
+            sight, under: policy, for: prompt, isExclusive: generates, operation, presence
+        ) { (session, _) throws(CryptokiError) in
             let key = try session.sealingKey(pair)
             let needsTouch = try session.attestation(of: key)?.touch == .always
             let header = SealedBox.Header(
@@ -75,6 +77,8 @@ extension PKCS11Keystore {
         let officer = try await officerProof(sight, for: prompt, operation, presence)
         let pair = agreementKeyRequest(id, policy)
         try await asOfficer(officer, sight, operation) { (session) throws(CryptokiError) in
+            // Another program may have made one during the prompt: that one serves too.
+            guard try !session.isOccupied(id: id) else { return }
             _ = try session.generateKeyPair(pair)
         }
     }

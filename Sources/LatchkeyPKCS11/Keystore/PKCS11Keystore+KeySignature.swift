@@ -16,8 +16,11 @@ extension PKCS11Keystore {
         let name = TokenName(sight.information, id: id)
         let nature = sight.nature
         let salt = SecretBytes.random(count: SealedBox.saltBytes).withUnsafeBytes { Data($0) }
+        let generates = try await visit(sight, operation) { (session) throws(CryptokiError) in
+            try session.rsaPublicKey(id: id) == nil
+        }
         return try await use(
-            sight, under: policy, for: prompt, operation, presence
+            sight, under: policy, for: prompt, isExclusive: generates, operation, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.signatureKey(pair)
             let header = SealedBox.Header(

@@ -30,7 +30,7 @@ extension PKCS11Keystore {
             return TokenSight(
                 token: token, information: information,
                 nature: TokenNature(token.profile, information: information, options: options), publicKey: publicKey,
-                login: LoginKeeper.of(token))
+                login: token.login)
         } catch {
             guard error.kind == .tokenAbsent else { throw failure(error, operation, token) }
             desk.forget()
@@ -62,7 +62,7 @@ extension PKCS11Keystore {
         return TokenSight(
             token: token, information: token.information,
             nature: TokenNature(token.profile, information: token.information, options: options), publicKey: nil,
-            login: LoginKeeper.of(token))
+            login: token.login)
     }
 
     /// An error of the layer below, and what it means for what is known of the token.

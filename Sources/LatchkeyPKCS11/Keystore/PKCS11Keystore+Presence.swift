@@ -4,47 +4,52 @@ extension PKCS11Keystore {
     /// Uses a private key under a policy: asks the person first, where the policy has one and no proof is fresh, and
     /// holds the token only afterwards.
     ///
-    /// - Parameter body: Runs on the token's thread, perhaps twice: one whole operation. Gets the proof for keys that want
-    ///   one at each use.
+    /// - Parameters:
+    ///   - isExclusive: Whether `body` may generate a key at an id that another process may choose too.
+    ///   - body: Runs on the token's thread, perhaps twice: one whole operation. Gets the proof for keys that want one at
+    ///     each use.
     func use<R: Sendable>(
-        _ sight: TokenSight, under policy: AccessPolicy, for prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority,
+        _ sight: TokenSight, under policy: AccessPolicy, for prompt: PromptContext, isExclusive: Bool = false,
+        _ operation: String, _ presence: any PresenceAuthority,
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
-        guard policy.requirement != .none else { return try await attempt(.open, sight, operation, body) }
+        guard policy.requirement != .none else {
+            return try await attempt(.open, sight, isExclusive: isExclusive, operation, body)
+        }
         let term = LoginTerm(
             seconds: sight.keepsLogin ? policy.reuseSeconds : 0, endings: sight.login.endings)
         if presence.acceptsEarlierProof, sight.login.isFresh(within: term.seconds) {
             do {
-                return try await perform(.kept(within: term.seconds), sight, body)
+                return try await perform(.kept(within: term.seconds), sight, isExclusive: isExclusive, body)
             } catch  where error.kind != .loginNeeded {
                 throw await explained(error, operation, sight)
             } catch {}
         }
         let proof = try await userProof(sight, for: prompt, operation, presence)
-        return try await attempt(.login(proof, term), sight, operation, body)
+        return try await attempt(.login(proof, term), sight, isExclusive: isExclusive, operation, body)
     }
 
     /// Uses a private key with an access that was obtained already.
     func attempt<R: Sendable>(
-        _ access: TokenAccess, _ sight: TokenSight, _ operation: String,
+        _ access: TokenAccess, _ sight: TokenSight, isExclusive: Bool = false, _ operation: String,
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         do {
-            return try await perform(access, sight, body)
+            return try await perform(access, sight, isExclusive: isExclusive, body)
         } catch {
             throw await explained(error, operation, sight)
         }
     }
 
     private func perform<R: Sendable>(
-        _ access: TokenAccess, _ sight: TokenSight,
+        _ access: TokenAccess, _ sight: TokenSight, isExclusive: Bool,
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
         let (token, login) = (sight.token, sight.login)
-        return try await token.perform { (session) throws(CryptokiError) in
+        let work: @Sendable (Session) throws(CryptokiError) -> R = { (session) throws(CryptokiError) in
             try session.with(access, on: token, login) { (proof) throws(CryptokiError) in try body(session, proof) }
         }
+        return try await isExclusive ? token.performExclusively(work) : token.perform(work)
     }
 
     /// The user's proof: the PIN, or what the token asks for by itself. Nobody types into a locked door.

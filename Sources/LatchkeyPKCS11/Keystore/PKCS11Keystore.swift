@@ -54,7 +54,16 @@ public struct PKCS11Keystore: Keystore {
 
     /// Ends the login of the token, for all keystores that share it.
     public func endReuse() {
-        if let token = desk.known { LoginKeeper.of(token).end(on: token) }
+        if let token = desk.known { token.login.end(on: token) }
+    }
+
+    /// Ends the logins of all keystores of this process and locks their cards, for a program that ends without `exit(3)`:
+    /// by `_exit(2)`, or because of a signal that it handles. `exit(3)` and the end of `main` do it too.
+    ///
+    /// Call it last: tokens can't be used afterwards. It blocks for up to 3 seconds while the module is in a call, such as one that
+    /// waits for a touch; a card that is still in use then stays unlocked. Do not call it in a signal handler.
+    public static func lockTokensAtExit() {
+        UnlockedCards.shared.lockAll()
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {

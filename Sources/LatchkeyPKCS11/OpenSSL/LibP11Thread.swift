@@ -18,7 +18,7 @@ enum LibP11Thread {
         _ work: @escaping @Sendable () -> Result<R, CryptokiError>
     ) throws(CryptokiError) -> R {
         guard !hanging.withLock({ $0.contains(module.path) }) else { throw .wedged(by: name) }
-        try module.beginCall(patience: limit)
+        _ = try module.beginCall(patience: limit)
         let errand = Errand<R>()
         let isStarted = OperatingSystemThread.start {
             let outcome = work()

@@ -71,7 +71,7 @@ extension PKCS11Keystore {
         let (id, limit) = (blob.name.id, options.token.deadlines.person)
         do throws(CryptokiError) {
             let token = try await sight.token.here()
-            let logins = [sight.login, LoginKeeper.of(token)]
+            let logins = [sight.login, token.login]
             // libp11 waits for ever for a session that it does not get.
             _ = try await token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
             return try await token.performAlone { (open) throws(CryptokiError) in

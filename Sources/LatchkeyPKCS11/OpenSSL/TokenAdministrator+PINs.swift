@@ -122,7 +122,7 @@ extension TokenAdministrator {
     ) async throws(KeystoreError) {
         do throws(CryptokiError) {
             let token = try await Token.find(entry.uri, options: options.token)
-            let login = LoginKeeper.of(token)
+            let login = token.login
             try await token.perform { (session) throws(CryptokiError) in
                 login.forget()
                 try session.logout()

@@ -118,7 +118,7 @@ extension TokenAdministrator {
                 return try await thread.run { Result { () throws(CryptokiError) in try work() } }
             }
             let token = try await Token.find(entry.uri, options: module.options)
-            let login = LoginKeeper.of(token)
+            let login = token.login
             try await token.performAlone { (_) throws(CryptokiError) in
                 login.forget()
                 defer { LibP11Contexts.shared.abandon(token) }

@@ -1,5 +1,6 @@
 internal import Latchkey
 public import LatchkeySimulators
+internal import Synchronization
 public import VirtualSmartCard
 
 /// A virtual YubiKey in a private pcscd, for one test: what ykcs11, OpenSC and yubico-piv-tool take for a YubiKey.
@@ -11,6 +12,8 @@ public final class VirtualYubiKey: Sendable {
     /// Who vouches for the attestations of all its cards.
     public let authority: AttestationAuthority
     private let touchTimeout: Duration
+    /// What pcscd counted when it noticed that the card came into the first slot.
+    private let insertion = Mutex<UInt32>(0)
 
     private init(_ profile: CardProfile, touchTimeout: Duration, reader: SmartCardReader) throws {
         self.reader = reader
@@ -49,7 +52,9 @@ public final class VirtualYubiKey: Sendable {
     /// `VirtualCard.eject()` does not wait: what modules do in the 0.4 seconds until then differs.
     public func eject() async throws {
         card.eject()
-        try await wait(slot: 0, hasCard: false)
+        guard await reader.waitForRemoval(slot: 0, since: insertion.withLock { $0 }) else {
+            throw Self.late("pcscd does not notice that the card went")
+        }
     }
 
     /// Puts the card back into the first slot and waits until pcscd has noticed it.
@@ -73,6 +78,7 @@ public final class VirtualYubiKey: Sendable {
         guard await reader.waitUntil(slot: slot, hasCard: hasCard) else {
             throw Self.late("pcscd does not notice the card")
         }
+        if slot == 0, let changes = await reader.changes(slot: 0) { insertion.withLock { $0 = changes } }
     }
 
     private static func late(_ reason: String) -> KeystoreError {

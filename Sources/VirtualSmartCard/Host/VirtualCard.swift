@@ -89,6 +89,14 @@ public final class VirtualCard: Sendable {
         core.state.withLock { $0.applet.failNextUse(of: slot, with: status) }
     }
 
+    /// The keys' public points by slot: 04 and both coordinates.
+    public var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
+
+    /// Removes all keys and data objects, but for the attestation key and its certificate.
+    public func removeKeys() {
+        core.state.withLock { $0.applet.removeKeys() }
+    }
+
     /// What it has done so far.
     public var statistics: CardStatistics { core.state.withLock { $0.statistics } }
 

@@ -78,7 +78,8 @@ extension PIVApplet {
     private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
-            session = PIVSession()
+            // Selecting the selected application again changes no security status (SP 800-73-4 Part 2 section 3.1.1).
+            if session.application != .piv { session = PIVSession() }
             session.application = .piv
             return .data(Self.applicationProperties)
         }

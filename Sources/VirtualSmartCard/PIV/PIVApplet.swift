@@ -66,6 +66,16 @@ public struct PIVApplet: Sendable {
         session = PIVSession()
     }
 
+    /// The keys' public points by slot: 04 and both coordinates.
+    public var publicPoints: [KeySlot: [UInt8]] { keys.mapValues(\.key.publicPoint) }
+
+    /// Removes all keys and data objects, but for the attestation key and its certificate. PIN, PUK and management key
+    /// stay.
+    public mutating func removeKeys() {
+        keys = keys.filter { $0.key == .attestation }
+        objects = objects.filter { $0.key == KeySlot.attestation.certificateObject }
+    }
+
     /// Makes the next use of the key in `slot` fail with `status`, whatever it is.
     public mutating func failNextUse(of slot: KeySlot, with status: StatusWord) {
         forcedStatus[slot] = status

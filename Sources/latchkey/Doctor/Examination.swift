@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
 
@@ -18,7 +19,7 @@ struct Examination {
         } else {
             checks += await hardware(store)
             if let own = await userPIN(store) { checks.append(own) }
-            checks.append(modules(readers))
+            checks.append(modules())
             checks.append(await finger())
         }
         checks.append(pinSource())
@@ -204,8 +205,8 @@ struct Examination {
     }
 
     /// Tokens are there to be named; nothing depends on them until one is.
-    private func modules(_ readers: ReaderExamination) -> Check {
-        let names = readers.configuredModules()
+    private func modules() -> Check {
+        let names = TokenDirectory.configuredModuleNames
         guard !names.isEmpty else {
             return .ok("tokens", "No token is named, and p11-kit is configured with no module.")
         }

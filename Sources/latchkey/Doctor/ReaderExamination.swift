@@ -26,17 +26,6 @@ struct ReaderExamination {
             + " console only, unless a rule for org.debian.pcsc-lite.access_pcsc says otherwise."
     }
 
-    /// The modules that p11-kit is configured with, by name; none of them is loaded.
-    func configuredModules() -> [String] {
-        var places = ["/usr/share/p11-kit/modules", "/etc/pkcs11/modules"]
-        // p11-kit ignores the user's own configuration for root.
-        if getuid() != 0, let home = ProcessInfo.processInfo.environment["HOME"] {
-            places.append("\(home)/.config/pkcs11/modules")
-        }
-        let names = places.flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
-        return Set(names.filter { $0.hasSuffix(".module") }.map { String($0.dropLast(7)) }).sorted()
-    }
-
     var isInstalled: Bool {
         ["/usr/sbin/pcscd", "/usr/bin/pcscd", "/usr/local/sbin/pcscd"].contains {
             FileManager.default.isExecutableFile(atPath: $0)

@@ -36,13 +36,17 @@ struct YubiKeyModule: Sendable {
     /// - Parameters:
     ///   - card: nil for whatever card there is.
     ///   - slot: The slot whose key is to be adopted.
-    func keystore(_ card: VirtualCard?, key slot: KeySlot? = nil) throws -> PKCS11Keystore {
+    ///   - newSlot: The slot in which the next key is to be made.
+    func keystore(
+        _ card: VirtualCard?, key slot: KeySlot? = nil, making newSlot: PIVSlot? = nil
+    ) throws -> PKCS11Keystore {
         try PKCS11Keystore(
-            uri: uri(card, key: slot), options: PKCS11Options(token: TokenOptions(deadlines: deadlines)))
+            uri: uri(card, key: slot),
+            options: PKCS11Options(token: TokenOptions(deadlines: deadlines), slot: newSlot))
     }
 
     /// ykcs11 tells the card's serial number as the token's; OpenSC calls the token what the certificate in 9a is called.
-    private func uri(_ card: VirtualCard?, key slot: KeySlot?) -> String {
+    func uri(_ card: VirtualCard?, key slot: KeySlot?) -> String {
         let token = card.map { card in
             kind == .ykcs11 ? "serial=\(card.profile.serialNumber)" : "token=\(Self.name(of: card))"
         }

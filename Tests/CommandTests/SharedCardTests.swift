@@ -1,0 +1,81 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTesting
+import SystemPackage
+import Testing
+import VirtualSmartCard
+
+/// The tool on a card that other processes use too.
+@Suite(
+    .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+    .timeLimit(.minutes(30)))
+struct SharedCardTests {
+    private static let pin = CardProfile.defaultPIN
+
+    private struct Made: Decodable {
+        let publicKeyJWK: JWK
+    }
+
+    private func machine(naming key: String = "") throws -> Machine {
+        var machine = try Machine(tcti: "device:/nonexistent/tpm")
+        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(yubicoModule)"
+        return machine
+    }
+
+    @Test func `of 100 pairs of keys that are made at the same time none is lost`() async throws {
+        let card = try VirtualYubiKey.current.card
+        let machines = [try machine(), try machine()]
+        var lost: [String] = []
+        for pair in 0..<100 {
+            // The card has room for 11 pairs.
+            if pair % 10 == 0 { card.removeKeys() }
+            let made = try await withThrowingTaskGroup(of: Outcome.self) { group in
+                for machine in machines {
+                    group.addTask {
+                        try await machine.run(
+                            "key", "create", "--json", pins: [VirtualYubiKey.factoryManagementKey, Self.pin])
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            let present = Set(card.publicPoints.values)
+            for outcome in made {
+                let key = try? JSONDecoder().decode(Made.self, from: Data(outcome.output.utf8)).publicKeyJWK.publicKey()
+                guard outcome.status == 0, let key, present.contains(Array(key.x963Representation)) else {
+                    lost.append("pair \(pair): \(outcome.errors)")
+                    continue
+                }
+            }
+        }
+        #expect(lost == [])
+    }
+
+    @Test(arguments: [SIGTERM, SIGHUP, SIGINT])
+    func `a signal while the card waits for a touch leaves the card locked`(_ signal: Int32) async throws {
+        let yubiKey = try VirtualYubiKey.current
+        try await yubiKey.provision(.authentication, touchPolicy: .always)
+        let machine = try machine(naming: "id=%01")
+        let made = try await machine.run("key", "create", "--json", pins: [Self.pin])
+        let id = try #require(made.json()["id"]?.string, "\(made.errors)")
+        let observer = try CardObserver()
+        yubiKey.card.touch = .wait
+        let pins = machine.directory.path(of: "pins")
+        try Data("\(Self.pin)\n".utf8).write(to: URL(filePath: pins))
+        try #require(chmod(pins, 0o600) == 0)
+        let variables = machine.environment.merging(["LATCHKEY_PIN_SOURCE": "file:\(pins)"]) { $1 }
+        let tool = try RunningProgram(
+            URL(filePath: "/usr/bin/env"),
+            ["-i"] + variables.map { "\($0)=\($1)" } + [Products.latchkey.string, "key", "sign", id, "/dev/null"])
+        try await yubiKey.waitUntilTouchIsWanted()
+        kill(tool.id, signal)
+        yubiKey.card.press()
+        let status = await tool.wait()
+        if signal == SIGINT { #expect(status == 3) }
+        #expect(try !observer.seesVerifiedPIN())
+        yubiKey.card.touch = .auto
+        #expect(try !observer.signs(with: .authentication))
+    }
+}
+
+private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"

@@ -1,0 +1,48 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// One process of a user at a time chooses a place on a token.
+@Suite struct TokenLockTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func lock(_ serial: String, _ patience: Duration = .milliseconds(50)) throws(CryptokiError) -> TokenLock {
+        let identity = TokenIdentity(.sample(label: "a/../b", serial: serial), in: .generic)
+        return try TokenLock(identity, directory: directory.path, patience: patience) { false }
+    }
+
+    @Test func `a token is locked once at a time, and another token beside it`() throws {
+        let first = try lock("1")
+        #expect(throws: CryptokiError(.locked, reason: "")) { try lock("1") }
+        let second = try lock("2")
+        withExtendedLifetime((first, second)) {}
+    }
+
+    @Test func `a lock that is let go can be had again`() throws {
+        do { withExtendedLifetime(try lock("1")) {} }
+        withExtendedLifetime(try lock("1")) {}
+    }
+
+    @Test func `a wait for a lock ends when it is cancelled`() throws {
+        let identity = TokenIdentity(.sample(label: "a", serial: "1"), in: .generic)
+        let first = try TokenLock(identity, directory: directory.path, patience: .zero) { false }
+        #expect(throws: CryptokiError(.cancelled, reason: "")) {
+            try TokenLock(identity, directory: directory.path, patience: .seconds(60)) { true }
+        }
+        withExtendedLifetime(first) {}
+    }
+
+    @Test func `a link in the place of the file is not followed`() throws {
+        withExtendedLifetime(try lock("1")) {}
+        let file = try #require(FileManager.default.contentsOfDirectory(atPath: directory.path).first)
+        let path = directory.path(of: file)
+        try #require(unlink(path) == 0 && symlink(directory.path(of: "elsewhere"), path) == 0)
+        #expect(throws: CryptokiError(.locked, reason: "")) { try lock("1") }
+        #expect(access(directory.path(of: "elsewhere"), F_OK) != 0)
+    }
+}
