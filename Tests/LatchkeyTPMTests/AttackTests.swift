@@ -52,7 +52,7 @@ struct AttackTests {
         }
     }
 
-    @Test func `an approval that nobody gave`() async throws {
+    @Test func `an approval with a foreign signature`() async throws {
         try await with(.biometryAny) { attacker, broker, _, _ in
             let refused = try await Attacker.sign(attacker) { tpm, session in
                 let forged = P256.Signing.PrivateKey()
