@@ -129,10 +129,10 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret])
 
-    /// Gives a key another label. Where the hardware checks a PIN of the key's own, `presence` is asked for that PIN.
+    /// Changes a key's label. If the key has its own PIN that the hardware checks, `presence` prompts for it.
     ///
-    /// The key in the hardware stays as it is. Store the returned value in place of the old one; until then, and from a copy
-    /// of the store, the old one works under the old label. By default the label is changed and nothing else.
+    /// The key in the hardware does not change. Store the returned value in place of the old one. Until then, and in a copy
+    /// of the store, the old value works under the old label. The default implementation changes only the label.
     ///
     /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``.
     func rename(

@@ -50,8 +50,8 @@ extension KeystoreError {
     static func takenBack(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidated,
-            reason: "it was taken back: the TPM does not hold it any more",
-            recovery: "Delete it; nothing opens it any more. Set it up again where it is still wanted.",
+            reason: "the key or secret was revoked: the TPM no longer holds it",
+            recovery: "Delete it; no copy of it works. Create a new one if you still need it.",
             underlying: underlying.map(Underlying.init))
     }
 
@@ -106,8 +106,8 @@ extension KeystoreError {
         // An error response carries no proof, so it does not show that a key is dead.
         case .authUnavailable, .authType, .policyFail:
             (
-                .refused, "the TPM refused the authorization, or an attacker on the bus forged that: \(code)",
-                "Try again; if it stays, delete it and set it up again."
+                .refused, "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
+                "Try again. If it fails again, delete the key or secret and create it again."
             )
         case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
             (

@@ -42,7 +42,7 @@ extension TPMKeystore {
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
             recovery: "Choose a longer PIN, have an administrator set the lockout password "
-                + "(\(TPMDiagnosis.lockoutPasswordCommand)), or insist with --allow-short-pin.")
+                + "(\(TPMDiagnosis.lockoutPasswordCommand)), or pass --allow-short-pin.")
     }
 
     /// Asks for the PIN that is set, unless the TPM is locked: nobody should type into a locked door.

@@ -52,8 +52,8 @@ extension TPMKeystore {
                 throw KeystoreError(
                     operation: operation, code: .wrongDevice,
                     reason:
-                        "the pinned storage root key is missing from the store, and this TPM has another one than the "
-                        + "stored keys name",
+                        "the pinned storage root key is missing from the store, and the stored keys belong to another "
+                        + "storage root key than this TPM's",
                     recovery: "Use the machine on which the keys were made, or restore the store from a backup.")
             }
             _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)

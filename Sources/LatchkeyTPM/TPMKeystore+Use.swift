@@ -85,7 +85,8 @@ extension TPMKeystore {
             guard value == counter.bytes else { return .fingersChanged(use.operation, underlying: error) }
             return KeystoreError(
                 TPMError(
-                    .forged, command: error.command, reason: "the TPM proves to have the counter of this very key"),
+                    .forged, command: error.command,
+                    reason: "it says that the counter changed, but the TPM proves that it did not"),
                 during: use.operation)
         } catch {
             return await explained(error, use.root, hasPIN: false, use.operation)

@@ -38,7 +38,7 @@ package struct KeyBinding: Hashable, Sendable {
         _ recorded: KeyBinding?, of key: HardwareKey, _ operation: String
     ) throws(KeystoreError) {
         guard recorded == nil || recorded == KeyBinding(key) else {
-            throw .damaged(operation, "its ID or its label is not the one that its stored bytes record")
+            throw .damaged(operation, "the key's ID or label does not match the stored key data")
         }
     }
 }

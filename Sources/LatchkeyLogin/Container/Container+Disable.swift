@@ -22,8 +22,8 @@ extension Container {
     /// the token's own tool, or `Keystore.delete(_:for:authorizedBy:)` with the key that `enableBiometric()`
     /// returned.
     ///
-    /// - Parameter force: Disables on this device only, also where the key belongs to another server. No server is asked
-    ///   anything now; the key's own server is asked when biometric login is enabled or disabled there the next time.
+    /// - Parameter force: Disables on this device only, even if the key belongs to another server, and sends no request.
+    ///   The key's own server gets the removal request the next time biometric login is enabled or disabled there.
     /// - Throws: ``LoginError``; `notEnabled`, `unauthenticated`, or `identityNotFound` with biometric login disabled;
     ///   `KeystoreError`, with it disabled where the hardware can't take the key back now.
     public func disableBiometric(force: Bool = false) async throws {

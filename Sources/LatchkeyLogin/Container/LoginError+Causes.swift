@@ -110,17 +110,18 @@ extension LoginError {
             operation: operation, code: .conflict,
             reason: "the stored login belongs to \(stored), and the configured server is \(configured)",
             recovery:
-                "Use \(stored), or another container. A logout with force removes the stored login from this device "
-                + "without telling any server.")
+                "Configure \(stored), or use another container. To remove the stored login from this device without "
+                + "contacting a server, log out with force.")
     }
 
     static func unknownServer(_ operation: String, configured: LoginServer) -> LoginError {
         LoginError(
             operation: operation, code: .conflict,
-            reason: "an earlier version stored the login without naming its server, and nothing confirmed that it is "
-                + "\(configured)",
+            reason: "an earlier version stored the login without its server, and the user has not confirmed that it "
+                + "belongs to \(configured)",
             recovery:
-                "If it is, confirm it: at the terminal, with --bind-server, or with ‘bindsEarlierLogin’ in a program.")
+                "If the login belongs to that server, confirm it at the terminal, with --bind-server, or with "
+                + "‘bindsEarlierLogin’ in a program.")
     }
 
     static func changedElsewhere(_ operation: String) -> LoginError {

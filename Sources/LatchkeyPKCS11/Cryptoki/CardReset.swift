@@ -27,7 +27,7 @@ enum CardReset {
             let code = answer.code.withLock({ $0 })
         else {
             throw CryptokiError(
-                .leftUnlocked, function: "SCardConnect", reason: "another program held the card and it was not reset")
+                .leftUnlocked, function: "SCardConnect", reason: "the card was not reset: another program held it")
         }
         guard code == PCSCLibrary.success else {
             throw CryptokiError(

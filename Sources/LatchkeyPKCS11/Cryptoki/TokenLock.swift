@@ -52,7 +52,7 @@ final class TokenLock {
         let path = user == 0 ? "/run/latchkey-locks" : "/tmp/latchkey-locks-\(user)"
         mkdir(path, 0o700)
         guard isPrivate(path) else {
-            throw CryptokiError(.locked, reason: "\(path) is no directory that only this user can write")
+            throw CryptokiError(.locked, reason: "\(path) is not a directory that only this user can write")
         }
         return path
     }

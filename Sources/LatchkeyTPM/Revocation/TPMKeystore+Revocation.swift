@@ -148,7 +148,7 @@ extension TPMKeystore {
         KeystoreError(
             TPMError(
                 .forged, command: error?.command ?? .nvReadPublic,
-                reason: "it denied an index that the TPM proves to have"),
+                reason: "it says that an index is missing, but the TPM proves that the index exists"),
             during: operation)
     }
 
@@ -285,7 +285,8 @@ extension TPMKeystore {
     private static func refusedIndex(_ operation: String, _ error: TPMError) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .refused,
-            reason: "the TPM refused the stored proof: another program made the index again, or the refusal is forged",
-            recovery: "Try again; if it stays, delete it and set it up again.", underlying: .init(error))
+            reason: "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
+            recovery: "Try again. If it fails again, delete the key or secret and create it again.",
+            underlying: .init(error))
     }
 }

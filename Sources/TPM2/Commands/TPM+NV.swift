@@ -19,7 +19,8 @@ extension TPM {
             switch error.responseCode {
             case .handle?, .badAuth?, .authFail?:
                 throw TPMError(
-                    .forged, command: .nvReadPublic, reason: "it denies an index that the TPM has just proven to have")
+                    .forged, command: .nvReadPublic,
+                    reason: "it says that an index is missing, but the TPM proved that the index exists")
             default: throw error
             }
         }

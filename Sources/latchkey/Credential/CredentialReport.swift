@@ -54,7 +54,7 @@ struct CredentialReport: Report {
 
     private var copies: String {
         isRevocable == false
-            ? "\nThis hardware can't revoke it: copies of the store still open it after its deletion." : ""
+            ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal." : ""
     }
 
     /// The tags in one line, sorted.

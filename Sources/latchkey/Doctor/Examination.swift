@@ -121,7 +121,7 @@ struct Examination {
             return .warning(
                 "lockout",
                 "The TPM's lockout password is empty: every user of the TPM can reset the count of wrong PINs. A new PIN must "
-                    + "have \(TPMKeystore.minimumPINCharacters) characters.",
+                    + "have at least \(TPMKeystore.minimumPINCharacters) characters.",
                 "Have an administrator set the password, and end it with Return and Ctrl-D: "
                     + TPMDiagnosis.lockoutPasswordCommand)
         }

@@ -14,7 +14,7 @@ struct KeyCreateCommand: ContextCommand {
 
             A key that is --revocable takes room in the TPM. Once it is deleted no copy of the store signs with it, and \
             once its PIN is changed none does with the old one. A person who had the PIN and used the TPM before may have \
-            read the secret that authorizes the key. Where the hardware can't revoke keys, no key is made.
+            read the secret that authorizes the key. If the hardware cannot revoke keys, the command fails.
             """)
 
     @OptionGroup var options: GlobalOptions

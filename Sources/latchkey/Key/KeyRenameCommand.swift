@@ -7,8 +7,8 @@ struct KeyRenameCommand: ContextCommand {
         commandName: "rename",
         abstract: "Give a key another label.",
         discussion: """
-            The authorization of a key with its own PIN, and of a revocable key, depends on the label: this prompts for \
-            the PIN, and the TPM wraps the key again. A key of an earlier version is bound to its label by this.
+            If the key has its own PIN or is revocable, its authorization depends on the label. The command then prompts \
+            for the PIN, and the TPM wraps the key again. Renaming a key of an earlier version binds it to its label.
             """)
 
     @OptionGroup var options: GlobalOptions

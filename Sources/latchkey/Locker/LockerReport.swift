@@ -43,7 +43,7 @@ struct LockerReport: Report {
         let secret = hasNewSecret ? " It takes the new PIN or finger from now on." : ""
         let copies =
             isRevocable == false
-            ? "\nThis hardware can't revoke the enrolment: a copy of the store opens base and offline here after"
+            ? "\nThis hardware cannot revoke the enrolment: a copy of the store still opens base and offline here after"
                 + " ‘end --mode destroy’." : ""
         return "\(words) Easy access is \(easyAccessEnabled ? "enabled" : "disabled").\(secret)\(copies)"
     }

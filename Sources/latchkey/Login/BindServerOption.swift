@@ -3,7 +3,7 @@ import ArgumentParser
 /// The option of commands that use a stored login.
 struct BindServerOption: ParsableArguments {
     @Flag(
-        help: "Bind a login that an earlier version stored without its server to the configured server, without asking."
+        help: "Confirm without a prompt that a login stored by an earlier version belongs to the configured server."
     )
     var bindServer = false
 }

@@ -52,7 +52,7 @@ struct StatusReport: Report {
         guard let server, let clientID else { return "" }
         let other =
             isConfiguredServer == false
-            ? "\nThe configured server is another one: no command sends it this session or uses this key there." : ""
+            ? "\nThe configured server is a different one. Commands do not use this session or key there." : ""
         return "\nServer:           \(printable(server)), client \(printable(clientID))\(other)"
     }
 }

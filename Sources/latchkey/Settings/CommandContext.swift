@@ -81,8 +81,8 @@ struct CommandContext: Sendable {
                 guard TerminalPresence.isPresent() else { return false }
                 return try await TerminalQuestion.isConfirmed(
                     printable(
-                        "An earlier version of Latchkey stored the login in the container ‘\(name)’ without naming its "
-                            + "server. Does it belong to \(server)? If it does not, that server gets its tokens."))
+                        "An earlier version of Latchkey stored the login in the container ‘\(name)’ without its "
+                            + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."))
             })
         return try Container(
             configuration, records: await records(), presence: presence, browser: browser,

@@ -60,7 +60,7 @@ struct Settings: Sendable {
         for name in text.split(separator: ",").map(String.init) {
             guard let endpoint = Endpoint(name), endpoint.path == "/" else {
                 throw .invalidInput(
-                    "read the settings", "‘\(name)’ in trusted-origins is no origin such as https://a.example")
+                    "read the settings", "‘\(name)’ in trusted-origins is not an origin of the form https://a.example")
             }
             origins.insert(endpoint.origin)
         }
