@@ -11,7 +11,8 @@ internal import Synchronization
 /// HTTP over AsyncHTTPClient.
 ///
 /// TLS is verified against the system's certificate authorities, redirects are not followed, a response has at most
-/// 1 MiB, and a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host. Nothing
+/// 1 MiB, and a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host whose port
+/// belongs to a program of this user or of root. Nothing
 /// is made before the first request, so that a program that makes none pays nothing.
 public final class AsyncHTTPTransport: HTTPTransport {
     /// The most bytes that a response body may have.
@@ -38,6 +39,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
                 operation: "reach the server", code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
+        if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint) }
         var outgoing = HTTPClientRequest(url: endpoint.text)
         outgoing.method = .RAW(value: request.method.rawValue)
         outgoing.headers = HTTPHeaders(request.headerFields.map { ($0.name.rawName, $0.value) })
@@ -47,6 +49,22 @@ public final class AsyncHTTPTransport: HTTPTransport {
         } catch {
             throw failure(error, host: endpoint.authority, isCancelled: Task.isCancelled)
         }
+    }
+
+    /// Refuses a loopback server that another user runs. A server that root or this user runs is trusted.
+    private static func checkOwner(of endpoint: Endpoint) throws(KeystoreError) {
+        let url = URL(string: endpoint.text)
+        let reason: String
+        switch LoopbackServerOwner.owner(ofPort: url?.port ?? 80, at: url?.host() ?? "") {
+        case .trusted: return
+        case .otherUser(let user):
+            reason = "a program of another user (user ID \(user)) listens at \(endpoint.authority)"
+        case .unknown: reason = "the kernel does not tell which user's program listens at \(endpoint.authority)"
+        }
+        throw KeystoreError(
+            operation: "reach the server", code: .unavailable,
+            reason: "\(reason), and plain HTTP does not authenticate it",
+            recovery: "Use https, or run the server as your own user or as root.")
     }
 
     /// The client's own deadline ends with the head of the response, and its read timeout begins anew with each byte:

@@ -1,0 +1,55 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyHTTP
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// A loopback port that another user of the machine has taken.
+struct LoopbackServerOwnerTests {
+    /// Prints its port, and then each request that reaches it.
+    private static let server = #"""
+        import http.server, sys
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                print('request', self.path, flush=True)
+                self.send_response(200); self.send_header('Content-Length', '0'); self.end_headers()
+            def log_message(self, *_): pass
+        server = http.server.HTTPServer((sys.argv[1], 0), Handler)
+        print('port', server.server_port, flush=True)
+        server.serve_forever()
+        """#
+
+    @Test(
+        .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
+        .requires(program: "python3"), arguments: ["127.0.0.1", "0.0.0.0"])
+    func `another user's server gets no request`(_ address: String) async throws {
+        let stranger = try RunningProgram(
+            URL(filePath: "/usr/bin/setpriv"),
+            [
+                "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.server, address,
+            ])
+        let said = await stranger.output { $0.contains("port") }
+        let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
+        for host in ["127.0.0.1", "localhost"] {
+            let request = HTTPRequest(method: .get, scheme: "http", authority: "\(host):\(port)", path: "/secret")
+            let error = await #expect(throws: KeystoreError.self) {
+                try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
+            }
+            #expect(error?.code == .unavailable)
+            #expect(error?.reason.contains("another user (user ID 65534) listens") == true, "\(error as Any)")
+        }
+        await stranger.stop(SIGKILL)
+        #expect(await stranger.remainder().output == "")
+    }
+
+    @Test(.requires(program: "python3")) func `this user's server gets the request`() async throws {
+        let own = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, "127.0.0.1"])
+        let said = await own.output { $0.contains("port") }
+        let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
+        let request = HTTPRequest(method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/mine")
+        #expect(try await AsyncHTTPTransport(timeout: 5).send(request, body: []).0.status.code == 200)
+        await own.stop(SIGKILL)
+    }
+}
