@@ -9,7 +9,7 @@ import Testing
 @testable import latchkey_identity
 
 /// Clients that open connections and send nothing.
-@Suite(.requires(program: "python3"), .timeLimit(.minutes(10)))
+@Suite(.requires(program: "python3"), .requires(program: "prlimit"), .timeLimit(.minutes(10)))
 struct ConnectionTests {
     /// Opens so many connections from each address, and holds them. A connection that is closed is opened again.
     private static let holder = #"""
@@ -36,15 +36,19 @@ struct ConnectionTests {
 
     /// Runs `body` with a server, while other addresses hold connections to it.
     private func withHeld(
-        _ count: Int, by addresses: [String], _ body: (ServerProcess) async throws -> Void
+        _ count: Int, by addresses: [String], _ body: (_ endpoint: String) async throws -> Void
     ) async throws {
-        let server = try await ServerProcess(["--demo"])
-        let port = try #require(URLComponents(string: server.ready.endpoint)?.port)
+        // The limit of open files that most systems have.
+        let server = try RunningProgram(
+            URL(filePath: "/usr/bin/prlimit"), ["--nofile=1024:1024", ServerProcess.program.path, "serve", "--demo"])
+        let line = await server.output { _ in true }
+        let ready = try JSONDecoder().decode(ServerProcess.Ready.self, from: Data(line.utf8))
+        let port = try #require(URLComponents(string: ready.endpoint)?.port)
         let holder = try RunningProgram(
             URL(filePath: "/usr/bin/python3"), ["-c", Self.holder, "\(port)", "\(count)"] + addresses)
         let said = await holder.output { $0.contains("holding") }
         #expect(said.contains("holding"))
-        try await body(server)
+        try await body(ready.endpoint)
         await holder.stop(SIGKILL)
         #expect(await server.stop() == 0)
     }
@@ -55,12 +59,12 @@ struct ConnectionTests {
     func `idle connections of other addresses do not keep a client from an answer`(
         count: Int, addresses: [String]
     ) async throws {
-        try await withHeld(count, by: addresses) { server in
+        try await withHeld(count, by: addresses) { endpoint in
             for _ in 0..<5 {
                 let start = ContinuousClock.now
                 let request = try RunningProgram(
                     URL(filePath: "/usr/bin/python3"),
-                    ["-c", Self.reader, server.ready.endpoint + "/.well-known/openid-configuration"])
+                    ["-c", Self.reader, endpoint + "/.well-known/openid-configuration"])
                 #expect(await request.remainder().output.contains("issuer"))
                 #expect(await request.wait() == 0)
                 #expect(ContinuousClock.now - start < .seconds(5))
