@@ -19,13 +19,14 @@ extension PKCS11Keystore {
             return try await look(operation, for: id, accepts: accepts)
         }
         do {
+            let family = token.profile.family
             let (information, publicKey) = try await token.perform { (session) throws(CryptokiError) in
-                (
-                    try session.tokenInformation(),
-                    try id.flatMap { (id) throws(CryptokiError) in
-                        try session.publicKey(id: id)
-                    }
-                )
+                let information = try session.tokenInformation()
+                // ykcs11 reports firmware 0.0 if it could not read the card, for example during another program's reset.
+                guard family != .ykcs11 || information.firmwareVersion.major > 0 else {
+                    throw CryptokiError(.deviceError, from: "C_GetTokenInfo")
+                }
+                return (information, try id.flatMap { (id) throws(CryptokiError) in try session.publicKey(id: id) })
             }
             return TokenSight(
                 token: token, information: information,
