@@ -20,7 +20,8 @@ public final class AsyncHTTPTransport: HTTPTransport {
 
     /// How many seconds a request may take, from the first packet to the last.
     public let timeout: Int
-    private let client = Mutex<HTTPClient?>(nil)
+    /// The clients, by the scheme of their requests.
+    private let clients = Mutex<[String: HTTPClient]>([:])
 
     /// - Parameter timeout: See ``timeout``.
     public init(timeout: Int = 30) {
@@ -29,7 +30,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
 
     deinit {
         // The client keeps itself alive until it has closed its connections; nobody needs to hear when.
-        client.withLock { $0?.shutdown { _ in } }
+        clients.withLock { for client in $0.values { client.shutdown { _ in } } }
     }
 
     public func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
@@ -39,24 +40,33 @@ public final class AsyncHTTPTransport: HTTPTransport {
                 operation: "reach the server", code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
-        if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint) }
+        if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint, isRequired: false) }
         var outgoing = HTTPClientRequest(url: endpoint.text)
         outgoing.method = .RAW(value: request.method.rawValue)
         outgoing.headers = HTTPHeaders(request.headerFields.map { ($0.name.rawName, $0.value) })
         if !body.isEmpty { outgoing.body = .bytes(body) }
         do {
-            return try await exchange(outgoing)
+            return try await exchange(outgoing, by: runningClient(endpoint.scheme))
         } catch {
+            if endpoint.scheme == "http", Self.unreachable(error, "") == nil {
+                try Self.checkOwner(of: endpoint, isRequired: true)
+            }
             throw failure(error, host: endpoint.authority, isCancelled: Task.isCancelled)
         }
     }
 
-    /// Refuses a loopback server that another user runs. A server that root or this user runs is trusted.
-    private static func checkOwner(of endpoint: Endpoint) throws(KeystoreError) {
+    /// Explains that a loopback server is refused, since it is not a program of root or of this user. Each connection is
+    /// checked again: see ``runningClient(_:)``.
+    ///
+    /// - Parameter isRequired: Whether a server must be there.
+    private static func checkOwner(of endpoint: Endpoint, isRequired: Bool) throws(KeystoreError) {
         let url = URL(string: endpoint.text)
         let reason: String
         switch LoopbackServerOwner.owner(ofPort: url?.port ?? 80, at: url?.host() ?? "") {
         case .trusted: return
+        case .noListener:
+            guard isRequired else { return }
+            reason = "no program of this user or of root listens at \(endpoint.authority)"
         case .otherUser(let user):
             reason = "a program of another user (user ID \(user)) listens at \(endpoint.authority)"
         case .unknown: reason = "the kernel does not tell which user's program listens at \(endpoint.authority)"
@@ -69,8 +79,10 @@ public final class AsyncHTTPTransport: HTTPTransport {
 
     /// The client's own deadline ends with the head of the response, and its read timeout begins anew with each byte:
     /// neither keeps a server from sending its body forever.
-    private func exchange(_ request: HTTPClientRequest) async throws -> (HTTPResponse, [UInt8]) {
-        let (client, timeout) = (runningClient(), timeout)
+    private func exchange(
+        _ request: HTTPClientRequest, by client: HTTPClient
+    ) async throws -> (HTTPResponse, [UInt8]) {
+        let timeout = timeout
         return try await withThrowingTaskGroup(of: (HTTPResponse, [UInt8]).self) { group in
             group.addTask {
                 let response = try await client.execute(request, timeout: .seconds(Int64(timeout)))
@@ -87,9 +99,14 @@ public final class AsyncHTTPTransport: HTTPTransport {
         }
     }
 
-    private func runningClient() -> HTTPClient {
-        client.withLock { client in
-            if let client { return client }
+    /// The client for a scheme, made at its first request.
+    ///
+    /// A connection for plain HTTP is closed before its first byte unless the kernel shows that its server listens as root or
+    /// as this user. The check comes after the connection is made, so another user who takes the port in between gets
+    /// nothing, and a connection of the pool was checked when it was made.
+    private func runningClient(_ scheme: String) -> HTTPClient {
+        clients.withLock { clients in
+            if let client = clients[scheme] { return client }
             var configuration = HTTPClient.Configuration()
             configuration.redirectConfiguration = .disallow
             configuration.decompression = .disabled
@@ -98,11 +115,19 @@ public final class AsyncHTTPTransport: HTTPTransport {
             configuration.httpVersion = .http1Only
             configuration.timeout = .init(connect: .seconds(10), read: .seconds(Int64(timeout)))
             configuration.connectionPool.retryConnectionEstablishment = false
-            configuration.http1_1ConnectionDebugInitializer = { ResponseStatusCheck.install(in: $0) }
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                if scheme == "http", !Self.isTrusted(channel.remoteAddress) { channel.close(promise: nil) }
+                return ResponseStatusCheck.install(in: channel)
+            }
             let made = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-            client = made
+            clients[scheme] = made
             return made
         }
+    }
+
+    private static func isTrusted(_ server: SocketAddress?) -> Bool {
+        guard let host = server?.ipAddress, let port = server?.port else { return false }
+        return LoopbackServerOwner.owner(ofPort: port, at: host) == .trusted
     }
 
     private static func translate(_ response: HTTPClientResponse) -> HTTPResponse {

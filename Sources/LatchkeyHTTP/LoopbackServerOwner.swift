@@ -13,8 +13,10 @@ enum LoopbackServerOwner {
     private static let listening: Substring = "0A"
 
     enum Answer: Hashable {
-        /// Only root and this user listen there, or nothing does.
+        /// Only root and this user listen there.
         case trusted
+        /// Nothing listens there.
+        case noListener
         case otherUser(UInt32)
         /// A list could not be read to its end.
         case unknown
@@ -24,18 +26,20 @@ enum LoopbackServerOwner {
     ///   - host: `localhost`, an IPv4 address, or `::1`, in brackets or not.
     ///   - port: A TCP port.
     static func owner(ofPort port: Int, at host: String) -> Answer {
-        let addresses = addresses(of: host)
-        for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
-            let answer = owner(ofPort: port, at: addresses, in: path)
-            guard answer == .trusted else { return answer }
-        }
-        return .trusted
+        guard let port = UInt16(exactly: port) else { return .noListener }
+        let ends = Set(addresses(of: host).map { "\($0):\(hexadecimal(UInt32(port), digits: 4))"[...] })
+        let answers = ["/proc/net/tcp", "/proc/net/tcp6"].map { owner(of: ends, in: $0) }
+        return answers.first { $0 != .trusted && $0 != .noListener } ?? answers.first { $0 == .trusted } ?? .noListener
     }
 
-    private static func owner(ofPort port: Int, at addresses: Set<String>, in path: String) -> Answer {
-        guard let file = fopen(path, "re") else { return errno == ENOENT ? .trusted : .unknown }
+    /// - Parameter ends: Addresses and ports as the list has them.
+    private static func owner(of ends: Set<Substring>, in path: String) -> Answer {
+        guard let file = fopen(path, "re") else {
+            // A kernel without IPv6 has no list of it.
+            return errno == ENOENT && path.hasSuffix("6") ? .noListener : .unknown
+        }
         defer { fclose(file) }
-        let ends = Set(addresses.map { "\($0):\(hexadecimal(UInt32(port), digits: 4))"[...] })
+        var hasListener = false
         var line = [CChar](repeating: 0, count: 512)
         var bytesLeft = maximumBytes
         while fgets(&line, Int32(line.count), file) != nil {
@@ -47,8 +51,10 @@ enum LoopbackServerOwner {
             guard columns.count > 8, columns[3] == listening, ends.contains(columns[1]), let user = UInt32(columns[7])
             else { continue }
             if user != 0, user != geteuid() { return .otherUser(user) }
+            hasListener = true
         }
-        return ferror(file) == 0 ? .trusted : .unknown
+        guard ferror(file) == 0 else { return .unknown }
+        return hasListener ? .trusted : .noListener
     }
 
     /// The addresses at which a server for the host can listen, as the kernel prints them: words of 32 bits in the machine's

@@ -41,7 +41,7 @@ struct ServerBindingCommandTests {
             #expect(status["isConfiguredServer"] == false)
             #expect(status["kid"] == kid)
             let text = try await machine.run("status", "--endpoint", silent.address).output
-            #expect(text.contains("\nThe configured server is another one"), "\(text)")
+            #expect(text.contains("\nThe configured server is a different one"), "\(text)")
             #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).json()["kid"] == kid)
         }
     }

@@ -26,7 +26,7 @@ struct SharedCardTests {
     @Test func `of 100 pairs of keys that are made at the same time none is lost`() async throws {
         let card = try VirtualYubiKey.current.card
         let machines = [try machine(), try machine()]
-        var lost: [String] = []
+        var (lost, failed): ([String], [String]) = ([], [])
         for pair in 0..<100 {
             // The card has room for 11 pairs.
             if pair % 10 == 0 { card.removeKeys() }
@@ -42,13 +42,17 @@ struct SharedCardTests {
             let present = Set(card.publicPoints.values)
             for outcome in made {
                 let key = try? JSONDecoder().decode(Made.self, from: Data(outcome.output.utf8)).publicKeyJWK.publicKey()
-                guard outcome.status == 0, let key, present.contains(Array(key.x963Representation)) else {
-                    lost.append("pair \(pair): \(outcome.errors)")
+                guard outcome.status == 0 else {
+                    failed.append("pair \(pair): exit \(outcome.status ?? -1): \(outcome.errors)")
+                    // A reset of the other process can end a command, with what to do, and nothing is lost.
+                    #expect([7, 10].contains(outcome.status), "\(outcome.errors)")
                     continue
                 }
+                if key.map({ present.contains(Array($0.x963Representation)) }) != true { lost.append("pair \(pair)") }
             }
         }
         #expect(lost == [])
+        #expect(failed.count <= 4, "of 200 commands these failed: \(failed)")
     }
 
     @Test(arguments: [SIGTERM, SIGHUP, SIGINT])

@@ -44,6 +44,48 @@ struct LoopbackServerOwnerTests {
         #expect(await stranger.remainder().output == "")
     }
 
+    /// Listens for 5 ms at a time, so that some connections come when a check has just seen no listener. Prints what arrives.
+    private static let flickering = #"""
+        import socket, sys, time
+        with socket.socket() as first:
+            first.bind(('127.0.0.1', 0)); port = first.getsockname()[1]
+        print('port', port, flush=True)
+        while True:
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try: listener.bind(('127.0.0.1', port)); listener.listen()
+                except OSError: continue
+                listener.settimeout(0.005)
+                try: end, _ = listener.accept()
+                except OSError: end = None
+            if end:
+                end.settimeout(1)
+                try: print('bytes', len(end.recv(4096)), flush=True)
+                except OSError: pass
+                end.close()
+            time.sleep(0.005)
+        """#
+
+    @Test(
+        .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
+        .requires(program: "python3"))
+    func `another user who takes the port after the check gets no byte`() async throws {
+        let stranger = try RunningProgram(
+            URL(filePath: "/usr/bin/setpriv"),
+            ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", Self.flickering])
+        let said = await stranger.output { $0.contains("port") }
+        let port = try #require(said.firstMatch(of: /port ([0-9]+)/)?.1)
+        let request = HTTPRequest(method: .get, scheme: "http", authority: "127.0.0.1:\(port)", path: "/secret")
+        for _ in 0..<100 {
+            await #expect(throws: KeystoreError.self) {
+                try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
+            }
+        }
+        await stranger.stop(SIGKILL)
+        let received = await stranger.remainder().output.matches(of: /bytes ([0-9]+)/).map(\.1)
+        #expect(received.allSatisfy { $0 == "0" }, "\(received)")
+    }
+
     @Test(.requires(program: "python3")) func `this user's server gets the request`() async throws {
         let own = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, "127.0.0.1"])
         let said = await own.output { $0.contains("port") }

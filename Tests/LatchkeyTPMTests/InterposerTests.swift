@@ -265,7 +265,7 @@ struct InterposerTests {
             for handle in try tpm.handles(from: .transientFirst) + tpm.handles(from: .loadedSessionFirst) {
                 try tpm.flushContext(handle)
             }
-            try tpm.dictionaryAttackLockReset(authorizedBy: .emptyPassword)
+            try Scene.resetCount(tpm)
         }
     }
 

@@ -152,6 +152,6 @@ struct OfflineGuessingTests {
     }
 
     private func authValue(_ pin: String, _ blob: TPMKeyBlob) throws -> AuthValue {
-        try PINHardening.authValue(PIN(pin), salt: try #require(blob.pinSalt))
+        try PINHardening.authValue(PIN(pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
     }
 }

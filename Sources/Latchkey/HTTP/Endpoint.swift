@@ -22,6 +22,11 @@ package struct Endpoint: Hashable, Sendable {
         self.scheme = scheme
         let bracketed = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]" : host
         authority = url.port.map { "\(bracketed):\($0)" } ?? bracketed
+        // A TCP port has 16 bits. Foundation drops a port that it cannot parse, so the text is compared too.
+        let (text, start) = (text.lowercased(), "\(scheme)://\(authority)")
+        guard (1...65_535).contains(url.port ?? 443), text.hasPrefix(start) else { return nil }
+        let rest = text.dropFirst(start.count)
+        guard rest.isEmpty || rest.hasPrefix("/") || rest.hasPrefix("?") else { return nil }
         let path = url.path(percentEncoded: true)
         self.path = (path.isEmpty ? "/" : path) + (url.query(percentEncoded: true).map { "?" + $0 } ?? "")
     }

@@ -80,7 +80,8 @@ extension Container {
             guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
             return token.sub
         }
-        if server.document.requiresAudience, !stored.requiresAudience { try await rememberAudience(stored) }
+        // The session is stored: if this fails, the next login notes it.
+        if server.document.requiresAudience, !stored.requiresAudience { try? await rememberAudience(stored) }
         return result
     }
 

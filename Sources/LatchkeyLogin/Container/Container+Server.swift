@@ -29,9 +29,10 @@ extension Container {
         var changes: [RecordChange] = []
         for record in unbound {
             guard let found = try await records.read(record.id, for: prompt, authorizedBy: presence) else { continue }
-            if let token = LoginRows.idToken(in: found.record, found.payload), !configuredServer.isNamed(by: token),
-                let stored = LoginServer(address: token.iss, clientID: token.aud.first ?? "")
-            {
+            if let token = LoginRows.idToken(in: found.record, found.payload), !configuredServer.isNamed(by: token) {
+                guard let stored = LoginServer(address: token.iss, clientID: token.aud.first ?? "") else {
+                    throw LoginError.unknownServer(operation, configured: configuredServer)
+                }
                 throw LoginError.otherServer(operation, stored: stored, configured: configuredServer)
             }
             changes.append(rows.bound(found.record, found.payload))

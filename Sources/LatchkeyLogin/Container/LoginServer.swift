@@ -3,8 +3,8 @@ internal import LatchkeyOAuth
 
 /// The server and the OAuth client to which a stored login belongs.
 public struct LoginServer: Hashable, Sendable {
-    /// The server's address: scheme and host in lower case, without the scheme's default port and without a slash at the
-    /// end.
+    /// The server's address: scheme and host in lower case, without the scheme's default port and without slashes at
+    /// the end.
     public let address: String
     /// The OAuth client id.
     public let clientID: String
@@ -15,7 +15,8 @@ public struct LoginServer: Hashable, Sendable {
     /// - Returns: nil for an address that no secret may be sent to, and for an empty client id.
     package init?(address: String, clientID: String) {
         guard let endpoint = Endpoint(address), !clientID.isEmpty else { return nil }
-        let path = endpoint.path.hasSuffix("/") ? endpoint.path.dropLast() : endpoint.path[...]
+        var path = endpoint.path[...]
+        while path.hasSuffix("/") { path = path.dropLast() }
         self.address = endpoint.canonicalOrigin + path
         self.clientID = clientID
     }

@@ -80,6 +80,6 @@ package struct AuthorizationRequest: Sendable {
 
     /// RFC 9207 section 2.4: compared character by character.
     private func isIssuer(_ named: String?) -> Bool {
-        named.map { $0 == server.issuer } ?? !server.sendsIssuer
+        named.map { $0.utf8.elementsEqual(server.issuer.utf8) } ?? !server.sendsIssuer
     }
 }

@@ -22,8 +22,9 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     package var recovery: String {
         switch self {
         case .issuer: "Check the server's address."
-        case .origin(let origin, _):
-            "If that origin belongs to the server, list it: --trusted-origins \(origin), or ‘additionalOrigins’ in a program."
+        case .origin(_, let issuer):
+            "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. Only then list it "
+                + "(trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server gets another server's login codes."
         }
     }
 }

@@ -82,7 +82,8 @@ struct CommandContext: Sendable {
                 return try await TerminalQuestion.isConfirmed(
                     printable(
                         "An earlier version of Latchkey stored the login in the container ‘\(name)’ without its "
-                            + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."))
+                            + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."
+                    ))
             })
         return try Container(
             configuration, records: await records(), presence: presence, browser: browser,

@@ -20,7 +20,8 @@ struct Settings: Sendable {
     var allowsShortPINs = false
     var endpoint: String?
     var clientID: String?
-    /// Other origins that get the identity server's tokens.
+    /// Other origins that get the identity server's tokens. They count only where the source of the list (option,
+    /// environment, file) is the source of the endpoint or a stronger one.
     var trustedOrigins: Set<String> = []
 
     /// Values that were decided elsewhere.
@@ -45,7 +46,12 @@ struct Settings: Sendable {
         try Self.check(tcti: tcti)
         endpoint = try await values["endpoint"]
         clientID = try await values["client-id"]
-        if let text = try await values["trusted-origins"] { trustedOrigins = try Self.origins(text) }
+        // Origins that were listed for one server must not be trusted for another one that a stronger source names.
+        if try await values.isAsSpecific("trusted-origins", as: "endpoint"),
+            let text = try await values["trusted-origins"]
+        {
+            trustedOrigins = try Self.origins(text)
+        }
         if let text = try await values["pin-source"] {
             guard let source = PINSource(text) else {
                 throw KeystoreError.invalidInput(

@@ -6,6 +6,8 @@ import SystemPackage
 /// Looks a setting up under its option's name: in the options, the environment (`LATCHKEY_…`), the configuration file.
 struct SettingsReader {
     private let reader: ConfigReader
+    /// The sources, the strongest first.
+    private let sources: [ConfigReader]
     private let path: String?
 
     /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can change, `invalidInput` for one
@@ -37,6 +39,16 @@ struct SettingsReader {
             }
         }
         reader = ConfigReader(providers: providers)
+        sources = providers.map { ConfigReader(provider: $0) }
+    }
+
+    /// Whether the first source that has a setting is the first one that has the other setting, or a stronger one.
+    func isAsSpecific(_ name: String, as other: String) async throws -> Bool {
+        for source in sources {
+            if try await source.fetchString(forKey: ConfigKey([name])) != nil { return true }
+            if try await source.fetchString(forKey: ConfigKey([other])) != nil { return false }
+        }
+        return false
     }
 
     subscript(name: String) -> String? {

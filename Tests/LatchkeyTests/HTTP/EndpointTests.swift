@@ -22,7 +22,8 @@ struct EndpointTests {
         "", "a.test", "/path", "ftp://a.test", "http://a.test", "http://127.0.0.1.evil.test", "http://1270.0.0.1",
         "http://127.0.0", "http://127.0.0.256", "http://localhost.evil.test", "https://u@a.test", "https://u:p@a.test",
         "https://a.test/#x", "https://a.test/a b", "https://a.test/\r\nX: y", "https://", "http://user@localhost",
-        "https://ä.test",
+        "https://ä.test", "https://a.test:0/", "https://a.test:65536/", "https://127.0.0.1:70000/t",
+        "http://127.0.0.1:4294967296/", "https://127.0.0.1:99999999999999999999/", "https://a.test:/x",
     ])
     func `every other address is refused`(text: String) {
         #expect(Endpoint(text) == nil)
