@@ -59,6 +59,10 @@ private struct Meaning {
                 Meaning(.conflict, error.reason, "Adopt the key that is there by its URI, or delete it first.")
             case .locked:
                 Meaning(.transient, error.reason, "Try again when no other program makes a key on the token.")
+            case .lockUnavailable:
+                Meaning(
+                    .unavailable, error.reason,
+                    "Make the lock directory your own and writable only for you (chown, chmod 700), then try again.")
             case .leftUnlocked:
                 Meaning(.unavailable, error.reason, "Take the token out and put it back, then try again.")
             case .timedOut:

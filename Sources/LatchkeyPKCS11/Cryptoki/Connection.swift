@@ -17,6 +17,13 @@ final class Connection: @unchecked Sendable {
     private var reader = ""
     /// Whether a proof was shown since the token was last locked.
     private var isUnlocked = false
+    /// How often a failed reset is still tried again. More than 0 while a task does so.
+    private var resetsLeft = 0
+
+    private static let maximumResets = 30
+    private static let resetInterval: Duration = .seconds(1)
+    /// How long a repeated reset may keep other work from the thread.
+    private static let resetLimit: Duration = .seconds(1)
 
     init(call: Caller, thread: TokenThread, login: LoginKeeper, identity: TokenIdentity, settlingTime: Duration) {
         self.call = call
@@ -77,24 +84,59 @@ final class Connection: @unchecked Sendable {
 
     /// Ends the login on the token when none is kept, so that no other program uses it.
     ///
-    /// - Throws: The error of `result`, or `leftUnlocked`.
+    /// A failed reset does not change the result: a new key or PIN exists on the token and must be known. The card then
+    /// stays in ``UnlockedCards``, and is reset again in the background, after the next operation, and at exit.
+    ///
+    /// - Throws: The error of `result`.
     private func lock<R>(after result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
         guard isUnlocked, !login.isKept else { return try result.get() }
-        let profile = call.module.profile
-        if profile.locking == .finalization {
+        if call.module.profile.locking == .finalization {
             close()
             call.module.finalize(by: call)
         }
-        let reset = Result { () throws(CryptokiError) in
-            if profile.locking != .logout { try CardReset.reset(reader: reader, within: call.deadlines.data) }
+        if !resetCard(within: call.deadlines.data) { resetLater() }
+        return try result.get()
+    }
+
+    /// - Returns: Whether the token is locked.
+    private func resetCard(within limit: Duration) -> Bool {
+        do throws(CryptokiError) {
+            if call.module.profile.locking != .logout { try CardReset.reset(reader: reader, within: limit) }
+        } catch {
+            return false
         }
-        if case .success = reset {
-            isUnlocked = false
-            UnlockedCards.shared.remove(ObjectIdentifier(self))
+        isUnlocked = false
+        UnlockedCards.shared.remove(ObjectIdentifier(self))
+        return true
+    }
+
+    /// Resets the card again every second, on the token's thread, until that succeeds, at most ``maximumResets`` times.
+    ///
+    /// The task is unstructured: it outlives the operation. It keeps the connection and the thread alive.
+    private func resetLater() {
+        let isScheduled = resetsLeft > 0
+        resetsLeft = Self.maximumResets
+        guard !isScheduled else { return }
+        Task { [self] in
+            var isNeeded = true
+            while isNeeded {
+                try? await Task.sleep(for: Self.resetInterval)
+                do throws(CryptokiError) {
+                    isNeeded = try await thread.run { [self] in Result<Bool, CryptokiError>.success(resetAgain()) }
+                } catch {
+                    // The module hangs, so that the thread takes no work. The card is reset at exit.
+                    isNeeded = false
+                }
+            }
         }
-        let value = try result.get()
-        try reset.get()
-        return value
+    }
+
+    /// - Returns: Whether the reset must be tried again.
+    private func resetAgain() -> Bool {
+        resetsLeft -= 1
+        // A new operation may have locked the token, or logged in under a policy that keeps the login.
+        if !isUnlocked || login.isKept || resetCard(within: Self.resetLimit) { resetsLeft = 0 }
+        return resetsLeft > 0
     }
 
     private func noteProof() {

@@ -30,8 +30,10 @@ package struct CryptokiError: Error, Sendable {
         case keyAmbiguous
         /// Something is there already under that CKA_ID.
         case occupied
-        /// The lock for the token was not to be had.
+        /// Another process has the lock for the token.
         case locked
+        /// No file for the token's lock can be opened.
+        case lockUnavailable
         /// A login could not be ended on the card.
         case leftUnlocked
         /// The key that the token made is not what was asked for, or its signature doesn't verify.

@@ -16,8 +16,13 @@ struct PCSCLibrary: Sendable {
             Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
         ) -> Int
     private typealias Disconnect = @convention(c) (Int, UInt) -> Int
+    private typealias GetStatusChange = @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
 
     static let success: UInt32 = 0
+    /// `SCARD_E_UNKNOWN_READER`
+    static let unknownReader: UInt32 = 0x8010_0009
+    /// `SCARD_E_NO_READERS_AVAILABLE`
+    private static let noReaders: UInt32 = 0x8010_002e
     /// `SCARD_E_SHARING_VIOLATION`: another program uses the card exclusively.
     private static let sharingViolation: UInt32 = 0x8010_000b
     /// The card or its reader is gone, has no power, or pcscd does not run: it cannot be unlocked.
@@ -29,6 +34,8 @@ struct PCSCLibrary: Sendable {
     private static let (systemScope, shared, anyProtocol, resetCard): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
     /// How many bytes of a reader's name a slot's description holds (`CK_SLOT_INFO`).
     private static let descriptionBytes = 64
+    /// `SCARD_STATE_PRESENT`
+    private static let cardPresent: UInt = 0x20
     /// Names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
     private static let namesBytes = 16 * 129 + 1
 
@@ -37,31 +44,44 @@ struct PCSCLibrary: Sendable {
     private let listReaders: ListReaders
     private let connect: Connect
     private let disconnect: Disconnect
+    private let getStatusChange: GetStatusChange
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     init?() {
         guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL),
             let establish = dlsym(handle, "SCardEstablishContext"), let release = dlsym(handle, "SCardReleaseContext"),
             let list = dlsym(handle, "SCardListReaders"), let connect = dlsym(handle, "SCardConnect"),
-            let disconnect = dlsym(handle, "SCardDisconnect")
+            let disconnect = dlsym(handle, "SCardDisconnect"), let status = dlsym(handle, "SCardGetStatusChange")
         else { return nil }
         self.establish = unsafeBitCast(establish, to: Establish.self)
         self.release = unsafeBitCast(release, to: Release.self)
         listReaders = unsafeBitCast(list, to: ListReaders.self)
         self.connect = unsafeBitCast(connect, to: Connect.self)
         self.disconnect = unsafeBitCast(disconnect, to: Disconnect.self)
+        getStatusChange = unsafeBitCast(status, to: GetStatusChange.self)
     }
 
     /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another
-    /// program uses the card exclusively.
+    /// program uses the card exclusively. If several readers have names that fit, the cards in all of them are reset.
     ///
-    /// - Returns: A code of PC/SC; ``success`` also where there is no such reader, or no card in it.
+    /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
+    ///   name and another one has a card.
     func reset(reader description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
         var context = 0
         let code = Self.code(establish(Self.systemScope, nil, nil, &context))
         guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
         defer { _ = release(context) }
-        guard let name = readers(context).first(where: { Self.describes($0, description) }) else { return Self.success }
+        let known = readers(context)
+        guard known.code == Self.success else { return known.code == Self.noReaders ? Self.success : known.code }
+        let names = known.names.filter { Self.describes($0, description) }
+        guard !names.isEmpty else {
+            return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
+        }
+        let codes = names.map { reset($0, context, until: deadline) }
+        return codes.first(where: { $0 != Self.success }) ?? Self.success
+    }
+
+    private func reset(_ name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
         while true {
             let code = reset(name, context)
             guard code == Self.sharingViolation, ContinuousClock.now < deadline else {
@@ -78,20 +98,31 @@ struct PCSCLibrary: Sendable {
         return Self.code(disconnect(card, Self.resetCard))
     }
 
-    private func readers(_ context: Int) -> [String] {
-        var names = [CChar](repeating: 0, count: Self.namesBytes)
-        var count = UInt(names.count)
-        guard Self.code(listReaders(context, nil, &names, &count)) == Self.success, count <= UInt(names.count) else {
-            return []
-        }
-        return names.prefix(Int(count)).split(separator: 0).map { name in
-            String(decoding: name.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    private func hasCard(_ reader: String, _ context: Int) -> Bool {
+        reader.withCString { name in
+            // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR, and 33 bytes for it.
+            var state = [UInt](repeating: 0, count: 10)
+            state[0] = UInt(bitPattern: name)
+            let code = Self.code(getStatusChange(context, 0, &state, 1))
+            return code == Self.success ? state[3] & Self.cardPresent != 0 : !Self.withoutCard.contains(code)
         }
     }
 
-    private static func describes(_ reader: String, _ description: String) -> Bool {
-        reader == description
-            || description.utf8.count == descriptionBytes && reader.utf8.starts(with: description.utf8)
+    private func readers(_ context: Int) -> (code: UInt32, names: [String]) {
+        var names = [CChar](repeating: 0, count: Self.namesBytes)
+        var count = UInt(names.count)
+        let code = Self.code(listReaders(context, nil, &names, &count))
+        guard code == Self.success else { return (code, []) }
+        let readers = names.prefix(Int(clamping: count)).split(separator: 0).map { name in
+            String(decoding: name.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+        return (code, readers)
+    }
+
+    /// Whether a slot's description is the reader's name, cut to 64 bytes and read like all text of a module.
+    static func describes(_ reader: String, _ description: String) -> Bool {
+        let name = Array(reader.utf8.prefix(descriptionBytes))
+        return name.withUnsafeBytes { String(blankPadded: $0) } == description
     }
 
     private static func code(_ value: Int) -> UInt32 { UInt32(truncatingIfNeeded: value) }

@@ -13,15 +13,16 @@ final class TokenLock {
     /// Waits until the lock is free.
     ///
     /// - Parameter isAbandoned: Whether the wait is to end.
-    /// - Throws: `locked` when another process has it all that time, or when there is no directory for the file.
+    /// - Throws: `locked` when another process has it all that time, and `lockUnavailable` when the file can't be used.
     init(
         _ identity: TokenIdentity, directory: String? = nil, patience: Duration, isAbandoned: () -> Bool
     ) throws(CryptokiError) {
-        let directory = if let directory { directory } else { try Self.makeDirectory() }
+        let directory = if let directory { directory } else { try Self.directory(among: Self.candidates()) }
         let path = "\(directory)/token-\(Self.name(of: identity)).lock"
         descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw CryptokiError(.locked, reason: "\(path) can't be opened: \(String(cString: strerror(errno)))")
+            throw CryptokiError(
+                .lockUnavailable, reason: "\(path) can't be opened: \(String(cString: strerror(errno)))")
         }
         let deadline = ContinuousClock.now + patience
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
@@ -29,7 +30,8 @@ final class TokenLock {
                 if isAbandoned() {
                     CryptokiError(.cancelled, reason: "it was cancelled")
                 } else if errno != EWOULDBLOCK && errno != EINTR {
-                    CryptokiError(.locked, reason: "\(path) can't be locked: \(String(cString: strerror(errno)))")
+                    CryptokiError(
+                        .lockUnavailable, reason: "\(path) can't be locked: \(String(cString: strerror(errno)))")
                 } else if ContinuousClock.now >= deadline {
                     CryptokiError(.locked, reason: "another process is making a key on the token")
                 } else {
@@ -45,22 +47,61 @@ final class TokenLock {
 
     deinit { close(descriptor) }
 
-    /// Does not depend on the environment, so that all processes of the user agree on it.
-    private static func makeDirectory() throws(CryptokiError) -> String {
+    /// The directories that may hold the file, best first. Other users can't create any of them. The order does not depend
+    /// on the environment, so that all processes of the user choose the same one.
+    ///
+    /// The home directory of the password database comes before /run/user/UID, which exists only while the user has a
+    /// login session. Processes of a user choose different directories only if the home directory is writable for some of
+    /// them and not for others, such as a service with `ProtectHome=`. Root uses /run first.
+    private static func candidates() -> [String] {
         let user = geteuid()
-        if isPrivate("/run/user/\(user)") { return "/run/user/\(user)" }
-        let path = user == 0 ? "/run/latchkey-locks" : "/tmp/latchkey-locks-\(user)"
-        mkdir(path, 0o700)
-        guard isPrivate(path) else {
-            throw CryptokiError(.locked, reason: "\(path) is not a directory that only this user can write")
+        let system = user == 0 ? ["/run/latchkey-locks"] : []
+        let home = homeDirectory(of: user).map { ["\($0)/.local/state/latchkey/locks"] } ?? []
+        return system + home + ["/run/user/\(user)"]
+    }
+
+    /// Chooses the first directory that this user owns and that only this user can write. Creates it where it is missing.
+    ///
+    /// - Throws: `lockUnavailable` with the names of all directories.
+    static func directory(among candidates: [String]) throws(CryptokiError) -> String {
+        for path in candidates {
+            make(path)
+            if isPrivate(path), access(path, W_OK | X_OK) == 0 { return path }
         }
-        return path
+        throw CryptokiError(
+            .lockUnavailable,
+            reason: "no directory for the token's lock is writable for this user only: "
+                + candidates.joined(separator: ", "))
+    }
+
+    /// Creates a directory and those above it. An error shows when the directory is used.
+    private static func make(_ path: String) {
+        var parent = ""
+        for name in path.split(separator: "/") {
+            parent += "/\(name)"
+            mkdir(parent, 0o700)
+        }
     }
 
     private static func isPrivate(_ path: String) -> Bool {
         var status = stat()
         return lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR && status.st_uid == geteuid()
             && status.st_mode & (S_IWGRP | S_IWOTH) == 0
+    }
+
+    /// The home directory in the password database, if it exists and is the user's.
+    private static func homeDirectory(of user: uid_t) -> String? {
+        let home = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 16384) { buffer -> String? in
+            var entry = passwd()
+            var found: UnsafeMutablePointer<passwd>?
+            guard let start = buffer.baseAddress, getpwuid_r(user, &entry, start, buffer.count, &found) == 0,
+                found != nil, let home = entry.pw_dir
+            else { return nil }
+            return String(cString: home)
+        }
+        var status = stat()
+        guard let home, home.hasPrefix("/"), stat(home, &status) == 0, status.st_uid == user else { return nil }
+        return home
     }
 
     /// The token's name without characters that a file can't have. Its module does not count: two can serve one token.

@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// The tokens that this process has unlocked and not locked again, for when it ends.
 ///
-/// The process locks their cards in `exit(3)`, since pcscd (1.9.9) leaves a card unlocked when a program that used it
-/// ends and another one is connected to it.
+/// A card whose reset fails stays noted. The process resets the noted cards in `exit(3)`, because pcscd (1.9.9) leaves a
+/// card unlocked when a program that used it ends and another one is connected to it.
 final class UnlockedCards: Sendable {
     static let shared = UnlockedCards()
 

@@ -84,7 +84,9 @@ final class LoginKeeper: Sendable {
     private func logOut(of generation: Int, on token: Token, after time: Duration) {
         Task {
             try? await Task.sleep(for: time)
-            // A token that is gone has taken its login along.
+            // Before the token is used: a login that is not kept is ended after this and each later operation, even if
+            // no session can be opened. The connection repeats a failed reset of the card.
+            guard end(generation) else { return }
             try? await token.perform { [self] (session) throws(CryptokiError) in
                 guard end(generation) else { return }
                 try session.logout()
@@ -92,6 +94,9 @@ final class LoginKeeper: Sendable {
         }
     }
 
+    /// Ends the time of a proof. Can be repeated.
+    ///
+    /// - Returns: Whether no other login followed it.
     private func end(_ generation: Int) -> Bool {
         state.withLock { state in
             guard state.generation == generation else { return false }

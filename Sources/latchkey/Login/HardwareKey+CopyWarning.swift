@@ -7,7 +7,8 @@ extension HardwareKey {
         switch assurance.root {
         case .tpm, .swtpm:
             isRevocable
-                ? nil : "This hardware cannot revoke the key: a copy of the store can sign with it here after ‘disable’."
+                ? nil
+                : "This hardware cannot revoke the key: a copy of the store can sign with it here after ‘disable’."
         case .token, .softhsm: nil
         }
     }

@@ -24,6 +24,7 @@ struct KeystoreErrorMappingTests {
         (.tokenAmbiguous, .conflict), (.keyAbsent, .notFound), (.occupied, .conflict), (.timedOut, .transient),
         (.wedged, .unavailable), (.cancelled, .cancelled), (.touchTimedOut, .cancelled), (.unsupported, .unsupported),
         (.unsound, .refused), (.invalidURI, .invalidInput), (.module(.missing), .unavailable), (.malformed, .failed),
+        (.locked, .transient), (.lockUnavailable, .unavailable), (.leftUnlocked, .unavailable),
     ])
     func `each kind has its code`(_ kind: CryptokiError.Kind, _ code: KeystoreError.Code) {
         #expect(KeystoreError(CryptokiError(kind, reason: "it is so"), during: "sign").code == code)

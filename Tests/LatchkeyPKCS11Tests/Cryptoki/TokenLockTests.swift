@@ -42,7 +42,26 @@ import Testing
         let file = try #require(FileManager.default.contentsOfDirectory(atPath: directory.path).first)
         let path = directory.path(of: file)
         try #require(unlink(path) == 0 && symlink(directory.path(of: "elsewhere"), path) == 0)
-        #expect(throws: CryptokiError(.locked, reason: "")) { try lock("1") }
+        #expect(throws: CryptokiError(.lockUnavailable, reason: "")) { try lock("1") }
         #expect(access(directory.path(of: "elsewhere"), F_OK) != 0)
+    }
+
+    @Test func `the first directory is created and is used by all processes`() throws {
+        let paths = [directory.path(of: "home/.local/state/latchkey/locks"), directory.path(of: "run")]
+        for _ in 0..<2 {
+            let chosen = try TokenLock.directory(among: paths)
+            #expect(chosen == paths[0])
+        }
+        #expect(access(paths[1], F_OK) != 0)
+    }
+
+    @Test func `a directory that another user can write is not used`() throws {
+        let paths = [directory.path(of: "shared"), directory.path(of: "own")]
+        try #require(mkdir(paths[0], 0o700) == 0 && chmod(paths[0], 0o777) == 0)
+        let chosen = try TokenLock.directory(among: paths)
+        #expect(chosen == paths[1])
+        let error = #expect(throws: CryptokiError.self) { try TokenLock.directory(among: [paths[0]]) }
+        #expect(error?.kind == .lockUnavailable)
+        #expect(error?.reason.contains(paths[0]) == true)
     }
 }
