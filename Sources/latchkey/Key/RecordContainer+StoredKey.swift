@@ -42,7 +42,8 @@ extension RecordContainer {
             throw KeystoreError(
                 operation: "find the key", code: .damaged,
                 reason: "the row ‘\(record.id)’ holds the key ‘\(key.id)’",
-                recovery: "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
+                recovery:
+                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
         }
         return key
     }
