@@ -27,9 +27,11 @@ struct RequesterTests {
     }
 
     @Test func `a process is named by what it calls itself, if it is still the user's`() async throws {
-        let other = try RunningProgram(URL(filePath: "/usr/bin/sleep"), ["60"])
+        let other = try RunningProgram(URL(filePath: "/usr/bin/yes"), [])
+        // Its output shows that it runs: until exec(2) it has the name of this process's thread.
+        _ = await other.output { _ in true }
         let named = Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
-        #expect(named.claimedName == "sleep")
+        #expect(named.claimedName == "yes")
         #expect(named.prompt(PromptContext(reason: "r")).hasPrefix("Process \(other.id) of "))
         #expect(Requester(client: ":1.1", BusCredentials(user: 4242, process: other.id)).claimedName == nil)
         await other.stop(SIGKILL)
