@@ -117,26 +117,6 @@ struct AsyncHTTPTransportTests {
         }
     }
 
-    /// In a process of its own: AsyncHTTPClient ends the process at some of these.
-    @Test func `an invalid status is refused and does not end the program`() async {
-        await #expect(processExitsWith: .success) {
-            let bodies = ["\r\nContent-Length: 2\r\n\r\n{}", "\r\nContent-Length: 0\r\n\r\n", "\r\n\r\n"]
-            for status in ["000", "001", "099", "0", "99", "101", "600", "999", "1000", "-1", "", "2x0"] {
-                for body in bodies {
-                    try await RawServer.with("HTTP/1.1 \(status) Status\(body)", isClosedAfter: true) { server in
-                        let request = HTTPRequest(
-                            method: .get, scheme: "http", authority: server.authority, path: "/")
-                        let error = await #expect(throws: KeystoreError.self) {
-                            try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
-                        }
-                        #expect(error?.code == .unavailable, "\(status)")
-                        #expect(error?.reason.contains("timed out") == false, "\(status): \(error as Any)")
-                    }
-                }
-            }
-        }
-    }
-
     @Test func `a few interim responses are skipped and a flood of them is refused`() async throws {
         let interim = "HTTP/1.1 100 Continue\r\n\r\n"
         let final = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

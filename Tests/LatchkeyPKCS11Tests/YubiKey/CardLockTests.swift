@@ -87,25 +87,4 @@ struct CardLockTests {
         }
         #expect(try !observer.seesVerifiedPIN())
     }
-
-    @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a program that ends with a kept login locks the card`(_ kind: YubiKeyModule.Kind) async throws {
-        let yubiKey = try VirtualYubiKey.current
-        let module = try YubiKeyModule(kind)
-        try await YubiKeyModule.provision(yubiKey, yubiKey.card)
-        let observer = try CardObserver()
-        let uri = module.uri(yubiKey.card, key: .authentication)
-        // The child opens the module itself: an initialised one is not inherited.
-        await #expect(processExitsWith: .exitCode(7)) { [uri = uri as String] in
-            let keystore = try PKCS11Keystore(uri: uri)
-            guard let policy = AccessPolicy(.pin, reuseSeconds: 300) else { exit(1) }
-            _ = try await keystore.createKey(
-                KeyRequest(policy: policy, prompt: PromptContext(reason: "sign", container: "tests")),
-                authorizedBy: ScriptedPresence(pins: "123456"))
-            exit(try CardObserver().seesVerifiedPIN() ? 7 : 2)
-        }
-        #expect(try !observer.seesVerifiedPIN())
-        #expect(try !observer.signs(with: .authentication))
-        withExtendedLifetime(module) {}
-    }
 }
