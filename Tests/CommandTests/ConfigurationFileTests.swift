@@ -3,7 +3,7 @@ import Glibc
 import LatchkeySimulators
 import Testing
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct ConfigurationFileTests {
     private static let isRoot = geteuid() == 0
 

@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-@Suite(.requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DemoTests {
     @Test func `the demo runs the whole way and leaves nothing behind`() async throws {
         var machine = try Machine(tcti: "device:/nonexistent/tpm")

@@ -7,7 +7,7 @@ import Testing
 
 /// What somebody finds of a PIN who looks at the process that was given it, at what it prints, and at what it leaves
 /// when it dies.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct DisclosureTests {
     private static let pin = "Losung 7291 nicht verraten"
 

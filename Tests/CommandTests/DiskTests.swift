@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// The tool on a disk that is full or read-only, on a store that is somebody else's, and many at once on one store.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DiskTests {
     /// What a script of commands printed as `NAME STATUS`, in order.
     private struct Report: Equatable {

@@ -7,7 +7,7 @@ import SystemPackage
 import Testing
 
 /// The commonest troubles with TPMs, each provoked.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DoctorTests {
     private static let isRoot = getuid() == 0
 

@@ -3,7 +3,7 @@ import LatchkeySimulators
 import Testing
 
 /// The commands in the documentation's console blocks.
-@Suite(.timeLimit(.minutes(30))) struct DocumentedCommandTests {
+@Suite(.timeLimit(.minutes(15))) struct DocumentedCommandTests {
     /// The words before the first argument of each line that begins with `$ latchkey`.
     private static let commands: [String] = {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -6,7 +6,7 @@ import Testing
 
 /// The notebook of `Examples/`, as its user uses it: on a software TPM, with the real identity server, and a browser that
 /// is a script.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct ExampleTests {
     private static let notes = Products.directory.appending("notes")
 

@@ -9,7 +9,7 @@ import Testing
 @Suite(
     .softwareTPM, .virtualFinger, .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
-    .requires(program: "python3"), .timeLimit(.minutes(30)))
+    .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct FingerCommandTests {
     private static let hex = String(repeating: "ab", count: 32)
 

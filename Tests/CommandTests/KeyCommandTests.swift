@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey key` and `latchkey pin` on a real software TPM, each call a process of its own.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct KeyCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 

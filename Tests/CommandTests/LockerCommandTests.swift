@@ -6,7 +6,7 @@ import Testing
 
 /// `latchkey locker` against a real server and a real software TPM, each call a process of its own.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerCommandTests {
     @Test(.requires(program: "tpm2_changeauth"))
     func `where the TPM's owner has a password, status and doctor say what can't be taken back`() async throws {

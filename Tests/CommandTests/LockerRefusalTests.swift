@@ -6,7 +6,7 @@ import RawDatabase
 import Testing
 
 /// What `latchkey locker` and its neighbours refuse before anybody is asked in vain.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerRefusalTests {
     /// A browser that only notes that it was called.
     private func watchedBrowser(_ machine: Machine) throws -> (variables: [String: String], wasCalled: () -> Bool) {

@@ -10,7 +10,7 @@ import Testing
 /// TPM, with a browser that is a script.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "tpm2_getcap"),
-    .timeLimit(.minutes(30)))
+    .timeLimit(.minutes(15)))
 struct LoginCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 

@@ -6,7 +6,7 @@ import SystemPackage
 import Testing
 
 /// A result that nobody can get is no success, whatever prints it.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct OutputTests {
     /// A standard output that takes nothing, as the shell makes it.
     enum Sink: String, CaseIterable, Sendable {

@@ -6,7 +6,7 @@ import Testing
 /// The tool with a login at one server and another server configured.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "setsid"),
-    .timeLimit(.minutes(30)))
+    .timeLimit(.minutes(15)))
 struct ServerBindingCommandTests {
     private static let commands = [
         ["login"], ["enable"], ["authenticate"], ["disable"], ["logout"], ["logout", "--keep-biometric"],

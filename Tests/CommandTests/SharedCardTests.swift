@@ -9,7 +9,7 @@ import VirtualSmartCard
 /// The tool on a card that other processes use too.
 @Suite(
     .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .timeLimit(.minutes(30)))
+    .timeLimit(.minutes(15)))
 struct SharedCardTests {
     private static let pin = CardProfile.defaultPIN
 

@@ -5,7 +5,7 @@ import SystemPackage
 import Testing
 
 /// The tool at a terminal, with a person typing: no PIN source is named.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct TerminalTests {
     /// Runs the tool on a terminal of its own, types one line at each prompt, and tells what happened.
     private static let typist = """

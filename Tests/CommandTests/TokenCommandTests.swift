@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// The tool on a SoftHSM2 token, each call a process of its own, on a machine without a TPM.
-@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenCommandTests {
     private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "123456") async throws -> String {
         let outcome = try await machine.run("key", "create", "--policy", policy, "--json", pins: [pin])

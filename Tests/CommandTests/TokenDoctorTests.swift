@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// The commonest troubles with tokens, each provoked on SoftHSM2.
-@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenDoctorTests {
     /// What keeps a key from being made, and what `doctor` ends with.
     private func problem(_ machine: Machine, uri: String) async throws -> (status: Int32?, check: JSON) {

@@ -7,7 +7,7 @@ import Subprocess
 import Testing
 
 /// What the tool does to the TPM, counted on the wire, and that it leaves nothing behind in it.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "tpm2_getcap"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "tpm2_getcap"), .timeLimit(.minutes(15)))
 struct TrafficTests {
     private static let pin = "Kx7#unusual-PIN"
 

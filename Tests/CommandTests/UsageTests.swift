@@ -5,7 +5,7 @@ import SystemPackage
 import Testing
 
 /// What needs neither a TPM nor a server.
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct UsageTests {
     /// A path where no TPM is, so that a command that reaches for one is found out.
     private func machine() throws -> Machine { try Machine(tcti: "device:/nonexistent/tpm") }

@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey vault` on a real software TPM, each call a process of its own.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct VaultCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 

@@ -10,7 +10,7 @@ import VirtualSmartCard
 /// The tool on a virtual YubiKey, through Yubico's and OpenSC's modules and a real pcscd.
 @Suite(
     .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(30)))
+    .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs opensc-pkcs11"), .timeLimit(.minutes(15)))
 struct YubiKeyCommandTests {
     private let managementKey = "010203040506070801020304050607080102030405060708"
 

@@ -10,7 +10,7 @@ import Testing
 import X509
 
 /// Requests and certificates that a TPM's key signs, checked by swift-certificates and by openssl.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct CertificateSigningRequestTests {
     private let prompt = PromptContext(reason: "sign a certificate request")
 

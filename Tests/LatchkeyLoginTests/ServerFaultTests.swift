@@ -7,7 +7,7 @@ import Testing
 
 /// A server that answers any one request with something else: the key is there as before, or not at all, and the next
 /// attempt works.
-@Suite(.softwareTPM, .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct ServerFaultTests {
     enum Operation: CaseIterable { case enable, authenticate, disable }
 

@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 
 /// The contract over a token that takes no PIN: each login is one finger at its sensor.
-@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct `A keystore on a fingerprint token` {
     @Test(arguments: KeystoreContract.Requirement.allCases)
     func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {

@@ -7,7 +7,7 @@ import Testing
 /// The contract over tpm2-pkcs11. Each test's module runs in a process of its own, which has that test's TPM.
 @Suite(
     .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
-    .requires(program: "p11-kit"), .timeLimit(.minutes(30)))
+    .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
 struct `A keystore on a token in a TPM` {
     @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
     func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {

@@ -6,7 +6,7 @@ import LatchkeyPresence
 import LatchkeySimulators
 import Testing
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct FilePresenceTests {
     private static let isRoot = geteuid() == 0
 

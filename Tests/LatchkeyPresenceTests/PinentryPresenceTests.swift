@@ -5,7 +5,7 @@ import LatchkeyPresence
 import LatchkeyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct PinentryPresenceTests {
     static let environment = ["PATH": "/usr/bin:/bin", "TERM": "xterm", "LC_ALL": "C.UTF-8"]
 

@@ -5,7 +5,7 @@ import LatchkeyPresence
 import LatchkeySimulators
 import Testing
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct ScriptedSourcesTests {
     /// The reading end of a pipe that holds `text` and is closed behind it, if `isClosed`.
     private func pipe(_ text: String, isClosed: Bool = true) throws -> (read: Int32, write: Int32) {

@@ -1,9 +1,10 @@
 import Glibc
 import Latchkey
 import LatchkeyPresence
+import LatchkeyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct TerminalPresenceTests {
     let terminal = try? PseudoTerminal()
 
@@ -125,28 +126,4 @@ struct TerminalPresenceTests {
         #expect(error?.code == .unavailable)
         #expect(!TerminalPresence.isPresent(path: "/dev/null"))
     }
-
-    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
-    func `a signal ends the process with the terminal put back`(signal: Int32) async throws {
-        let terminal = try #require(terminal)
-        let path = terminal.path
-        await #expect(processExitsWith: .signal(signal)) { [path = path as String, signal = signal as Int32] in
-            let task = Task { try await TerminalPresence(path: path).pin(request()) }
-            while isSilent(path) == false { try await Task.sleep(for: .milliseconds(5)) }
-            kill(getpid(), signal)
-            _ = try await task.value
-            // The signal may go to another thread a moment later.
-            pause()
-        }
-        #expect(terminal.isAsUsual)
-        #expect(terminal.rest().contains("PIN: "))
-    }
-}
-
-/// Whether a prompt holds the terminal.
-private func isSilent(_ path: String) -> Bool {
-    let descriptor = open(path, O_RDONLY | O_NOCTTY)
-    defer { close(descriptor) }
-    var settings = termios()
-    return tcgetattr(descriptor, &settings) == 0 && settings.c_lflag & tcflag_t(ECHO) == 0
 }

@@ -4,7 +4,7 @@ import Subprocess
 import Testing
 
 /// Tried with pkcs11-tool, which obeys CKF_PROTECTED_AUTHENTICATION_PATH.
-@Suite(.requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct `A fingerprint token` {
     @Test func `says that it has a reader of its own`() async throws {
         let listing = try await pkcs11Tool(FingerprintToken(), "--list-token-slots")

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(
     .virtualFinger, .requires(program: "dbus-daemon"), .requires(program: "fprintd-verify"),
-    .requires(program: "gdbus"), .timeLimit(.minutes(30)))
+    .requires(program: "gdbus"), .timeLimit(.minutes(15)))
 struct `A virtual fingerprint reader` {
     @Test func `tells an enrolled finger from another`() async throws {
         let reader = try VirtualFingerprintReader.current

@@ -8,7 +8,7 @@ import Testing
 
 /// Every command of every use of a TPM, with every fault on the wire: each ends with the success or the error that the
 /// table says, loses nothing, and leaves nothing loaded that the program could know of.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct WireFaultTests {
     enum Operation: String, CaseIterable { case create, sign, changePIN, unseal }
 

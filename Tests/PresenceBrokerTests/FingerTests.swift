@@ -102,11 +102,8 @@ struct FingerTests {
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
             try await scene.sign(key, showing: .finger("mine"))
-            var seen: [FingerProgress] = []
-            for await prompt in desktop {
-                seen.append(prompt.progress)
+            let seen = try await desktop.progress(upTo: .matched) { prompt in
                 #expect(prompt.text.contains("“test a finger”"))
-                if prompt.progress == .matched { break }
             }
             #expect(seen == [.waiting, .matched])
         }

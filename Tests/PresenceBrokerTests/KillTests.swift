@@ -10,7 +10,7 @@ import Testing
 
 /// `latchkey-presenced`, killed at each of its effects: its first start, a user's PIN made and reset, fingers enrolled
 /// for the first time and changed.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "dbus-daemon"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "dbus-daemon"), .timeLimit(.minutes(15)))
 struct KillTests {
     /// A service that can be killed, with a state of its own.
     private final class Service: Sendable {

@@ -5,7 +5,7 @@ import Testing
 
 /// A bus that ends the connection.
 struct LostBusTests {
-    @Test(.timeLimit(.minutes(30))) func `what is asked of a connection that is gone is refused`() async throws {
+    @Test(.timeLimit(.minutes(15))) func `what is asked of a connection that is gone is refused`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "bus")
             let listener = try Self.listen(at: path)

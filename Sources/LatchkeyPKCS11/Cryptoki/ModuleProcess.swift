@@ -164,15 +164,20 @@ final class ModuleProcess: Sendable {
         reapLater()
     }
 
-    /// Waits for the end of the process on a thread of its own, so that one that ends by itself (it crashed, or its
-    /// module was finalised) leaves nothing behind.
+    /// Waits for the end of the process on a thread of its own, so that a process that ends by itself (it crashed, or
+    /// its module was finalised) does not stay a zombie.
     private func reapLater() {
         guard let process = processIdentifier else { return }
         OperatingSystemThread.start { [weak self] in
             var information = siginfo_t()
-            // It only waits. Who reaps holds the lock, under which the number is certain to be the process's.
+            // This call leaves the process to be reaped under the lock, where the process ID cannot be another's yet.
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
-            self?.reapIfEnded(process)
+            guard let self else {
+                // Only this thread still knows the process.
+                waitpid(process, nil, WNOHANG)
+                return
+            }
+            reapIfEnded(process)
         }
     }
 

@@ -98,7 +98,7 @@ public final class FaultyTPM: Sendable {
     /// Begins the count anew, with a fault at the first commands of one kind.
     ///
     /// - Parameter command: The command's code (TPM 2.0 Part 2 section 6.5.2).
-    public func arm(_ fault: Fault, atCommand command: UInt32) {
+    package func arm(_ fault: Fault, atCommand command: UInt32) {
         arm(fault, at: -1)
         state.withLock { $0.struck = command }
     }

@@ -10,7 +10,7 @@ extension TPM {
     /// An error response carries no proof, so `TPM_RC_HANDLE` alone does not show that an index is gone.
     ///
     /// - Parameter session: An HMAC session that is salted to a key which the caller knows to be the TPM's.
-    public func provenIndex(at place: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
+    package func provenIndex(at place: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
         guard try handles(from: place, count: 1, auditedBy: session).first == place else { return nil }
         do {
             return try nvReadPublic(nvReadPublic(place), authorizedBy: [.continuing(session, protecting: .audit)])

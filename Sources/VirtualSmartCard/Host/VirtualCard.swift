@@ -90,10 +90,10 @@ public final class VirtualCard: Sendable {
     }
 
     /// The keys' public points by slot: 04 and both coordinates.
-    public var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
+    package var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
 
     /// Removes all keys and data objects, but for the attestation key and its certificate.
-    public func removeKeys() {
+    package func removeKeys() {
         core.state.withLock { $0.applet.removeKeys() }
     }
 

@@ -67,11 +67,11 @@ public struct PIVApplet: Sendable {
     }
 
     /// The keys' public points by slot: 04 and both coordinates.
-    public var publicPoints: [KeySlot: [UInt8]] { keys.mapValues(\.key.publicPoint) }
+    package var publicPoints: [KeySlot: [UInt8]] { keys.mapValues(\.key.publicPoint) }
 
     /// Removes all keys and data objects, but for the attestation key and its certificate. PIN, PUK and management key
     /// stay.
-    public mutating func removeKeys() {
+    package mutating func removeKeys() {
         keys = keys.filter { $0.key == .attestation }
         objects = objects.filter { $0.key == KeySlot.attestation.certificateObject }
     }

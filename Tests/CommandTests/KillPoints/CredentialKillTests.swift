@@ -5,7 +5,7 @@ import Testing
 
 /// `latchkey credential`, killed at each of its effects.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct CredentialKillTests {
     /// A machine with a credential that nobody changes, and its id.
     private func withMachine(_ body: (Machine, _ bystander: String) async throws -> Void) async throws {

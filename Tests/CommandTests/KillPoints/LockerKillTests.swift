@@ -4,7 +4,7 @@ import Testing
 
 /// `latchkey locker`, killed at each of its effects.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)

@@ -4,7 +4,7 @@ import Testing
 
 /// Biometric login, killed at each of its effects.
 @Suite(
-    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(30)))
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LoginKillTests {
     /// A machine whose user has not logged in yet, and a vault beside the login that nobody changes.
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {

@@ -3,7 +3,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey pin change`, killed at each of its effects.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct PINKillTests {
     private let digest = String(repeating: "5a", count: 32)
 

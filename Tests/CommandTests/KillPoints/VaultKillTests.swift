@@ -3,7 +3,7 @@ import LatchkeyTesting
 import Testing
 
 /// `latchkey vault`, killed at each of its effects.
-@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct VaultKillTests {
     /// A machine with two vaults that nobody changes, one of them gated.
     private func machine() async throws -> Machine {

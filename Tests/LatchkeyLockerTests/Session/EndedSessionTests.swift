@@ -6,7 +6,7 @@ import Testing
 @testable import LatchkeyLocker
 
 /// What was begun in a session that has ended.
-@Suite(.softwareTPM, .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct EndedSessionTests {
     @Test func `background access that comes after a lock opens nothing`() async throws {
         try await Scene.with { scene in

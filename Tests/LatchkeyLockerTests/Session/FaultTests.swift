@@ -8,7 +8,7 @@ import Testing
 /// Everything that changes what is stored, with a fault at each of its steps in turn: a use of the hardware or a request
 /// that fails, or after which the program is gone, and a disk that takes no more. The next program finds all of it or
 /// nothing.
-@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(15)))
 struct FaultTests {
     enum Operation: CaseIterable {
         case enrol, enable, change, disable, destroy

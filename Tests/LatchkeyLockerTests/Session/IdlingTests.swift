@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// A session that nobody uses is locked.
-@Suite(.softwareTPM, .timeLimit(.minutes(30)))
+@Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct IdlingTests {
     @Test func `use keeps a session open, and its lack locks it`() async throws {
         try await Scene.with { scene in

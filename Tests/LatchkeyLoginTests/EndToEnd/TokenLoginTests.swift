@@ -8,7 +8,7 @@ import Testing
 import VirtualSmartCard
 
 /// Login with a token instead of a TPM, against the real server over real HTTP: nothing above the keystore notices.
-@Suite(.timeLimit(.minutes(30))) struct TokenLoginTests {
+@Suite(.timeLimit(.minutes(15))) struct TokenLoginTests {
     @Test(.requires(program: "softhsm2-util"))
     func `the whole life of a device on SoftHSM2`() async throws {
         let token = try await SoftwareToken(label: "Login")

@@ -10,7 +10,7 @@ import Testing
 @testable import LatchkeyLogin
 @testable import LatchkeyOAuth
 
-@Suite(.timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(15)))
 struct OneTimeLinkTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
         let listener = try await LoopbackListener.start(

@@ -39,7 +39,7 @@ struct KeySignatureTests {
     /// public half, and does not come by the signature.
     @Test(
         .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
-        .requires(program: "p11-kit"), .timeLimit(.minutes(30)))
+        .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
     func `a forged box opens nothing, and stands in nobody's way`() async throws {
         try await SoftwareTPMToken.withToken { token in
             let options = TokenOptions(isolation: .always, environment: token.environment)

@@ -6,7 +6,7 @@ import Testing
 @testable import LatchkeyPKCS11
 
 /// How long a PIN serves.
-@Suite(.softwareToken, .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .timeLimit(.minutes(15)))
 struct LoginLifetimeTests {
     @Test func `after a use with a PIN nobody is logged in`() async throws {
         let keystore = try KeystoreBench.keystore()

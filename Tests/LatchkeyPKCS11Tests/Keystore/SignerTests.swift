@@ -5,7 +5,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct SignerTests {
     private static let digests = (0..<20).map { MessageDigest(sha256: [UInt8($0)]) }
 

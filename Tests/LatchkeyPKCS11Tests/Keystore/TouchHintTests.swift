@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-@Suite(.softwareToken, .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .timeLimit(.minutes(15)))
 struct TouchHintTests {
     @Test func `who waits longer than half a second is told to touch the token`() async throws {
         let presence = ScriptedPresence([])

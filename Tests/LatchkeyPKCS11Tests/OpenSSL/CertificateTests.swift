@@ -9,7 +9,7 @@ import Testing
 import X509
 
 /// Certificates on a SoftHSM2 token.
-@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct CertificateTests {
     private let prompt = PromptContext(reason: "store a certificate")
 

@@ -8,7 +8,7 @@ import LatchkeyTesting
 import Testing
 
 /// OpenSSL's view of keys on a SoftHSM2 token, through libp11.
-@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct EVPKeyTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
     private let message = Array("what OpenSSL signs".utf8)

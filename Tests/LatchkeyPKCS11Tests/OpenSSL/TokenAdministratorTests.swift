@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 /// What a token's owner does, on SoftHSM2.
-@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(30)))
+@Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenAdministratorTests {
     private func administrator(_ pins: String..., uri: String? = nil) throws -> TokenAdministrator {
         TokenAdministrator(

@@ -10,7 +10,7 @@ import VirtualSmartCard
 /// OpenSSL and certificates on a virtual YubiKey, through Yubico's module.
 @Suite(
     .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
-    .timeLimit(.minutes(30)))
+    .timeLimit(.minutes(15)))
 struct YubiKeyOpenSSLTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
     private let managementKey = "010203040506070801020304050607080102030405060708"

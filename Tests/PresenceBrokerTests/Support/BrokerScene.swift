@@ -130,3 +130,31 @@ final class ProgressLog: Sendable {
         }
     }
 }
+
+extension AsyncStream<PresencePrompt> {
+    /// The progress of the prompts up to and including the first `last`.
+    ///
+    /// - Throws: When `last` does not come within a minute, or the stream ends before.
+    @discardableResult
+    func progress(
+        upTo last: FingerProgress, onEach: @escaping @Sendable (PresencePrompt) async -> Void = { _ in }
+    ) async throws -> [FingerProgress] {
+        let reading = Task {
+            var seen: [FingerProgress] = []
+            for await prompt in self {
+                await onEach(prompt)
+                seen.append(prompt.progress)
+                if prompt.progress == last { break }
+            }
+            return seen
+        }
+        let deadline = Task {
+            try await Task.sleep(for: .seconds(60))
+            reading.cancel()
+        }
+        defer { deadline.cancel() }
+        let seen = await reading.value
+        try #require(seen.last == last, "the broker reported \(seen)")
+        return seen
+    }
+}

@@ -1,17 +1,16 @@
-import Dispatch
-import FoundationEssentials
-import Glibc
-import Testing
+internal import Dispatch
+internal import Glibc
+internal import Testing
 
 /// A terminal whose keyboard and screen are in the test's hands.
-final class PseudoTerminal: Sendable {
+package final class PseudoTerminal: Sendable {
     /// The device that a program opens.
-    let path: String
+    package let path: String
     private let master: Int32
     /// Kept open, so that the terminal stays up between two programs.
     private let slave: Int32
 
-    init() throws {
+    package init() throws {
         // ioctl_tty(2): TIOCSPTLCK and TIOCGPTN, which don't import.
         master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (lock, number): (CInt, CInt) = (0, 0)
@@ -27,7 +26,7 @@ final class PseudoTerminal: Sendable {
         close(master)
     }
 
-    func type(_ text: String) {
+    package func type(_ text: String) {
         let bytes = Array(text.utf8)
         #expect(write(master, bytes, bytes.count) == bytes.count)
     }
@@ -36,7 +35,7 @@ final class PseudoTerminal: Sendable {
     ///
     /// - Returns: Everything read by this call.
     @discardableResult
-    func wait(for text: String, within seconds: Double = 40) async throws -> String {
+    package func wait(for text: String, within seconds: Double = 40) async throws -> String {
         let master = master
         let screen: String = await withCheckedContinuation { continuation in
             DispatchQueue(label: "test.terminal").async {
@@ -59,7 +58,7 @@ final class PseudoTerminal: Sendable {
     }
 
     /// What has been shown and not been read yet.
-    func rest() -> String {
+    package func rest() -> String {
         var bytes: [UInt8] = []
         var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
         while poll(&ready, 1, 0) > 0 {
@@ -72,7 +71,7 @@ final class PseudoTerminal: Sendable {
     }
 
     /// Whether it echoes what is typed, and edits lines.
-    var isAsUsual: Bool {
+    package var isAsUsual: Bool {
         var settings = termios()
         tcgetattr(slave, &settings)
         let usual = tcflag_t(ECHO | ICANON | ISIG)
