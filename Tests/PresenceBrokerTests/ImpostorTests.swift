@@ -110,12 +110,13 @@ struct ImpostorTests {
         try await BrokerScene.with(timeLimit: 25) { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
+            let name = "[byte 0, byte 11" + String(repeating: ", byte 1", count: 32) + "]"
             let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
             let caller = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
                     "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name, "--object-path",
-                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", bytes, bytes, bytes,
+                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", name, bytes, bytes,
                     "biometry-any", "0", "vanish", "tests",
                 ])
             try await desktop.progress(upTo: .withdrawn) { prompt in

@@ -60,19 +60,6 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
     }
 
-    @Test func `the process of a module that is no longer used is reaped`() async throws {
-        let token = try await SoftwareToken(placement: .ownDirectory)
-        var found: Token? = try await find(token)
-        let process = try #require(found?.module.process?.processIdentifier)
-        found = nil
-        let deadline = ContinuousClock.now + .seconds(30)
-        // Signal 0 reaches a zombie.
-        while kill(process, 0) == 0 {
-            try #require(ContinuousClock.now < deadline, "process \(process) still exists")
-            try await Task.sleep(for: .milliseconds(5))
-        }
-    }
-
     @Test func `our environment is as it was`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         _ = try await find(token)
