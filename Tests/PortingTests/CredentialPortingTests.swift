@@ -10,7 +10,7 @@ import Testing
 /// storage.
 @Suite(.softwareTPM) @MainActor
 struct CredentialPortingTests {
-    @Test func `an app of the seed's reader finds its credentials`() async throws {
+    @Test func `an app of the iOS library finds its credentials`() async throws {
         #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
         let directory = try TemporaryDirectory()
         let rows = try await RecordStore(directory: directory.path)

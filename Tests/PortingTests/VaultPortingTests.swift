@@ -8,7 +8,7 @@ import Testing
 /// The seed's own code, running. One test, since a program has one shared space.
 @Suite(.softwareTPM)
 struct VaultPortingTests {
-    @Test func `an app of the seed's reader shows the right screen in each state`() async throws {
+    @Test func `an app of the iOS library shows the right screen in each state`() async throws {
         let directory = try TemporaryDirectory()
         let store = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
