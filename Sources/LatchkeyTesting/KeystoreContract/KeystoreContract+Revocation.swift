@@ -87,7 +87,7 @@ extension KeystoreContract {
         }
         #expect(presence.asked.isEmpty)
         guard let plain = try await sealed(keystore, freeSecret) else { return }
-        await Self.expect(.unsupported, of: "take a secret back") { try await keystore.revoke(plain) }
+        await Self.expect(.unsupported, of: "revoke a secret") { try await keystore.revoke(plain) }
     }
 
     private func sealRevocably(

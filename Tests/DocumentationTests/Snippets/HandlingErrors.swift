@@ -1,6 +1,6 @@
 import Latchkey
 
-/// What an app does with an error.
+/// An app's reaction to an error.
 enum NextStep {
     case nothing
     case askAgain(message: String)
