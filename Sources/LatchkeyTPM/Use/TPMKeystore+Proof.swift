@@ -234,3 +234,33 @@ extension KeystoreError {
             recovery: "Try again with a finger that you enrolled.")
     }
 }
+
+/// What is shown to the TPM so that it uses an object once.
+enum PresenceProof: Sendable {
+    /// The object's own authValue; empty where it asks for nothing.
+    case authValue(AuthValue)
+    /// The same, for a session and an object that were loaded while the person was asked.
+    case primed(HeldUse, AuthValue)
+    /// The user's own PIN.
+    case userPIN(AuthValue)
+    /// The broker's approval for a session that waited meanwhile.
+    case approval(PreparedSession, PresenceApproval)
+    /// An earlier proof, within its time.
+    case ticket(ProofTicket)
+}
+
+/// A session that waits for the broker's approval while a person is asked.
+enum PreparedSession: Sendable {
+    /// Out of the TPM, over no connection: what a device without a resource manager must have.
+    case suspended(SuspendedSession)
+    /// Behind a resource manager, with the object loaded: two commands are left after the finger.
+    case held(HeldUse)
+
+    /// What the approval is bound to.
+    var nonceTPM: [UInt8] {
+        switch self {
+        case .suspended(let session): session.nonceTPM
+        case .held(let use): use.nonceTPM
+        }
+    }
+}

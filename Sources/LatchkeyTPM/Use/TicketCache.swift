@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import TPM2
 
 /// The tickets of one keystore, each under the digest of the policy that it serves.
 final class TicketDrawer: Sendable {
@@ -31,4 +32,14 @@ final class TicketDrawer: Sendable {
             state.emptyings += 1
         }
     }
+}
+
+/// A proof that serves for some seconds, by the TPM's own clock. It crosses the bus in the clear, so a key that takes it
+/// demands ``PresenceProtection/authValue`` too.
+struct ProofTicket: Sendable {
+    let ticket: ApprovalTicket
+    /// The Name of who gave it: the broker's key, or the index of a user's PIN.
+    let authority: TPMName
+    let reference: [UInt8]
+    let isFinger: Bool
 }

@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Glibc
 internal import TPM2
 
@@ -110,4 +111,20 @@ actor TPMDevice {
         default: false
         }
     }
+}
+
+/// Runs an actor on a queue of its own, since a TPM's calls block for up to minutes and the cooperative pool must not.
+final class TPMExecutor: SerialExecutor {
+    private let queue = DispatchQueue(label: "org.latchkey.tpm")
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}
+
+/// A connection that was left open for one use, by its number; ``TPMDevice`` has it.
+struct HeldUse: Hashable, Sendable {
+    let id: UInt64
+    let nonceTPM: [UInt8]
 }
