@@ -22,7 +22,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> ECDSASignature {
         let operation = "sign"
         let blob = try keyBlob(of: key, operation)
-        let root = try await root(of: blob, operation)
+        let root = try await root(named: blob.parentName, operation)
         try check(key.assurance, of: key.policy, blob, under: root, operation)
         let use = KeyUse(
             blob: blob, policy: key.policy, use: .sign(digest), root: root, prompt: prompt, operation: operation,
@@ -37,13 +37,13 @@ extension TPMKeystore {
         return signature
     }
 
-    /// The blob of a key, whose public half, ID and label are the ones that are stored next to it.
+    /// Decodes the blob of a key and compares its public key, ID and label with those of the stored key.
     func keyBlob(of key: HardwareKey, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
         let blob = try blob(
             key.blob, kind: .loadable, policy: key.policy, backend: key.backend, isRevocable: key.isRevocable, operation
         )
         guard blob.key.publicArea.p256Point?.p256Representation == Array(key.publicKey.x963Representation) else {
-            throw .damaged(operation, "its public key is not that of its stored bytes")
+            throw .damaged(operation, "its public key does not match its stored bytes")
         }
         try KeyBinding.check(blob.binding, of: key, operation)
         return blob
@@ -51,13 +51,15 @@ extension TPMKeystore {
 
     func publicKey(of publicArea: PublicArea, _ operation: String) throws(KeystoreError) -> PublicKey {
         guard let point = publicArea.p256Point?.p256Representation else {
-            throw .damaged(operation, "the TPM made a key of another kind")
+            throw .damaged(operation, "the key in its stored bytes is not a P-256 key")
         }
         return try PublicKey(x963Representation: point)
     }
 }
 
 extension ECDSASignature {
+    /// Converts a signature of the TPM.
+    ///
     /// - Returns: nil unless it is ECDSA with SHA-256 and numbers of at most 32 bytes.
     init?(_ signature: TPMSignature) {
         guard case .ecdsa(.sha256, let r, let s) = signature else { return nil }
@@ -90,7 +92,7 @@ extension TPMKeystore {
         guard !secret.isRevocable else { return try await unsealRevocable(secret, operation, prompt, presence) }
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
-        let root = try await root(of: blob, operation)
+        let root = try await root(named: blob.parentName, operation)
         try check(secret.assurance, of: secret.policy, blob, under: root, operation)
         let use = KeyUse(
             blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt, operation: operation)
@@ -107,7 +109,7 @@ extension TPMKeystore {
 }
 
 extension TPMKeystore {
-    /// Makes an object: ReadPublic, the PIN, StartAuthSession, Create.
+    /// Creates a key or sealed secret: ReadPublic, the prompt, StartAuthSession, Create.
     func make(
         _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy, boundTo binding: KeyBinding?,
         _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
@@ -122,13 +124,13 @@ extension TPMKeystore {
         let own = protection?.ownAuthValue
         let authValue = if let own { own } else { try authValue(pin, salt: salt, boundTo: binding, operation) }
         let template = try template(kind, policy, protection, operation)
-        let created = try await create(template, authValue: authValue, sealing: secret, under: root, operation)
+        let created = try await createObject(template, authValue: authValue, sealing: secret, under: root, operation)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: kind, hasEmptyAuth: policy.requirement == .none, parent: root.parentHandle,
                 publicArea: created.publicArea, privatePart: created.privatePart),
             parentName: root.name, pinSalt: salt,
-            birth: .init(hash: created.creationHash, ticket: created.creationTicket), protection: protection,
+            creation: .init(hash: created.creationHash, ticket: created.creationTicket), protection: protection,
             binding: binding)
         return (blob, Self.assurance(of: policy, protection, under: root))
     }
@@ -151,13 +153,13 @@ extension TPMKeystore {
             return try blob.serialized
         } catch {
             throw KeystoreError(
-                operation: operation, code: .failed, reason: "it can't be written down: \(error)",
-                recovery: "Report this as a fault of Latchkey.")
+                operation: operation, code: .failed, reason: "it cannot be encoded: \(error)",
+                recovery: "Report this as a bug in Latchkey.")
         }
     }
 
-    /// Creates an object under the pinned storage root key, and sees that it is what was asked for.
-    func create(
+    /// Creates an object under the pinned storage root key, and compares the result with the template.
+    func createObject(
         _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes?, under root: StorageRoot,
         _ operation: String
     ) async throws(KeystoreError) -> CreatedObject {
@@ -165,37 +167,30 @@ extension TPMKeystore {
             return try await device.visit { (tpm) throws(TPMError) in
                 let created = try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                     try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                        try tpm.create(
-                            template, authValue: authValue, sealing: secret, under: parent,
-                            authorizedBy: .lastUse(of: session, protecting: .decrypt))
+                        let authorization = Authorization.lastUse(of: session, protecting: .decrypt)
+                        guard let secret else {
+                            return try tpm.create(
+                                template, authValue: authValue, under: parent, authorizedBy: authorization)
+                        }
+                        return try secret.withUnsafeBytes { (bytes) throws(TPMError) in
+                            try tpm.create(
+                                template, authValue: authValue, sealing: bytes, under: parent,
+                                authorizedBy: authorization)
+                        }
                     }
                 }
                 guard created.publicArea.isMade(from: template), created.creationData.parentName == root.name else {
-                    throw TPMError(.forged, command: .create, reason: "the TPM made something else than was asked for")
+                    throw TPMError(
+                        .forged, command: .create, reason: "the TPM created an object that does not match the template")
                 }
                 return created
             }
         } catch {
-            // The storage root key has no authValue, so only a session with another key's holder fails here.
+            // The storage root key has no authValue, so only a session with a TPM that has another key fails here.
             if error.command == .create, case .response(.badAuth) = error.kind {
                 throw otherTPM(operation, underlying: error)
             }
-            throw await explained(error, root, hasPIN: false, operation)
-        }
-    }
-}
-
-extension TPM {
-    /// Lends the secret to the command, where there is one.
-    fileprivate func create(
-        _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes?, under parent: TPMObject,
-        authorizedBy authorization: Authorization
-    ) throws(TPMError) -> CreatedObject {
-        guard let secret else {
-            return try create(template, authValue: authValue, under: parent, authorizedBy: authorization)
-        }
-        return try secret.withUnsafeBytes { (bytes) throws(TPMError) in
-            try create(template, authValue: authValue, sealing: bytes, under: parent, authorizedBy: authorization)
+            throw await explainResponse(error, root, hasPIN: false, operation)
         }
     }
 }

@@ -2,16 +2,16 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// The key under which everything of this keystore is wrapped, as it is pinned at the first use.
+/// The storage root key, which wraps all keys of this keystore. It is pinned at the first use.
 ///
-/// Sessions are salted to the pinned public area, never to one that was just read: whoever sits on the bus can answer
-/// with a key of its own (rule R2 of the TPM reference).
+/// Sessions are salted to the pinned public area and never to one that was just read, because an attacker on the bus can
+/// answer with a different key.
 struct StorageRoot: Hashable, Sendable {
-    /// Where the key is.
+    /// The location of the key.
     enum Location: UInt8 {
-        /// At ``TPMHandle/storageRootKey``.
+        /// Persistent at ``TPMHandle/storageRootKey``.
         case persistent = 0
-        /// Made from the owner's seed for each operation: the handle holds somebody else's key, or there is no room.
+        /// Derived from the owner's seed for each operation, because the handle holds a foreign key or the TPM has no memory.
         case transient = 1
     }
 
@@ -27,19 +27,19 @@ struct StorageRoot: Hashable, Sendable {
         name = try publicArea.name
     }
 
-    /// The parent as a `TSS2 PRIVATE KEY` names it.
+    /// The parent in a `TSS2 PRIVATE KEY` file.
     var parentHandle: TPMHandle {
         location == .persistent ? .storageRootKey : Hierarchy.owner.handle
     }
 }
 
 extension StorageRoot {
-    /// The name under which it is pinned.
+    /// The name of the trust anchor.
     static let anchorName = "tpm/storage-root"
 
     private static let version: UInt8 = 1
 
-    /// The pinned form: a version, the location, whether the TPM is software, the public area.
+    /// The stored trust anchor: a version, the location, whether the TPM is software, the public area.
     var anchor: Data {
         var writer = TPMWriter()
         writer.write(Self.version)
@@ -58,21 +58,21 @@ extension StorageRoot {
         let publicArea = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
         try reader.finish()
         guard version == Self.version, let location, simulated <= 1, publicArea.isMade(from: KeyTemplates.storageRoot)
-        else { throw TPMError(.malformed, reason: "the pinned storage root key has another form") }
+        else { throw TPMError(.malformed, reason: "the pinned storage root key has another format") }
         try self.init(location: location, assuranceRoot: simulated == 0 ? .tpm : .swtpm, publicArea: publicArea)
     }
 }
 
 extension TPM {
-    /// What is at the storage root key's handle.
+    /// The object at the storage root key's handle.
     enum StorageRootState: Sendable {
         case absent
         case usable(TPMObject)
-        /// Somebody else's key, of another kind.
+        /// A key of another kind.
         case foreign
     }
 
-    /// Looks, and changes nothing. One command.
+    /// Reads the state without a change. One command.
     func storageRootState() throws(TPMError) -> StorageRootState {
         do {
             let object = try readPublic(.storageRootKey)
@@ -83,30 +83,30 @@ extension TPM {
         }
     }
 
-    /// Finds the storage root key of this TPM and makes it where it is absent.
+    /// Finds the storage root key of this TPM and creates it if it is absent.
     ///
-    /// - Parameter pinned: What it must be. Another key is returned and nothing is made persistent.
+    /// - Parameter pinned: The expected key. A different key is returned, and not made persistent.
     func discoverStorageRoot(pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
-        // A pinned transient root says that the handle is of no use here, whatever is in it by now.
+        // With a pinned transient root, the object at the handle is never used.
         if let pinned, pinned.location == .transient { return try transientRoot(pinned) }
         switch try storageRootState() {
         case .usable(let object):
-            return try root(.persistent, object, pinned)
+            return try described(.persistent, object, pinned)
         case .foreign:
             return try transientRoot(pinned)
         case .absent:
             return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
-                let candidate = try root(.persistent, primary, pinned)
+                let candidate = try described(.persistent, primary, pinned)
                 guard pinned == nil || candidate.name == pinned?.name else { return candidate }
-                return try persist(primary) ? candidate : try root(.transient, primary, pinned)
+                return try persist(primary) ? candidate : try described(.transient, primary, pinned)
             }
         }
     }
 
     /// Lends the pinned storage root key.
     ///
-    /// A persistent one costs no command: whatever is at its handle, a session salted to the pinned point is readable by
-    /// the pinned key only.
+    /// A persistent key needs no command: only the pinned key can decrypt the salt of a session, whichever object is at the
+    /// handle.
     func withStorageRoot<R>(
         _ root: StorageRoot, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
@@ -116,7 +116,7 @@ extension TPM {
         case .transient:
             return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
                 guard primary.name == root.name else {
-                    throw TPMError(.forged, reason: "the TPM made another storage root key than the pinned one")
+                    throw TPMError(.forged, reason: "the TPM derived a storage root key that is not the pinned one")
                 }
                 return try body(primary)
             }
@@ -125,11 +125,11 @@ extension TPM {
 
     private func transientRoot(_ pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
         try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
-            try root(.transient, primary, pinned)
+            try described(.transient, primary, pinned)
         }
     }
 
-    /// - Returns: False when the TPM has no room for it. Whoever was faster has made the same key.
+    /// - Returns: False if the TPM has no memory for it. If another process was faster, it created the same key.
     private func persist(_ primary: TPMObject) throws(TPMError) -> Bool {
         do {
             try evictControl(primary, at: .storageRootKey)
@@ -143,10 +143,10 @@ extension TPM {
         }
     }
 
-    private func root(
+    private func described(
         _ location: StorageRoot.Location, _ object: TPMObject, _ pinned: StorageRoot?
     ) throws(TPMError) -> StorageRoot {
-        // The same key is in the same TPM, so what was read about that TPM then holds.
+        // The same key proves the same TPM, so its stored assurance is still valid.
         let assuranceRoot = pinned?.name == object.name ? pinned?.assuranceRoot : nil
         if let assuranceRoot {
             return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
@@ -158,19 +158,15 @@ extension TPM {
 }
 
 extension TPMKeystore {
-    /// The storage root key for making something: it is looked at first, so that nobody chooses a PIN for a key that
-    /// can't be made. One command once it is pinned.
+    /// The storage root key for a new object. Reads it before the prompt, so that the user does not choose a PIN for a key that
+    /// cannot be created. One command once it is pinned.
     func presentRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot {
         let pinned = try await pinnedRoot(operation)
         let found = try await discoverRoot(operation, pinned: pinned)
         return try await accept(found, pinned, operation)
     }
 
-    /// The storage root key for using something. No command once it is pinned.
-    func root(of blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> StorageRoot {
-        try await root(named: blob.parentName, operation)
-    }
-
+    /// The storage root key for the use of an object. No command once it is pinned.
     func root(named name: TPMName, _ operation: String) async throws(KeystoreError) -> StorageRoot {
         if let pinned = try await pinnedRoot(operation) {
             guard pinned.name == name else { throw otherTPM(operation) }
@@ -182,7 +178,7 @@ extension TPMKeystore {
     }
 
     func otherTPM(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
-        .wrongDevice(operation, "it belongs to another TPM, or this TPM was cleared since", underlying: underlying)
+        .wrongDevice(operation, "it belongs to another TPM, or this TPM was cleared", underlying: underlying)
     }
 
     func pinnedRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot? {
@@ -190,11 +186,11 @@ extension TPMKeystore {
         do {
             return try StorageRoot(anchor: anchor)
         } catch {
-            throw .damaged(operation, "the pinned storage root key can't be read", underlying: .init(error))
+            throw .damaged(operation, "the pinned storage root key cannot be decoded", underlying: .init(error))
         }
     }
 
-    /// Whether the TPM that answers now has the pinned storage root key.
+    /// Whether the answering TPM has the pinned storage root key.
     func isPinned(_ root: StorageRoot, _ operation: String) async throws(KeystoreError) -> Bool {
         try await foundRoot(operation, expecting: root.location)?.name == root.name
     }
@@ -202,26 +198,26 @@ extension TPMKeystore {
     private func accept(
         _ found: StorageRoot, _ pinned: StorageRoot?, _ operation: String
     ) async throws(KeystoreError) -> StorageRoot {
-        var standing = pinned
-        if standing == nil {
+        var existing = pinned
+        if existing == nil {
             guard try await storedParents().allSatisfy({ $0 == found.name }) else {
                 throw KeystoreError(
                     operation: operation, code: .wrongDevice,
                     reason:
                         "the pinned storage root key is missing from the store, and the stored keys belong to another "
                         + "storage root key than this TPM's",
-                    recovery: "Use the machine on which the keys were made, or restore the store from a backup.")
+                    recovery: "Use the machine on which the keys were created, or restore the store from a backup.")
             }
             _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)
-            standing = try await pinnedRoot(operation)
+            existing = try await pinnedRoot(operation)
         }
-        guard let standing, standing.name == found.name else {
-            throw .wrongDevice(operation, "this store's keys belong to another TPM, or this TPM was cleared since")
+        guard let existing, existing.name == found.name else {
+            throw .wrongDevice(operation, "the keys of this store belong to another TPM, or this TPM was cleared")
         }
-        return standing
+        return existing
     }
 
-    /// The storage root keys under which stored keys and secrets are wrapped. One that cannot be read names none.
+    /// The Names of the storage root keys of all stored keys and secrets. Skips records that cannot be decoded.
     func storedParents() async throws(KeystoreError) -> Set<TPMName> {
         try await Set(
             anchors.storedBlobs(of: backend).compactMap { blob in
@@ -240,12 +236,12 @@ extension TPMKeystore {
                 operation: operation, code: .unavailable,
                 reason: "the TPM has no storage root key and its owner password is set",
                 recovery:
-                    "Have the owner make the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
+                    "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
                     + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
         }
     }
 
-    /// Looks without making anything persistent.
+    /// Finds the storage root key without making it persistent.
     private func foundRoot(
         _ operation: String, expecting location: StorageRoot.Location = .persistent
     ) async throws(KeystoreError) -> StorageRoot? {

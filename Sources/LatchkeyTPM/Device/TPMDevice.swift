@@ -4,14 +4,14 @@ internal import TPM2
 
 /// One TPM, used by one operation at a time.
 ///
-/// A connection lasts for one visit, so that nobody's waiting for a person keeps others out. A visit has no suspension
-/// point, so nothing that it loads outlives it. Only where a resource manager gives each connection places of its own may
-/// one be held while a person is asked.
+/// A connection lasts for one visit, so that a prompt does not block other processes. A visit has no suspension point, so it
+/// leaves no loaded objects. Only a connection to a resource manager, which has its own object slots, may stay open during a
+/// prompt.
 actor TPMDevice {
-    /// How often a visit is begun at most while others fill the TPM: about 1.3 seconds of waiting.
+    /// The maximum number of tries while other processes use all memory of the TPM: a wait of about 1.3 seconds.
     private static let maximumVisits = 8
 
-    /// What is held while a person is asked.
+    /// A connection that stays open during a prompt.
     private struct Held {
         let transport: any TPMTransport
         let tpm: TPM
@@ -19,7 +19,7 @@ actor TPMDevice {
         let object: TPMObject
     }
 
-    /// Whether a resource manager is between.
+    /// Whether a resource manager shares the TPM.
     nonisolated let isShared: Bool
 
     private let executor = TPMExecutor()
@@ -34,18 +34,18 @@ actor TPMDevice {
         self.connect = connect
     }
 
-    /// Connects, lends the TPM to `body`, disconnects.
+    /// Connects, lends the TPM to `body`, and disconnects.
     ///
-    /// Without a resource manager processes share three places, and nothing keeps them apart: tpm2-tss connects to swtpm
-    /// anew for each command. A visit that finds no place has left nothing behind and proven nothing, so it is begun
-    /// again, after a pause that differs between processes.
+    /// Without a resource manager, all processes share three slots without a lock: tpm2-tss opens a new connection to swtpm for
+    /// each command. A visit that finds no free slot leaves nothing behind and has proven nothing, so it is repeated after a
+    /// random pause.
     func visit<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         var pause: UInt32 = 10_000
         for _ in 1..<Self.maximumVisits {
             do throws(TPMError) {
                 return try visitOnce(body)
             } catch {
-                guard Self.foundNoPlace(error) else { throw error }
+                guard Self.foundNoSlot(error) else { throw error }
             }
             // In microseconds.
             usleep(UInt32.random(in: pause / 2...pause))
@@ -72,23 +72,23 @@ actor TPMDevice {
         }
     }
 
-    /// Uses what was held, and lets it go.
+    /// Uses a held connection, then releases it.
     func use<R: Sendable>(
         _ use: HeldUse, _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         guard let held = held.removeValue(forKey: use.id) else {
-            throw TPMError(.transport(.broken), reason: "the connection to the TPM was given up")
+            throw TPMError(.transport(.broken), reason: "the connection to the TPM was closed")
         }
         defer { Self.release(held) }
         return try body(held.tpm, held.session, held.object)
     }
 
-    /// Lets go what was held.
+    /// Releases a held connection.
     func drop(_ use: HeldUse) {
         if let held = held.removeValue(forKey: use.id) { Self.release(held) }
     }
 
-    /// The resource manager forgets what a connection leaves; saying so costs nothing that a person waits for.
+    /// Flushes explicitly. The resource manager would flush too, and the user does not wait for these commands.
     private static func release(_ held: Held) {
         if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }
         try? held.tpm.flushContext(held.object.handle)
@@ -101,8 +101,8 @@ actor TPMDevice {
         return try body(TPM(transport))
     }
 
-    /// Only what comes before a proof: a PIN is never sent twice.
-    private static func foundNoPlace(_ error: TPMError) -> Bool {
+    /// Only commands before a proof count, so that a PIN is never sent twice.
+    private static func foundNoSlot(_ error: TPMError) -> Bool {
         switch (error.command, error.responseCode?.base) {
         case (.createPrimary, .objectMemory), (.create, .objectMemory), (.load, .objectMemory),
             (.startAuthSession, .sessionMemory), (.startAuthSession, .objectMemory), (.readPublic, .objectMemory),
@@ -113,7 +113,7 @@ actor TPMDevice {
     }
 }
 
-/// Runs an actor on a queue of its own, since a TPM's calls block for up to minutes and the cooperative pool must not.
+/// Runs an actor on its own queue, since calls to a TPM block for up to minutes.
 final class TPMExecutor: SerialExecutor {
     private let queue = DispatchQueue(label: "org.latchkey.tpm")
 
@@ -123,7 +123,7 @@ final class TPMExecutor: SerialExecutor {
     }
 }
 
-/// A connection that was left open for one use, by its number; ``TPMDevice`` has it.
+/// The number of a connection that ``TPMDevice`` keeps open for one use.
 struct HeldUse: Hashable, Sendable {
     let id: UInt64
     let nonceTPM: [UInt8]

@@ -2,10 +2,10 @@ internal import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// What a new object of a policy is bound to, here and now.
+    /// Obtains the protection for a new object with a policy.
     ///
-    /// A policy with a finger needs the presence broker. A PIN does not; where there is a broker, the PIN is the user's
-    /// own, with its own count, and it is set once; whoever makes another key shows that they know it.
+    /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
+    /// one PIN with its own count: the user sets it once, and proves it to create another key.
     func protection(
         for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
@@ -14,13 +14,13 @@ extension TPMKeystore {
         guard let broker = presence.broker?.approvals else {
             guard policy.hasFinger else { return nil }
             throw KeystoreError(
-                operation: operation, code: .unavailable, reason: "a finger is checked by the presence broker only",
+                operation: operation, code: .unavailable, reason: "only the presence broker can verify a fingerprint",
                 recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
         }
         guard var terms = try await terms(of: broker, policy) else { return nil }
         if policy.hasPIN {
-            if let standing = terms.userPIN {
-                try await confirm(standing, root, prompt, operation, presence)
+            if let existing = terms.userPIN {
+                try await confirmUserPIN(existing, root, prompt, operation, presence)
             } else {
                 terms.userPIN = try await newUserPIN(broker, root, prompt, operation, presence)
             }
@@ -30,13 +30,15 @@ extension TPMKeystore {
             return try PresenceProtection(terms, for: policy)
         } catch {
             throw KeystoreError(
-                operation: operation, code: .refused, reason: "the presence broker's terms can't be trusted: \(error)",
-                recovery: "Have an administrator look at latchkey-presenced.", underlying: .init(error))
+                operation: operation, code: .refused, reason: "the presence broker's terms are not valid: \(error)",
+                recovery: "Ask an administrator to check latchkey-presenced.", underlying: .init(error))
         }
     }
 
-    /// - Returns: nil where the PIN belongs to the object and the TPM's own lockout counts it, since this machine has no
-    ///   broker. A broker that fails or does not answer is an error: another user could cause that.
+    /// Requests the broker's terms for a policy.
+    ///
+    /// - Returns: nil if this machine has no broker, so that each object has its own PIN, which the TPM's lockout counts. A broker
+    ///   that fails or does not answer is an error, because another user could cause that.
     func terms(
         of broker: any ApprovalService, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
@@ -48,33 +50,33 @@ extension TPMKeystore {
         }
     }
 
-    /// Has the user show that the PIN that is set is theirs: another program could have set one before they did, and a key
-    /// bound to that would be open to it.
-    private func confirm(
-        _ standing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+    /// Verifies that the user knows the existing PIN. Another program could have set it, and could then use a key that is bound
+    /// to it.
+    private func confirmUserPIN(
+        _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         let pin: PresenceProtection.UserPIN
         do {
-            pin = try PresenceProtection.UserPIN(standing)
+            pin = try PresenceProtection.UserPIN(existing)
         } catch {
             throw KeystoreError(error, during: operation)
         }
-        let status = try await status(of: pin, operation)
+        let status = try await userPINStatus(pin, operation)
         guard !status.isLockedOut else { throw .userPINLocked(operation) }
-        let typed = try await currentPIN(status, prompt, operation, presence)
+        let typed = try await askForCurrentPIN(status, prompt, operation, presence)
         do {
             let value = try pin.authValue(typed)
-            try await device.visit { (tpm) throws(TPMError) in try tpm.confirmUserPIN(pin, value, under: root) }
+            try await device.visit { (tpm) throws(TPMError) in try tpm.readWithUserPIN(pin, value, under: root) }
         } catch {
             guard error.command == .nvRead else { throw KeystoreError(error, during: operation) }
-            throw await explained(error, pin, operation)
+            throw await explainUserPIN(error, pin, operation)
         }
     }
 
-    /// Has the user choose a PIN, and puts it into the index that the broker made for it.
+    /// Prompts for a new PIN and sets it as the authValue of the index that the broker created.
     ///
-    /// - Returns: nil where the TPM has no room for an index.
+    /// - Returns: nil if the TPM has no memory for an index.
     private func newUserPIN(
         _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
@@ -92,7 +94,7 @@ extension TPMKeystore {
             let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
             let value = try index.authValue(pin)
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changePIN(of: index.index, index.branches, from: initial, to: value, under: root)
+                try tpm.changeIndexPIN(of: index.index, index.branches, from: initial, to: value, under: root)
             }
         } catch {
             throw KeystoreError(error, during: operation)
@@ -102,16 +104,16 @@ extension TPMKeystore {
 }
 
 extension PresenceProtection.UserPIN {
-    /// What the PIN is to the TPM. The salt is of the index's making, so that it differs between users and makings; like
-    /// that of a key's own PIN it is no defence against guessing.
+    /// The authValue for a PIN. The salt comes from the policy of the index, which is different for each user and index. Like the
+    /// salt of a key's own PIN, it does not prevent guessing.
     func authValue(_ pin: PIN) throws(TPMError) -> AuthValue {
         try PINHardening.authValue(pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)))
     }
 }
 
 extension TPM {
-    /// Reads the index by its own authorization; a wrong PIN is counted.
-    fileprivate func confirmUserPIN(
+    /// Reads the index with its authValue. The index counts a wrong PIN.
+    fileprivate func readWithUserPIN(
         _ pin: PresenceProtection.UserPIN, _ value: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
         try withStorageRoot(root) { (parent) throws(TPMError) in
@@ -121,10 +123,10 @@ extension TPM {
         }
     }
 
-    /// Changes the PIN of an index in its place: the old one is dead for every copy of what it opens.
+    /// Changes the PIN of an index in the TPM. The old PIN no longer works, also for copies of the stored keys and secrets.
     ///
-    /// - Parameter branches: Those of the index's policy; the second lets who knows the PIN change it.
-    func changePIN(
+    /// - Parameter branches: The branches of the index's policy. The second one permits the change with the current PIN.
+    func changeIndexPIN(
         of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
         try withStorageRoot(root) { (parent) throws(TPMError) in

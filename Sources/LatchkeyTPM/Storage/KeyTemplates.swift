@@ -1,52 +1,52 @@
 internal import Latchkey
 internal import TPM2
 
-/// The public areas of what the keystore makes.
+/// The public areas of the objects that the keystore creates.
 enum KeyTemplates {
-    private static let born: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth]
+    private static let created: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth]
 
-    /// The TCG's ECC storage root key (TCG EK Credential Profile annex B.3.4 as template L-2 has it for storage; TPM v2.0
-    /// Provisioning Guidance section 7.5.1), with a zero-length unique field as Linux makes it.
+    /// The TCG's ECC storage root key (TCG EK Credential Profile annex B.3.4, template L-2 for storage; TPM v2.0 Provisioning
+    /// Guidance section 7.5.1), with an empty unique field as in Linux.
     ///
-    /// `noDA`: a lockout must not shut the parent, or no key could be loaded at all.
+    /// `noDA`: otherwise no key could be loaded during a lockout.
     static let storageRoot = PublicArea(
-        attributes: born.union([.noDA, .restricted, .decrypt]),
+        attributes: created.union([.noDA, .restricted, .decrypt]),
         detail: .ecc(ECCParameters(symmetric: .aes128CFB), ECCPoint(x: [], y: [])))
 
-    /// A key that signs: ECDSA with SHA-256 and nothing else.
+    /// A signing key for ECDSA with SHA-256 only.
     static func signingKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
         try ecdsaKey.guarded(by: policy, protection)
     }
 
-    /// The same under an authValue of 32 random bytes that a ``RevocableSecret`` keeps: nothing that could be guessed.
+    /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot be guessed.
     static let revocableKey = PublicArea(attributes: ecdsaKey.attributes.union(.noDA), detail: ecdsaKey.detail)
 
     private static let ecdsaKey = PublicArea(
-        attributes: born.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+        attributes: created.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
 
-    /// Sealed data.
+    /// A sealed secret.
     static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
-        try PublicArea(attributes: born.subtracting(.sensitiveDataOrigin), detail: .keyedHash(.null, unique: []))
+        try PublicArea(attributes: created.subtracting(.sensitiveDataOrigin), detail: .keyedHash(.null, unique: []))
             .guarded(by: policy, protection)
     }
 
-    /// The presence broker's key, under a random authValue of 32 bytes: nothing that could be guessed.
+    /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
     static let approvalKey = PublicArea(
-        attributes: born.union([.sign, .noDA]),
+        attributes: created.union([.sign, .noDA]),
         detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
 
-    /// A key that signs what the TPM itself says, and nothing from outside.
+    /// A key that signs only statements of the TPM.
     static let attestationKey = PublicArea(
-        attributes: born.union([.sign, .restricted, .noDA]),
+        attributes: created.union([.sign, .restricted, .noDA]),
         detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
 }
 
 extension PublicArea {
-    /// The same under a policy.
+    /// Returns the same public area with a policy.
     ///
-    /// A PIN of the object's own can be guessed, so the TPM counts wrong ones. Everything else can't: an approval is a
-    /// signature, a user's own PIN counts for itself. There is nothing to count then, and an unclean power-off after a
-    /// use would be counted as a guess (TPM 2.0 Part 1 section 17.8).
+    /// The TPM counts wrong PINs of an object with its own PIN. Other proofs cannot be guessed (an approval is a signature), or
+    /// have their own count (the user's PIN). Those objects have `noDA`, because otherwise the TPM would count an unclean
+    /// power-off after a use as a failure (TPM 2.0 Part 1 section 17.8).
     fileprivate func guarded(
         by policy: AccessPolicy, _ protection: PresenceProtection?
     ) throws(TPMError) -> PublicArea {
@@ -60,7 +60,7 @@ extension PublicArea {
         return guarded
     }
 
-    /// Whether an object was made from `template`: everything is the same but the unique field.
+    /// Whether an object was created from `template`: only the unique field differs.
     func isMade(from template: PublicArea) -> Bool {
         guard nameAlgorithm == template.nameAlgorithm, attributes == template.attributes,
             authPolicy == template.authPolicy
@@ -74,17 +74,17 @@ extension PublicArea {
 }
 
 extension AccessPolicy {
-    /// Whether the object has a PIN of its own, as its authValue.
+    /// Whether the authValue of the object is its own PIN.
     func hasOwnPIN(_ protection: PresenceProtection?) -> Bool {
         hasPIN && protection?.userPIN == nil
     }
 
-    /// Whether nothing but the object's policy authorizes its use.
+    /// Whether only the object's policy authorizes its use.
     func hasPolicyOnly(_ protection: PresenceProtection?) -> Bool {
         requirement != .none && !hasOwnPIN(protection)
     }
 
-    /// Whether a protection has what the policy asks for, and no more.
+    /// Whether a protection has exactly the parts that the policy requires.
     func fits(_ protection: PresenceProtection?) -> Bool {
         (protection?.finger != nil) == hasFinger && (protection?.userPIN == nil || hasPIN)
             && (protection == nil || protection?.finger != nil || protection?.userPIN != nil)

@@ -4,24 +4,24 @@ internal import Latchkey
 internal import SwiftASN1
 internal import TPM2
 
-/// What a stored key or sealed secret holds for this keystore: a structure in DER, and its SHA-256 behind it.
+/// The stored bytes of a key or sealed secret: a DER structure, followed by its SHA-256.
 ///
 ///     LatchkeyTPMKey ::= SEQUENCE {
 ///         version     INTEGER (1..2),
 ///         key         TPMKey,                            -- a whole TSS2 PRIVATE KEY
 ///         parentName  OCTET STRING,                      -- the Name of the storage root key
 ///         pinSalt     [0] EXPLICIT OCTET STRING OPTIONAL,
-///         birth       [1] EXPLICIT SEQUENCE {            -- what CertifyCreation wants back
+///         birth       [1] EXPLICIT SEQUENCE {            -- the input of CertifyCreation
 ///             creationHash    OCTET STRING,
 ///             creationTicket  OCTET STRING } OPTIONAL,
-///         presence    [2] EXPLICIT OCTET STRING OPTIONAL,   -- what authorizes it besides a PIN of its own
-///         binding     [3] EXPLICIT OCTET STRING OPTIONAL }  -- version 2, and only there: the key's ID and label
+///         presence    [2] EXPLICIT OCTET STRING OPTIONAL,   -- its authorizations other than its own PIN
+///         binding     [3] EXPLICIT OCTET STRING OPTIONAL }  -- only in version 2: the key's ID and label
 ///
-/// The TPM authenticates the key itself. The digest is there for accidents: with a damaged salt the right PIN would
-/// count as a wrong one.
+/// The TPM authenticates the key. The digest detects accidental damage: with a damaged salt, the TPM would count the right PIN
+/// as a wrong one.
 struct TPMKeyBlob: Hashable, Sendable {
-    /// Proof of how the key was born.
-    struct Birth: Hashable, Sendable {
+    /// The input of CertifyCreation for the key.
+    struct Creation: Hashable, Sendable {
         let hash: [UInt8]
         let ticket: Ticket
     }
@@ -29,13 +29,13 @@ struct TPMKeyBlob: Hashable, Sendable {
     let key: TSS2PrivateKey
     let parentName: TPMName
     let pinSalt: [UInt8]?
-    let birth: Birth?
+    let creation: Creation?
     let protection: PresenceProtection?
-    /// What of its row belongs to a key; nil for a secret, and for a key of an earlier version.
+    /// The binding of a key to its row. Nil for a secret and for a key of an earlier version.
     let binding: KeyBinding?
 
     init(
-        key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, birth: Birth?,
+        key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, creation: Creation?,
         protection: PresenceProtection? = nil, binding: KeyBinding? = nil
     ) {
         self.protection = protection
@@ -43,16 +43,16 @@ struct TPMKeyBlob: Hashable, Sendable {
         self.key = key
         self.parentName = parentName
         self.pinSalt = pinSalt
-        self.birth = birth
+        self.creation = creation
     }
 
-    /// The same object wrapped for another authValue, or bound to another label.
+    /// Returns the same object, wrapped with another authValue or bound to another label.
     func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]?, binding: KeyBinding?) -> TPMKeyBlob {
         TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: key.kind, hasEmptyAuth: key.hasEmptyAuth, parent: key.parent, publicArea: key.publicArea,
                 privatePart: privatePart),
-            parentName: parentName, pinSalt: pinSalt, birth: birth, protection: protection, binding: binding)
+            parentName: parentName, pinSalt: pinSalt, creation: creation, protection: protection, binding: binding)
     }
 }
 
@@ -62,15 +62,15 @@ extension TPMKeyBlob: StoredStructure {
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
             let version = try Int(derEncoded: &nodes)
-            guard (1...2).contains(version) else { throw ASN1Error.invalidASN1Object(reason: "another version") }
+            guard (1...2).contains(version) else { throw ASN1Error.invalidASN1Object(reason: "unknown version") }
             let key = try TSS2PrivateKey(derEncoded: &nodes)
             let parentName = try ASN1OctetString(derEncoded: &nodes)
             let salt = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
                 try Array(ASN1OctetString(derEncoded: $0).bytes)
             }
-            let birth = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
+            let creation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
                 try DER.sequence(node, identifier: .sequence) { nodes in
-                    Birth(
+                    Creation(
                         hash: Array(try ASN1OctetString(derEncoded: &nodes).bytes),
                         ticket: try Ticket(unmarshalling: try ASN1OctetString(derEncoded: &nodes).bytes))
                 }
@@ -83,10 +83,10 @@ extension TPMKeyBlob: StoredStructure {
                     KeyBinding(digest: try ASN1OctetString(derEncoded: $0).bytes)
                 } ?? nil
             guard (binding != nil) == (version == 2) else {
-                throw ASN1Error.invalidASN1Object(reason: "a version without its fields")
+                throw ASN1Error.invalidASN1Object(reason: "the fields do not match the version")
             }
             return TPMKeyBlob(
-                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, birth: birth,
+                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, creation: creation,
                 protection: protection, binding: binding)
         }
     }
@@ -101,7 +101,7 @@ extension TPMKeyBlob: StoredStructure {
                     ASN1OctetString(contentBytes: pinSalt[...]), explicitlyTaggedWithTagNumber: 0,
                     tagClass: .contextSpecific)
             }
-            if let birth { try Self.serialize(birth, into: &coder) }
+            if let creation { try Self.serialize(creation, into: &coder) }
             if let protection {
                 try coder.serialize(
                     ASN1OctetString(contentBytes: protection.bytes[...]), explicitlyTaggedWithTagNumber: 2,
@@ -115,17 +115,17 @@ extension TPMKeyBlob: StoredStructure {
         }
     }
 
-    private static func serialize(_ birth: Birth, into coder: inout DER.Serializer) throws {
+    private static func serialize(_ creation: Creation, into coder: inout DER.Serializer) throws {
         try coder.serialize(explicitlyTaggedWithTagNumber: 1, tagClass: .contextSpecific) { coder in
             try coder.appendConstructedNode(identifier: .sequence) { coder in
-                try coder.serialize(ASN1OctetString(contentBytes: birth.hash[...]))
-                try coder.serialize(ASN1OctetString(contentBytes: birth.ticket.marshalled[...]))
+                try coder.serialize(ASN1OctetString(contentBytes: creation.hash[...]))
+                try coder.serialize(ASN1OctetString(contentBytes: creation.ticket.marshalled[...]))
             }
         }
     }
 }
 
-/// A structure that is stored in DER, with its SHA-256 behind it. The digest is there for accidents.
+/// A structure that is stored in DER, followed by its SHA-256 to detect accidental damage.
 protocol StoredStructure: DERImplicitlyTaggable {}
 
 extension StoredStructure {
@@ -138,11 +138,11 @@ extension StoredStructure {
         }
     }
 
-    /// - Throws: When the bytes are not such a structure with its digest and nothing else.
+    /// - Throws: Unless the bytes are such a structure and its digest.
     init(_ bytes: Data) throws {
         let structure = Array(bytes.dropLast(SHA256.byteCount))
         guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
-            throw ASN1Error.invalidASN1Object(reason: "the digest does not fit")
+            throw ASN1Error.invalidASN1Object(reason: "the digest is wrong")
         }
         try self.init(derEncoded: structure)
     }

@@ -2,10 +2,10 @@ public import Latchkey
 internal import SwiftASN1
 internal import TPM2
 
-/// A key file of the kind `TSS2 PRIVATE KEY` (draft "ASN.1 Specification for TPM 2.0 Key Files", J. Bottomley): what
-/// openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
+/// A key file of the type `TSS2 PRIVATE KEY` (draft "ASN.1 Specification for TPM 2.0 Key Files", J. Bottomley), which openssl's
+/// tpm2 provider, ssh-tpm-agent and tpm2-tools read.
 struct TSS2PrivateKey: Hashable, Sendable {
-    /// What the file holds, as an object identifier.
+    /// The type of the object in the file, an object identifier.
     enum Kind: Sendable {
         /// `id-loadablekey`, 2.23.133.10.1.3.
         case loadable
@@ -23,7 +23,7 @@ struct TSS2PrivateKey: Hashable, Sendable {
     static let pemType = "TSS2 PRIVATE KEY"
 
     let kind: Kind
-    /// Whether the object can be used without any proof.
+    /// Whether the object has an empty authValue.
     let hasEmptyAuth: Bool
     let parent: TPMHandle
     let publicArea: PublicArea
@@ -45,7 +45,7 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
             let emptyAuth = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
                 try Bool(derEncoded: $0)
             }
-            // Policies, imported secrets and RSA parents are other people's: what Latchkey writes has none.
+            // Latchkey writes no policies, imported secrets or RSA parents, so it does not read them.
             let parent = try UInt32(derEncoded: &nodes)
             let publicBytes = try ASN1OctetString(derEncoded: &nodes)
             let privateBytes = try ASN1OctetString(derEncoded: &nodes)
@@ -72,24 +72,23 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
 }
 
 extension TPMKeystore {
-    /// A key as a `TSS2 PRIVATE KEY` in PEM, which openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
+    /// Exports a key as a `TSS2 PRIVATE KEY` in PEM, which openssl's tpm2 provider, ssh-tpm-agent and tpm2-tools read.
     ///
-    /// The private half stays wrapped by the TPM. A key without a PIN works there as it is. One with a PIN asks for its
-    /// authValue, which is derived from the PIN and a salt that this file does not have: it can be looked at, and
-    /// used with Latchkey only.
+    /// The private key stays wrapped by the TPM. Those programs can use a key without a PIN. The authValue of a key with a PIN is
+    /// derived from the PIN and a salt that the file does not contain, so only Latchkey can use it.
     ///
-    /// - Throws: `KeystoreError` with code `damaged` or `wrongDevice` when it is no key of a TPM.
+    /// - Throws: `KeystoreError` with code `damaged`, or `wrongDevice` for a key of another keystore.
     public static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
         let operation = "export a key"
         guard key.backend == "tpm" else {
-            throw .wrongDevice(operation, "it belongs to a keystore of the kind \(key.backend)")
+            throw .wrongDevice(operation, "it belongs to a keystore of the type ‘\(key.backend)’")
         }
         do {
             var serializer = DER.Serializer()
             try serializer.serialize(try TPMKeyBlob(key.blob).key)
             return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
         } catch {
-            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+            throw .damaged(operation, "its stored bytes cannot be decoded: \(error)")
         }
     }
 }

@@ -1,31 +1,32 @@
 internal import Latchkey
 internal import TPM2
 
-/// One use of an object, by each kind of proof.
+/// One use of an object, with each kind of proof.
 extension TPM {
-    /// What came of a use: its result, and what lets the next one do without a person.
-    typealias Performed<R> = (result: R, ticket: ProofTicket?)
+    /// The result of a use, and a ticket that authorizes the next use without a prompt.
+    typealias UseResult<R> = (result: R, ticket: ProofTicket?)
 
-    /// By the object's own authValue: StartAuthSession, Load, the use, FlushContext. Where an index keeps that,
-    /// `authValue` is the index's, and NV_Read comes before the use.
+    /// Uses an object with its authValue: StartAuthSession, Load, the use, FlushContext. For a revocable key `authValue` is
+    /// that of its index, and NV_Read comes before the use.
     ///
-    /// Load is authorized by the session too, though its parent has no authValue: a TPM that does not hold the pinned
-    /// key can't know the salt and fails there, before anything that is derived from a PIN is sent.
-    func perform<R>(
-        _ use: KeyUse, with authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> Performed<R> {
+    /// The session also authorizes Load, although the parent has no authValue: a TPM without the pinned key does not know the
+    /// salt and fails there, before a value derived from a PIN is sent.
+    func useWithAuthValue<R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                try load(use, under: parent, authorizedBy: .continuing(session)) { (object) throws(TPMError) in
-                    (try perform(use, with: authValue, in: session, with: object, body), nil)
+                try withLoadedObject(of: use, under: parent, authorizedBy: .continuing(session)) {
+                    (object) throws(TPMError) in
+                    (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
                 }
             }
         }
     }
 
-    /// What is left to do after the PIN: NV_Read where an index keeps the authValue, the use.
-    func perform<R>(
-        _ use: KeyUse, with authValue: AuthValue, in session: Session, with object: TPMObject,
+    /// Sends the commands after the PIN prompt: NV_Read for a revocable key, the use.
+    func finishWithAuthValue<R>(
+        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject,
         _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> R {
         var own = authValue
@@ -37,20 +38,20 @@ extension TPM {
         return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
-    /// By the user's own PIN: StartAuthSession twice, PolicySecret, and as for a ticket.
-    func perform<R>(
-        _ use: KeyUse, withUserPIN authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> Performed<R> {
+    /// Uses an object with the user's PIN: StartAuthSession twice, PolicySecret, then the commands as for a ticket.
+    func useWithUserPIN<R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
         try withPolicySession(use, body) { (session, parent) throws(TPMError) in
-            try prove(authValue, use, parent, session)
+            try proveUserPIN(authValue, use, parent, session)
         }
     }
 
-    /// By an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR where there are branches, PolicyAuthValue, the
-    /// use, FlushContext.
-    func perform<R>(
-        _ use: KeyUse, by ticket: ProofTicket, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> Performed<R> {
+    /// Uses an object with an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR for a policy with branches,
+    /// PolicyAuthValue, the use, FlushContext.
+    func useWithTicket<R>(
+        _ use: KeyUse, _ ticket: ProofTicket, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
         try withPolicySession(use, body) { (session, _) throws(TPMError) in
             if ticket.isFinger { try checkCounter(use, session) }
             try policyTicket(
@@ -59,33 +60,34 @@ extension TPM {
         }
     }
 
-    /// By the broker's approval for a session that was out of the TPM meanwhile: Load, ContextLoad, and what
-    /// ``perform(_:by:in:with:_:)`` does, FlushContext.
+    /// Uses an object with the broker's approval for a suspended session: Load, ContextLoad, the commands of
+    /// ``finishWithApproval(_:_:in:_:_:)``, FlushContext.
     ///
-    /// Load comes first: where it finds no place, the session is as it was, and the visit may begin again.
-    func perform<R>(
-        _ use: KeyUse, by approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> Performed<R> {
+    /// Load comes first: if the TPM has no memory for the object, the session is still suspended and the visit can be
+    /// repeated.
+    func useWithApproval<R>(
+        _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try load(use, under: parent) { (object) throws(TPMError) in
+            try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
                 try withResumed(suspended) { (session) throws(TPMError) in
-                    try perform(use, by: approval, in: session, with: object, body)
+                    try finishWithApproval(use, approval, in: session, object, body)
                 }
             }
         }
     }
 
-    /// The commands after the finger: PolicySigned, PolicyOR where there are branches, PolicyAuthValue where the
-    /// proof is reusable, the use.
-    func perform<R>(
-        _ use: KeyUse, by approval: PresenceApproval, in session: Session, with object: TPMObject,
+    /// Sends the commands after the fingerprint prompt: PolicySigned, PolicyOR for a policy with branches, PolicyAuthValue if
+    /// the proof is reusable, the use.
+    func finishWithApproval<R>(
+        _ use: KeyUse, _ approval: PresenceApproval, in session: Session, _ object: TPMObject,
         _ body: TPMKeystore.UseBody<R>
-    ) throws(TPMError) -> Performed<R> {
-        let ticket = try assert(approval, use, session)
-        return (try perform(use, in: session, with: object, body), ticket)
+    ) throws(TPMError) -> UseResult<R> {
+        let ticket = try satisfyFinger(approval, use, session)
+        return (try finishWithPolicy(use, in: session, object, body), ticket)
     }
 
-    /// A session for the broker's approval, which waits for it.
+    /// Opens a session for the broker's approval.
     func approvalSession(for use: KeyUse) throws(TPMError) -> Session {
         guard use.needsSalt else { return try startAuthSession(.policy, saltedTo: nil) }
         return try withStorageRoot(use.root) { (parent) throws(TPMError) in
@@ -96,20 +98,20 @@ extension TPM {
     private func withPolicySession<R>(
         _ use: KeyUse, _ body: TPMKeystore.UseBody<R>,
         _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
-    ) throws(TPMError) -> Performed<R> {
+    ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.policy, saltedTo: use.needsSalt ? parent : nil) { (session) throws(TPMError) in
                 let ticket = try satisfy(session, parent)
-                return try load(use, under: parent) { (object) throws(TPMError) in
-                    (try perform(use, in: session, with: object, body), ticket)
+                return try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
+                    (try finishWithPolicy(use, in: session, object, body), ticket)
                 }
             }
         }
     }
 
-    /// In a session that has satisfied one branch of the object's policy.
-    private func perform<R>(
-        _ use: KeyUse, in session: Session, with object: TPMObject, _ body: TPMKeystore.UseBody<R>
+    /// Uses an object in a session that satisfied one branch of its policy.
+    private func finishWithPolicy<R>(
+        _ use: KeyUse, in session: Session, _ object: TPMObject, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> R {
         let branches = try use.protection?.branches(under: use.policy) ?? []
         if branches.count > 1 { try policyOR(branches, in: session) }
@@ -120,8 +122,8 @@ extension TPM {
         return try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
-    private func load<R>(
-        _ use: KeyUse, under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword,
+    private func withLoadedObject<R>(
+        of use: KeyUse, under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword,
         _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         try withLoaded(
@@ -129,36 +131,36 @@ extension TPM {
     }
 }
 
-/// What satisfies a branch of a policy.
+/// The commands that satisfy a branch of a policy.
 extension TPM {
-    /// Has the TPM take the broker's word.
-    private func assert(
+    /// Satisfies the branch for a finger with the broker's approval.
+    private func satisfyFinger(
         _ given: PresenceApproval, _ use: KeyUse, _ session: Session
     ) throws(TPMError) -> ProofTicket? {
         guard let finger = use.protection?.finger else {
-            throw TPMError(.unsupported, reason: "the key has no branch for a finger")
+            throw TPMError(.unsupported, reason: "the key's policy has no branch for a fingerprint")
         }
         try checkCounter(use, session)
         let reference = finger.reference(under: use.policy)
         let approval = Approval(
             nonceTPM: session.nonceTPM, expiration: given.expiration,
             commandHash: try use.commandHash, policyRef: reference)
-        let ticket = try policySigned(approval, signature: TPMSignature(given.signature), by: finger, in: session)
+        let ticket = try submitApproval(approval, TPMSignature(given.signature), by: finger, in: session)
         guard use.isReusable else { return nil }
         return ProofTicket(
             ticket: ticket, authority: try finger.authority.name, reference: reference, isFinger: true)
     }
 
-    /// The broker's key is where it was, and costs no command then; else its public half is loaded for this use.
-    private func policySigned(
-        _ approval: Approval, signature: TPMSignature, by finger: PresenceProtection.Finger, in session: Session
+    /// Sends PolicySigned with the broker's persistent key. If that key is gone, loads its public area for this use.
+    private func submitApproval(
+        _ approval: Approval, _ signature: TPMSignature, by finger: PresenceProtection.Finger, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
         if let handle = finger.handle {
             do {
                 let authority = try TPMObject(handle: handle, publicArea: finger.authority)
                 return try policySigned(approval, signature: signature, by: authority, in: session)
             } catch {
-                // Gone, or another key is there now. Nothing has happened to the session.
+                // The handle is unused or holds another key. The session is unchanged.
                 switch error.responseCode {
                 case .handle?, .signature?, .type?, .scheme?, .key?: break
                 default: throw error
@@ -178,12 +180,12 @@ extension TPM {
         try policyNVEquals(counter.bytes, in: counter.index, session: session)
     }
 
-    /// Proves the user's own PIN, in a session that is salted to the pinned storage root key.
-    private func prove(
+    /// Proves the user's PIN in a session that is salted to the pinned storage root key.
+    private func proveUserPIN(
         _ authValue: AuthValue, _ use: KeyUse, _ parent: TPMObject, _ session: Session
     ) throws(TPMError) -> ProofTicket? {
         guard let pin = use.protection?.userPIN else {
-            throw TPMError(.unsupported, reason: "the key has no branch for a user's own PIN")
+            throw TPMError(.unsupported, reason: "the key's policy has no branch for the user's PIN")
         }
         let reference = PresenceReference.pin(under: use.policy)
         let ticket = try withSession(.hmac, saltedTo: parent) { (proof) throws(TPMError) in
@@ -199,16 +201,15 @@ extension TPM {
 }
 
 extension KeyUse {
-    /// Whether the proof of this use serves for some seconds.
+    /// Whether the proof of this use can be reused for some seconds.
     fileprivate var isReusable: Bool { policy.reuseSeconds > 0 }
 
-    /// Whether the policy session must have a secret, which takes a salt. What is opened must come back encrypted. And a
-    /// proof that serves for some seconds names no command: only the session's HMAC keeps whoever owns the bus from
-    /// having another digest signed with it. Else the proof names the session and the command, and what is signed and
-    /// the signature are no secrets.
+    /// Whether the policy session must be salted. Unsealed data must be encrypted on the bus. A reusable proof names no
+    /// command, so only the session's HMAC prevents an attacker on the bus from signing another digest with it. In all other
+    /// cases the proof names the session and the command, and neither the digest nor the signature is secret.
     fileprivate var needsSalt: Bool { use == .unseal || isReusable }
 
-    /// The cpHash of the use, so that a proof serves nothing else; empty where it serves for some seconds.
+    /// The cpHash of the use, to which the proof is bound. Empty for a reusable proof.
     fileprivate var commandHash: [UInt8] {
         get throws(TPMError) {
             guard !isReusable else { return [] }

@@ -3,32 +3,33 @@ public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Refuses what this hardware can't enforce, before anybody is asked anything.
+    /// Rejects a policy that a TPM cannot enforce, before any prompt.
     func checkSupport(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
         guard policy.attemptLimit == nil else {
             throw .unsupported(
-                operation, "a TPM can't have a limit of attempts for one key", recovery: "Leave it out.")
+                operation, "a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
         }
     }
 
-    /// Refuses what the hardware can't enforce with what there is for the policy.
+    /// Rejects a policy that a TPM cannot enforce with this protection.
     func checkSupport(
         _ policy: AccessPolicy, _ protection: PresenceProtection?, _ operation: String
     ) throws(KeystoreError) {
         guard policy.fits(protection) else {
             throw .unsupported(
-                operation, "a TPM can't have a PIN of the key's own serve for some seconds",
-                recovery: "Leave the time of reuse out, or use a policy with a finger only.")
+                operation, "a TPM cannot reuse the proof of a key's own PIN",
+                recovery: "Omit the reuse time, or use a policy with a fingerprint only.")
         }
     }
 
-    /// Asks for a PIN that will be set.
+    /// Prompts for a new PIN.
     ///
-    /// The TPM is asked for the state of its lockout password only if the PIN is short. The answer is not authenticated: the
-    /// rule keeps a user from a weak choice, and an interposer that forges the answer gains a PIN that is easier to guess.
+    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not authenticated: the rule
+    /// prevents a weak choice by the user, and an attacker on the bus who forges the response gains a PIN that is easier to
+    /// guess.
     ///
-    /// - Parameter isCounted: Whether the TPM's own guard counts wrong ones; a user's own PIN has another count,
-    ///   which the lockout password does not reset.
+    /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's PIN of the presence
+    ///   broker has its own count, which the lockout password does not reset.
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
@@ -46,23 +47,23 @@ extension TPMKeystore {
                 + "(\(TPMDiagnosis.lockoutPasswordCommand)), or pass --allow-short-pin.")
     }
 
-    /// Asks for the PIN that is set, unless the TPM is locked: nobody should type into a locked door.
+    /// Prompts for the current PIN, unless the TPM is locked out.
     func currentPIN(
         _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         let status = try await lockoutState(operation).status
         guard !status.isLockedOut else { throw .lockedOut(operation, status) }
-        return try await currentPIN(status, prompt, operation, presence)
+        return try await askForCurrentPIN(status, prompt, operation, presence)
     }
 
-    func currentPIN(
+    func askForCurrentPIN(
         _ status: PINStatus, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         try await presence.givenPIN(
             PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), to: operation)
     }
 
-    /// The authValue of a key whose policy has a PIN.
+    /// The authValue of a key with its own PIN. Empty for any other key.
     func authValue(
         _ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?, _ operation: String
     ) throws(KeystoreError) -> AuthValue {
@@ -78,7 +79,7 @@ extension TPMKeystore {
 extension TPMKeystore {
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
         let operation = "read the count of wrong PINs"
-        return try await status(of: keyBlob(of: key, operation), operation)
+        return try await blobPINStatus(keyBlob(of: key, operation), operation)
     }
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
@@ -89,19 +90,19 @@ extension TPMKeystore {
         }
         let blob = try blob(
             secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
-        return try await status(of: blob, operation)
+        return try await blobPINStatus(blob, operation)
     }
 
-    private func status(of blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> PINStatus {
+    private func blobPINStatus(_ blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> PINStatus {
         guard let pin = blob.protection?.userPIN else { return try await pinStatus() }
-        return try await status(of: pin, operation)
+        return try await userPINStatus(pin, operation)
     }
 
-    /// The count of a user's own PIN. One command.
+    /// Reads the count of a user's PIN. One command.
     ///
-    /// Everybody may read it by the owner's empty password. Where the owner has one, the count stays unknown.
-    func status(
-        of pin: PresenceProtection.UserPIN, _ operation: String
+    /// The owner's empty password authorizes the read. If the owner has a password, the count is unknown.
+    func userPINStatus(
+        _ pin: PresenceProtection.UserPIN, _ operation: String
     ) async throws(KeystoreError) -> PINStatus {
         do {
             return try await device.visit { (tpm) throws(TPMError) in
@@ -110,30 +111,31 @@ extension TPMKeystore {
         } catch {
             switch error.responseCode {
             case .badAuth?, .authFail?: return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
-            // Gone, or made anew by another program: nothing was ever written to it.
-            case .handle?, .nvUninitialized?: throw try await explainedAbsence(error, pin, operation)
+            // The index is gone, or another program defined it again and did not write it.
+            case .handle?, .nvUninitialized?: throw try await explainAbsence(error, pin, operation)
             default: throw KeystoreError(error, during: operation)
             }
         }
     }
 
-    func explained(
+    /// Explains a failed proof of a user's PIN.
+    func explainUserPIN(
         _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
     ) async -> KeystoreError {
         do {
-            let status = try await status(of: pin, operation)
+            let status = try await userPINStatus(pin, operation)
             guard error.responseCode?.base == .authUnavailable else {
                 return .wrongPIN(operation, status, underlying: error)
             }
-            guard status.isLockedOut else { return try await explainedAbsence(error, pin, operation) }
+            guard status.isLockedOut else { return try await explainAbsence(error, pin, operation) }
             return .userPINLocked(operation, underlying: error)
         } catch {
             return error
         }
     }
 
-    /// Has the TPM prove that the index is not there as it was made: the answer that says so carries no proof.
-    private func explainedAbsence(
+    /// Looks for the original index in an audited session: the error response is not authenticated.
+    private func explainAbsence(
         _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
     ) async throws(KeystoreError) -> KeystoreError {
         guard let root = try await pinnedRoot(operation) else { return KeystoreError(error, during: operation) }
@@ -144,8 +146,8 @@ extension TPMKeystore {
     private static func pinGone(_ operation: String, _ error: TPMError) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidated,
-            reason: "your PIN was removed from the TPM, and cannot be put back",
-            recovery: "Use your finger where the key has that way; else delete the key and set it up again.",
+            reason: "your PIN was removed from the TPM and cannot be restored",
+            recovery: "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
             underlying: .init(error))
     }
 }
@@ -153,15 +155,15 @@ extension TPMKeystore {
 extension KeystoreError {
     static func userPINLocked(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .lockedOut, reason: "too many PINs were wrong, and the TPM takes yours no more",
+            operation: operation, code: .lockedOut, reason: "the PIN is locked after too many wrong attempts",
             recovery:
-                "Use your finger: the count begins anew then. Without one, have an administrator reset it, as "
-                + "‘man latchkey-presenced’ says.",
+                "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
+                + "‘man latchkey-presenced’.",
             attemptsLeft: 0, underlying: underlying.map(Underlying.init))
     }
 }
 
-/// What an index of the type `TPM_NT_PIN_FAIL` holds, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0 Part 2 section 13.3).
+/// The content of an index of the type `TPM_NT_PIN_FAIL`, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0 Part 2 section 13.3).
 struct UserPINCount: Hashable, Sendable {
     let failures: UInt32
     let limit: UInt32
@@ -196,26 +198,26 @@ extension TPM {
     /// `TPMA_PERMANENT`, bit 2 (Part 2 section 8.6).
     static let lockoutAuthSet: UInt32 = 4
 
-    /// Whether a password guards the reset of the count of wrong PINs. One command.
+    /// Whether the reset of the count of wrong PINs requires a password. One command.
     func isLockoutPasswordSet() throws(TPMError) -> Bool {
         try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet != 0
     }
 }
 
-/// The TPM's guard against guessing (TPM 2.0 Part 1 section 17.8).
+/// The state of the TPM's dictionary-attack protection (TPM 2.0 Part 1 section 17.8).
 struct LockoutState: Hashable, Sendable {
     let counter: UInt32
     let limit: UInt32
-    /// Seconds of powered-on time until one failure is forgotten; 0 when failures don't lock.
+    /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the TPM.
     let interval: UInt32
 
-    /// One command.
+    /// Reads the state. One command.
     init(_ tpm: TPM) throws(TPMError) {
         let properties = try tpm.properties(from: .lockoutCounter, count: 4)
         guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
             let interval = properties[.lockoutInterval]
         else {
-            throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not say whether it is locked")
+            throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not report its lockout state")
         }
         self.counter = counter
         self.limit = limit
@@ -224,10 +226,10 @@ struct LockoutState: Hashable, Sendable {
 
     var isLockedOut: Bool { counter >= limit && interval != 0 }
 
-    /// Nil when failures don't lock.
+    /// Nil if failures do not lock the TPM.
     var attemptsLeft: Int? { interval == 0 ? nil : Int(limit) - Int(min(counter, limit)) }
 
-    /// The TPM does not say how much of the interval has passed, so this is the latest time.
+    /// The TPM does not report the elapsed part of the interval, so the time of release is the latest possible.
     var status: PINStatus {
         PINStatus(
             attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit), isLockedOut: isLockedOut,

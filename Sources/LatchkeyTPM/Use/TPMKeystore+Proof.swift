@@ -3,8 +3,8 @@ internal import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Asks for what the object's policy wants, after everything that can fail without a person was looked at.
-    func proof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
+    /// Obtains the proof that the object's policy requires. Checks that need no user come before the prompt.
+    func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
         switch use.policy.requirement {
         case .none: return .authValue(try ownValue(nil, for: use))
         case .pin: return try await pinProof(for: use, await pinStatus(for: use), presence)
@@ -21,10 +21,10 @@ extension TPMKeystore {
         guard let broker = presence.broker?.approvals, presence.preference == .any else {
             return try await pinProof(for: use, status, presence)
         }
-        // A locked PIN is no reason not to look at the finger.
+        // A locked PIN does not prevent the use of a finger.
         guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
         guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
-        return try await proof(for: use) { (finger) async throws(KeystoreError) in
+        return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
             try await presence.offer(
                 finger, to: broker,
                 or: PINRequest(purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
@@ -36,23 +36,23 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PresenceProof {
         guard let broker = presence.broker?.approvals else {
             throw KeystoreError(
-                operation: use.operation, code: .unavailable, reason: "this program can't reach the presence broker",
+                operation: use.operation, code: .unavailable, reason: "this program cannot reach the presence broker",
                 recovery: "Install and start latchkey-presenced.")
         }
         try await checkCurrent(use, broker)
-        return try await proof(for: use) { (finger) async throws(KeystoreError) in
+        return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
             PresenceAnswer(try await broker.approve(finger))
         }
     }
 
-    /// Prepares a session for a finger, has the person asked, and gives the session up unless it was the finger.
-    private func proof(
+    /// Opens a session for an approval, prompts, and discards the session unless the answer is an approval.
+    private func approvalProof(
         for use: KeyUse, _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
     ) async throws(KeystoreError) -> PresenceProof {
         let session = try await preparedSession(for: use)
         do throws(KeystoreError) {
             let answer = try await ask(request(for: use, in: session))
-            let proof = try proof(answer, in: session, for: use)
+            let proof = try proof(from: answer, in: session, for: use)
             if case .approval = proof { return proof }
             await abandon(session)
             return proof
@@ -63,18 +63,18 @@ extension TPMKeystore {
     }
 
     private func proof(
-        _ answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse
+        from answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse
     ) throws(KeystoreError) -> PresenceProof {
         switch answer {
         case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
-        case .pin(let pin) where !Task.isCancelled: try proof(pin, for: use)
+        case .pin(let pin) where !Task.isCancelled: try knowledgeProof(of: pin, for: use)
         case .approved, .pin: throw .cancelled(use.operation)
         case .notRecognised: throw .wrongFinger(use.operation)
         case .declined(let why): throw .cancelled(use.operation, why)
         }
     }
 
-    /// Whether the broker can approve this use as it is now. What it says decides what is asked for, and nothing else.
+    /// Whether the broker can currently approve this use. The answer only selects the prompt.
     private func isCurrent(_ use: KeyUse, _ broker: any ApprovalService) async -> Bool {
         do {
             try await checkCurrent(use, broker)
@@ -84,29 +84,29 @@ extension TPMKeystore {
         }
     }
 
-    /// Tells a person what has changed, before a finger is asked for in vain.
+    /// Reports changes that make an approval impossible, before the prompt.
     private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
         guard let finger = use.protection?.finger else {
-            throw .damaged(use.operation, "it has no branch for a finger")
+            throw .damaged(use.operation, "its policy has no branch for a fingerprint")
         }
         let terms: PresenceTerms
         do throws(KeystoreError) {
             terms = try await broker.terms(for: use.policy)
         } catch {
-            // Where no finger is left, those of the key's birth are gone.
+            // No finger is enrolled, so the fingers of the key's creation are gone.
             guard error.code == .notEnrolled, finger.enrolmentSet != nil else { throw error }
             throw .fingersChanged(use.operation)
         }
         guard terms.user == finger.user else {
             throw KeystoreError(
                 operation: use.operation, code: .refused, reason: "it belongs to another user of this machine",
-                recovery: "Use it as the user who made it.")
+                recovery: "Use it as the user who created it.")
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
             throw KeystoreError(
                 operation: use.operation, code: .invalidated,
-                reason: "the presence broker has another key than when it was made",
-                recovery: "Use the PIN where the key has one; else delete it and set it up again.")
+                reason: "the presence broker's key changed since it was created",
+                recovery: "Use the PIN if it has one. Otherwise delete it and create it again.")
         }
         let counter = terms.counter.map { $0.value }
         guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
@@ -121,16 +121,16 @@ extension TPMKeystore {
             throw use.protection?.userPIN == nil
                 ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
         }
-        if let kept = use.authorization { try await checkStanding([kept], under: use.root, use.operation) }
-        // A user's own PIN is proven to an index: there the session that it takes has a policy to satisfy besides.
+        if let kept = use.authorization { try await checkExisting([kept], under: use.root, use.operation) }
+        // A user's PIN is proven to an index in its own session, so the object cannot be loaded before the prompt.
         guard device.isShared, use.protection?.userPIN == nil else {
-            return try proof(await currentPIN(status, use.prompt, use.operation, presence), for: use)
+            return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, use.operation, presence), for: use)
         }
         return try await primedProof(for: use, status, presence)
     }
 
-    /// Behind a resource manager everything is loaded before the PIN is asked for (StartAuthSession, Load), and one
-    /// command and the flush are left after it, or two for a key that can be taken back.
+    /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession, Load). One command and
+    /// the flush remain after the prompt, or two for a revocable key.
     private func primedProof(
         for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
@@ -138,10 +138,10 @@ extension TPMKeystore {
         do {
             held = try await device.hold { (tpm) throws(TPMError) in try tpm.primeForPIN(use) }
         } catch {
-            throw await explained(error, use)
+            throw await explainUse(error, use)
         }
         do throws(KeystoreError) {
-            let pin = try await currentPIN(status, use.prompt, use.operation, presence)
+            let pin = try await askForCurrentPIN(status, use.prompt, use.operation, presence)
             return .primed(held, try ownValue(pin, for: use))
         } catch {
             await device.drop(held)
@@ -151,10 +151,11 @@ extension TPMKeystore {
 
     private func pinStatus(for use: KeyUse) async throws(KeystoreError) -> PINStatus {
         guard let pin = use.protection?.userPIN else { return try await lockoutState(use.operation).status }
-        return try await status(of: pin, use.operation)
+        return try await userPINStatus(pin, use.operation)
     }
 
-    private func proof(_ pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
+    /// The proof of the user's PIN, or of the object's own PIN.
+    private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
         do {
             if let index = use.protection?.userPIN { return .userPIN(try index.authValue(pin)) }
         } catch {
@@ -163,7 +164,7 @@ extension TPMKeystore {
         return .authValue(try ownValue(pin, for: use))
     }
 
-    /// What authorizes an object that has no policy, or reads the index that keeps that.
+    /// The authValue of an object without a policy, or of the index of a revocable key.
     private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
         guard let kept = use.authorization else {
             return try authValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding, use.operation)
@@ -185,8 +186,8 @@ extension TPMKeystore {
         }
     }
 
-    /// A session for the broker's approval. Without a resource manager it is out of the TPM while the person is waited
-    /// for (StartAuthSession, ContextSave); with one the object is loaded meanwhile too (StartAuthSession, Load).
+    /// Opens a session for the broker's approval. Without a resource manager the session is suspended during the prompt
+    /// (StartAuthSession, ContextSave). With one, the object is loaded too (StartAuthSession, Load).
     private func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
         do {
             if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
@@ -201,14 +202,13 @@ extension TPMKeystore {
                     }
                 })
         } catch {
-            throw await explained(error, use)
+            throw await explainUse(error, use)
         }
     }
 }
 
 extension TPM {
-    /// As for ``perform(_:with:_:)``, Load is authorized by the session, which fails where the TPM does not hold the
-    /// pinned key.
+    /// The session authorizes Load for the reason that ``useWithAuthValue(_:_:_:)`` states.
     fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             let session = try startAuthSession(.hmac, saltedTo: parent)
@@ -230,33 +230,33 @@ extension TPM {
 extension KeystoreError {
     static func wrongFinger(_ operation: String) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .wrongProof, reason: "the finger is not one of yours",
+            operation: operation, code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
             recovery: "Try again with a finger that you enrolled.")
     }
 }
 
-/// What is shown to the TPM so that it uses an object once.
+/// A proof for one use of an object.
 enum PresenceProof: Sendable {
-    /// The object's own authValue; empty where it asks for nothing.
+    /// The authValue of the object, empty for the policy `none`, or of its index.
     case authValue(AuthValue)
-    /// The same, for a session and an object that were loaded while the person was asked.
+    /// The same, for a session and an object that were loaded before the prompt.
     case primed(HeldUse, AuthValue)
-    /// The user's own PIN.
+    /// The user's PIN, which an index of the presence broker checks.
     case userPIN(AuthValue)
-    /// The broker's approval for a session that waited meanwhile.
+    /// The broker's approval for a waiting session.
     case approval(PreparedSession, PresenceApproval)
-    /// An earlier proof, within its time.
+    /// An earlier proof that has not expired.
     case ticket(ProofTicket)
 }
 
-/// A session that waits for the broker's approval while a person is asked.
+/// A session that waits for the broker's approval during the prompt.
 enum PreparedSession: Sendable {
-    /// Out of the TPM, over no connection: what a device without a resource manager must have.
+    /// Suspended, without a connection. Used without a resource manager.
     case suspended(SuspendedSession)
-    /// Behind a resource manager, with the object loaded: two commands are left after the finger.
+    /// On an open connection of a resource manager, with the object loaded. Two commands remain after the approval.
     case held(HeldUse)
 
-    /// What the approval is bound to.
+    /// The nonce to which the approval is bound.
     var nonceTPM: [UInt8] {
         switch self {
         case .suspended(let session): session.nonceTPM

@@ -1,24 +1,24 @@
 internal import Synchronization
 internal import TPM2
 
-/// The tickets of one keystore, each under the digest of the policy that it serves.
-final class TicketDrawer: Sendable {
+/// The tickets of one keystore, by the digest of the policy that they satisfy.
+final class TicketCache: Sendable {
     private struct State {
         var tickets: [[UInt8]: ProofTicket] = [:]
-        var emptyings = 0
+        var generation = 0
     }
 
     private let state = Mutex(State())
 
-    /// How often it was emptied.
-    var emptyings: Int { state.withLock { $0.emptyings } }
+    /// The number of times that the cache was emptied.
+    var generation: Int { state.withLock { $0.generation } }
 
     subscript(policy: [UInt8]) -> ProofTicket? { state.withLock { $0.tickets[policy] } }
 
-    /// Puts a ticket in, unless the drawer was emptied since: the proof that it stands for was begun before that.
-    func keep(_ ticket: ProofTicket, for policy: [UInt8], unlessEmptiedSince emptyings: Int) {
+    /// Stores a ticket unless the cache was emptied since `generation`, when its proof began.
+    func store(_ ticket: ProofTicket, for policy: [UInt8], since generation: Int) {
         state.withLock { state in
-            if state.emptyings == emptyings { state.tickets[policy] = ticket }
+            if state.generation == generation { state.tickets[policy] = ticket }
         }
     }
 
@@ -29,16 +29,16 @@ final class TicketDrawer: Sendable {
     func empty() {
         state.withLock { state in
             state.tickets = [:]
-            state.emptyings += 1
+            state.generation += 1
         }
     }
 }
 
-/// A proof that serves for some seconds, by the TPM's own clock. It crosses the bus in the clear, so a key that takes it
-/// demands ``PresenceProtection/authValue`` too.
+/// A proof that is valid for some seconds of the TPM's clock. It crosses the bus in plain text, so a key that accepts it also
+/// requires ``PresenceProtection/authValue``.
 struct ProofTicket: Sendable {
     let ticket: ApprovalTicket
-    /// The Name of who gave it: the broker's key, or the index of a user's PIN.
+    /// The Name of the broker's key, or of the index of a user's PIN.
     let authority: TPMName
     let reference: [UInt8]
     let isFinger: Bool
