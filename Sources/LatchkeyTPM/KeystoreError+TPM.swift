@@ -3,7 +3,7 @@ internal import Latchkey
 internal import TPM2
 
 extension KeystoreError {
-    /// What a TPM's answer means for a person, where the place in which it came says nothing more.
+    /// Explains an error of the TPM without the context of the operation.
     init(_ error: TPMError, during operation: String) {
         let meaning = Self.meaning(of: error)
         self.init(
@@ -14,13 +14,13 @@ extension KeystoreError {
     static func wrongDevice(_ operation: String, _ reason: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .wrongDevice, reason: reason,
-            recovery: "Use the machine on which it was made, or set it up again here; nothing was changed.",
+            recovery: "Use the machine on which it was created, or create it again here. Nothing was changed.",
             underlying: underlying.map(Underlying.init))
     }
 
     static func lockedOut(_ operation: String, _ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .lockedOut, reason: "the TPM takes no PIN after too many wrong ones",
+            operation: operation, code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
             recovery: Self.waiting(status),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
     }
@@ -42,16 +42,16 @@ extension KeystoreError {
     static func fingersChanged(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidated,
-            reason: "the enrolled fingers changed since the key was made, and it died with them",
-            recovery: "Delete it and set it up again with the fingers that are enrolled now.",
+            reason: "the enrolled fingers changed since the key was created, so it can no longer be used",
+            recovery: "Delete it and create it again with the currently enrolled fingers.",
             underlying: underlying.map(Underlying.init))
     }
 
-    static func takenBack(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+    static func revoked(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidated,
             reason: "the key or secret was revoked: the TPM no longer holds it",
-            recovery: "Delete it; no copy of it works. Create a new one if you still need it.",
+            recovery: "Delete it. No copy of it works. Create a new one if you still need it.",
             underlying: underlying.map(Underlying.init))
     }
 
@@ -68,8 +68,8 @@ extension KeystoreError {
         case .transport(let transport): meaning(of: transport, error.reason)
         case .malformed, .forged:
             (
-                .unavailable, "the TPM's answer can't be trusted: \(error.reason)",
-                "Restart the machine. If it stays, the TPM is broken or somebody is between it and the processor."
+                .unavailable, "the response of the TPM is not valid: \(error.reason)",
+                "Restart the machine. If it fails again, the TPM is defective, or an attacker is on its bus."
             )
         case .unsupported: (.unsupported, error.reason, "Use another TPM.")
         case .response(let code): meaning(of: code)
@@ -81,29 +81,29 @@ extension KeystoreError {
         case .absent:
             (
                 .unavailable, reason,
-                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti or LATCHKEY_TCTI."
+                "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one with --tcti or LATCHKEY_TCTI."
             )
         case .silent:
             (
                 .unavailable, reason,
-                "Start the software TPM or the resource manager there, or name another TPM with --tcti or LATCHKEY_TCTI."
+                "Start the software TPM or resource manager, or select another TPM with --tcti or LATCHKEY_TCTI."
             )
         case .forbidden:
             (
                 .unavailable, reason,
-                "Have an administrator give you access to the device, for example by a udev rule with TAG+=\"uaccess\"."
+                "Ask an administrator for access to the device, for example by a udev rule with TAG+=\"uaccess\"."
             )
-        case .timeout, .broken: (.transient, reason, "Try again; restart the machine if it stays.")
+        case .timeout, .broken: (.transient, reason, "Try again. If it fails again, restart the machine.")
         }
     }
 
     private static func meaning(of code: ResponseCode) -> Meaning {
         switch code {
         case .lockout:
-            (.lockedOut, "the TPM takes no PIN after too many wrong ones", "Leave the machine on and try again later.")
+            (.lockedOut, "the TPM is locked out after too many wrong PINs", "Leave the machine on and try again later.")
         case .authFail, .badAuth:
-            (.refused, "the TPM refused the authorization", "Have an administrator look at the TPM's passwords.")
-        // An error response carries no proof, so it does not show that a key is dead.
+            (.refused, "the TPM refused the authorization", "Ask an administrator to check the TPM's passwords.")
+        // An error response is not authenticated, so it does not prove that a key is invalid.
         case .authUnavailable, .authType, .policyFail:
             (
                 .refused, "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
@@ -111,19 +111,19 @@ extension KeystoreError {
             )
         case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
             (
-                .transient, "other programs use all of the TPM's room",
-                "Try again; use /dev/tpmrm0, which shares the TPM, where you named another device, or have what others left"
-                    + " there flushed (tpm2_flushcontext --transient-object)."
+                .transient, "other programs use all memory of the TPM",
+                "Try again. Use /dev/tpmrm0, which shares the TPM, if you selected another device, or flush the objects of other"
+                    + " programs (tpm2_flushcontext --transient-object)."
             )
         case .retry, .yielded, .testing, .canceled, .nvRate, .nvUnavailable:
             (.transient, "the TPM is busy", "Try again in a moment.")
         case .initialize, .failure:
-            (.unavailable, "the TPM does not work: \(code)", "Restart the machine.")
-        case .nvSpace: (.unavailable, "the TPM's memory is full", "Remove persistent objects that nothing needs.")
+            (.unavailable, "the TPM is not ready: \(code)", "Restart the machine.")
+        case .nvSpace: (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
         case .commandCode, .curve, .symmetric, .scheme:
-            (.unsupported, "this TPM lacks what is needed: \(code)", "Use another TPM.")
+            (.unsupported, "this TPM lacks a required feature: \(code)", "Use another TPM.")
         default:
-            (.failed, "the TPM answered: \(code)", "Run `latchkey doctor` and report what it says.")
+            (.failed, "the TPM returned an error: \(code)", "Run `latchkey doctor` and report its output.")
         }
     }
 }

@@ -1,54 +1,161 @@
 package import Latchkey
+internal import TPM2
 
-/// What an administrator wants to know about a TPM before trusting keys to it.
+/// The state of a TPM, for administrators.
 package struct TPMDiagnosis: Hashable, Sendable {
-    /// What is at 0x81000001.
+    /// The object at 0x81000001.
     package enum StorageRootKey: String, Hashable, Sendable {
-        /// Nothing: it is made with the first key.
+        /// No object. Latchkey creates the storage root key with the first key.
         case absent
-        /// The TCG's ECC key, usable.
+        /// The TCG's ECC key.
         case present
-        /// Somebody else's key. Latchkey leaves it alone and makes its own for each operation, which is slower.
+        /// A key of another kind. Latchkey does not change it and derives its own for each operation, which is slower.
         case foreign
     }
 
-    /// How the storage root key compares with the pinned one.
+    /// The result of the comparison of the storage root key with the pinned one.
     package enum Pin: String, Hashable, Sendable {
-        /// Nothing is pinned yet.
+        /// No key is pinned yet.
         case none
-        /// The pinned one is in the TPM.
+        /// The TPM has the pinned key.
         case same
-        /// There is no storage root key to compare with, and none can be made without the owner's password.
+        /// The TPM has no storage root key, and creating one requires the owner's password.
         case undecided
-        /// The store's keys belong to another TPM, or this TPM was cleared since.
+        /// The store's keys belong to another TPM, or this TPM was cleared.
         case different
     }
 
-    /// Which TPM it is.
+    /// The identity of the TPM.
     package let identity: TPMIdentity
-    /// Whether the storage root key is there.
+    /// The object at the handle of the storage root key.
     package let storageRootKey: StorageRootKey
-    /// Whether the pinned storage root key is the one in the TPM.
+    /// Whether the TPM has the pinned storage root key.
     package let pin: Pin
-    /// Whether the owner's password is set. Then Latchkey can't make a storage root key, nor a secret that can be taken
-    /// back.
+    /// Whether the owner's password is set. Latchkey then cannot create a storage root key or revocable keys and secrets.
     package let isOwnerPasswordSet: Bool
-    /// Whether there is a place left for one more secret that can be taken back.
+    /// Whether an NV index is free for another revocable key or secret.
     package let hasPlaceForRevocable: Bool
-    /// Whether the password that ends a lockout is set. Without one, every user of the device can reset the count of wrong
-    /// PINs.
+    /// Whether the lockout password is set. Without one, all users of the TPM can reset the count of wrong PINs.
     package let isLockoutPasswordSet: Bool
-    /// How the TPM counts wrong PINs.
+    /// The TPM's count of wrong PINs.
     package let pinStatus: PINStatus
-    /// Whether the TPM has P-256 with ECDSA and SHA-256.
+    /// Whether the TPM supports ECDSA with P-256 and SHA-256.
     package let hasP256: Bool
 
-    /// The command that sets the lockout password. tpm2-tools reads it from standard input, so that it is in no list of
-    /// processes; without the last argument the command sets an empty password.
+    /// The command that sets the lockout password. tpm2-tools reads the password from standard input, so that it is not in the
+    /// process list. Without the last argument the command sets an empty password.
     package static let lockoutPasswordCommand = "sudo tpm2_changeauth -c lockout file:-"
 
-    /// Whether a key can be made now.
+    /// Whether a key can be created now.
     package var canCreateKeys: Bool {
         hasP256 && pin != .different && (storageRootKey == .present || !isOwnerPasswordSet)
+    }
+}
+
+/// The identity that a TPM reports (TPM 2.0 Part 2 section 6.13).
+package struct TPMIdentity: Hashable, Sendable {
+    /// The vendor's letters in the TCG's registry, for example `STM`, `IFX`, `INTC`, `AMD`, `IBM`.
+    package let manufacturer: String
+    /// The vendor's name for the chip, for example `SLB9670`.
+    package let model: String
+    /// For example `7.85`.
+    package let firmware: String
+    /// Whether it reports to be a software TPM: swtpm, or the reference implementation of the specification.
+    package let isSimulated: Bool
+
+    /// Manufacturer, model and firmware, for example `IFX SLB9670 firmware 7.85`.
+    package var description: String { "\(manufacturer) \(model) firmware \(firmware)" }
+
+    init(_ tpm: TPM) throws(TPMError) {
+        let properties = try tpm.properties(from: .revision, count: 11)
+        let strings: [TPMProperty] = [.vendorString1, .vendorString2, .vendorString3, .vendorString4]
+        manufacturer = Self.text(properties[.manufacturer] ?? 0).trimmed
+        model = strings.map { Self.text(properties[$0] ?? 0) }.joined().split(separator: " ").joined(separator: " ")
+        let version = properties[.firmwareVersion1] ?? 0
+        firmware = "\(version >> 16).\(version & 0xffff)"
+        isSimulated = manufacturer == "IBM" && model.hasPrefix("SW") || model == "xCG fTPM"
+    }
+
+    /// Decodes four letters. Omits bytes that are not printable ASCII.
+    private static func text(_ value: UInt32) -> String {
+        let bytes = withUnsafeBytes(of: value.bigEndian) { Array($0) }
+        return String(decoding: bytes.filter { (0x20...0x7e).contains($0) }, as: UTF8.self)
+    }
+}
+
+extension String {
+    fileprivate var trimmed: String {
+        String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+    }
+}
+
+extension TPMKeystore {
+    /// Examines the TPM without a change.
+    package func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
+        let pinned = try await pinnedRoot("read the state of the TPM")
+        let parents = pinned == nil ? try await storedParents() : []
+        return try await visit("read the state of the TPM") { (tpm) throws(TPMError) in
+            try tpm.diagnosis(pinned, parents)
+        }
+    }
+}
+
+extension TPM {
+    fileprivate func diagnosis(_ pinned: StorageRoot?, _ parents: Set<TPMName>) throws(TPMError) -> TPMDiagnosis {
+        let state = try storageRootState()
+        let hasCurve = try curves().contains(.nistP256)
+        let signs = try signsWithP256()
+        let isPlaceLeft = try freeIndex(in: RevocableSecret.indices) != nil
+        // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
+        let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
+        let isOwnerPasswordSet = permanent & 1 != 0
+        return TPMDiagnosis(
+            identity: try TPMIdentity(self), storageRootKey: state.kind,
+            pin: try comparison(of: state, with: pinned, parents, mayCreate: !isOwnerPasswordSet),
+            isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isPlaceLeft,
+            isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
+            pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
+    }
+
+    /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM that was cleared has another
+    /// seed.
+    private func comparison(
+        of state: StorageRootState, with pinned: StorageRoot?, _ parents: Set<TPMName>, mayCreate: Bool
+    ) throws(TPMError) -> TPMDiagnosis.Pin {
+        if case .usable(let object) = state, parents.contains(where: { $0 != object.name }) { return .different }
+        let comparison = state.compared(with: pinned)
+        guard comparison == .undecided, mayCreate, let pinned else { return comparison }
+        return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            primary.name == pinned.name ? .same : .different
+        }
+    }
+
+    private func signsWithP256() throws(TPMError) -> Bool {
+        do {
+            try testParms(ECCParameters(scheme: .ecdsaSHA256))
+            return true
+        } catch {
+            guard error.responseCode != nil else { throw error }
+            return false
+        }
+    }
+}
+
+extension TPM.StorageRootState {
+    fileprivate var kind: TPMDiagnosis.StorageRootKey {
+        switch self {
+        case .absent: .absent
+        case .usable: .present
+        case .foreign: .foreign
+        }
+    }
+
+    fileprivate func compared(with pinned: StorageRoot?) -> TPMDiagnosis.Pin {
+        guard let pinned else { return .none }
+        switch self {
+        case .usable(let object): return object.name == pinned.name ? .same : .different
+        case .absent: return .undecided
+        case .foreign: return pinned.location == .transient ? .same : .different
+        }
     }
 }

@@ -4,8 +4,8 @@ public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// The name under which the attestation key is kept, wrapped by the TPM. It names the machine to a verifier, so it
-    /// serves this store only.
+    /// The name of the trust anchor with the wrapped attestation key. The key identifies the machine to a verifier, so each store
+    /// has its own.
     private static let attestationAnchor = "tpm/attestation-key"
 
     public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
@@ -14,19 +14,19 @@ extension TPMKeystore {
             throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and may have 8 to 32")
         }
         let blob = try keyBlob(of: key, operation)
-        guard let birth = blob.birth else {
+        guard let creation = blob.creation else {
             throw .unsupported(
-                operation, "the key came without the proof of its birth", recovery: "Make a new key and attest that.")
+                operation, "the key has no creation ticket", recovery: "Create a new key and attest that key.")
         }
-        let root = try await root(of: blob, operation)
+        let root = try await root(named: blob.parentName, operation)
         let signer = try await attestationKey(under: root, operation)
         let result: Certified
         do {
             result = try await device.visit { (tpm) throws(TPMError) in
-                try tpm.certify(blob, birth, under: root, by: signer, challenge: Array(challenge))
+                try tpm.certify(blob, creation, under: root, by: signer, challenge: Array(challenge))
             }
         } catch {
-            throw await explained(error, root, hasPIN: false, operation)
+            throw await explainResponse(error, root, hasPIN: false, operation)
         }
         return KeyAttestation(
             format: backend, statement: Data(result.statement), signature: result.signature.rawRepresentation,
@@ -34,31 +34,31 @@ extension TPMKeystore {
             certificates: result.certificates.map { Data($0) })
     }
 
-    /// The store's attestation key, made at the first need.
+    /// The store's attestation key. Creates it at the first use.
     private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob
     {
         if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try signer(anchor, root, operation) }
-        let created = try await create(
+        let created = try await createObject(
             KeyTemplates.attestationKey, authValue: .empty, sealing: nil, under: root, operation)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, publicArea: created.publicArea,
                 privatePart: created.privatePart),
-            parentName: root.name, pinSalt: nil, birth: nil)
-        let standing = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob, operation))
-        return try signer(standing, root, operation)
+            parentName: root.name, pinSalt: nil, creation: nil)
+        let stored = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob, operation))
+        return try signer(stored, root, operation)
     }
 
     private func signer(_ anchor: Data, _ root: StorageRoot, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
         guard let blob = try? TPMKeyBlob(anchor), blob.key.publicArea.isMade(from: KeyTemplates.attestationKey) else {
-            throw .damaged(operation, "the stored attestation key can't be read")
+            throw .damaged(operation, "the stored attestation key cannot be decoded")
         }
         guard blob.parentName == root.name else { throw otherTPM(operation) }
         return blob
     }
 }
 
-/// What the TPM says about a key.
+/// The TPM's attestation of a key.
 private struct Certified: Sendable {
     let statement: [UInt8]
     let signature: ECDSASignature
@@ -66,12 +66,12 @@ private struct Certified: Sendable {
 }
 
 extension TPM {
-    /// Where the TPM's maker puts the certificates of its endorsement keys (TCG EK Credential Profile sections 2.2.1.4
-    /// and 2.2.1.5): ECC P-256, RSA-2048, ECC P-384.
+    /// The NV indices of the manufacturer's certificates of endorsement keys (TCG EK Credential Profile sections 2.2.1.4 and
+    /// 2.2.1.5): ECC P-256, RSA-2048, ECC P-384.
     private static let certificateIndices = [0x01c0_000a, 0x01c0_0002, 0x01c0_0016].map(TPMHandle.init(rawValue:))
 
     fileprivate func certify(
-        _ blob: TPMKeyBlob, _ birth: TPMKeyBlob.Birth, under root: StorageRoot, by signer: TPMKeyBlob,
+        _ blob: TPMKeyBlob, _ creation: TPMKeyBlob.Creation, under root: StorageRoot, by signer: TPMKeyBlob,
         challenge: [UInt8]
     ) throws(TPMError) -> Certified {
         try withStorageRoot(root) { (parent) throws(TPMError) in
@@ -80,7 +80,7 @@ extension TPM {
                 try withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
                     (object) throws(TPMError) in
                     let said = try certifyCreation(
-                        of: object, creationHash: birth.hash, creationTicket: birth.ticket, challenge: challenge,
+                        of: object, creationHash: creation.hash, creationTicket: creation.ticket, challenge: challenge,
                         by: attestationKey)
                     let signature = try Self.checked(said, about: object, challenge, by: attestationKey)
                     return Certified(
@@ -90,7 +90,7 @@ extension TPM {
         }
     }
 
-    /// A statement goes out only if a verifier would accept it.
+    /// Verifies an attestation as a verifier would, and returns its signature.
     private static func checked(
         _ said: (bytes: [UInt8], statement: Attest, signature: TPMSignature), about object: TPMObject,
         _ challenge: [UInt8], by attestationKey: TPMObject
@@ -101,7 +101,9 @@ extension TPM {
             let key = try? PublicKey(x963Representation: point),
             key.isValid(signature, for: MessageDigest(sha256: said.bytes))
         else {
-            throw TPMError(.forged, command: .certifyCreation, reason: "the attestation is not about this key")
+            throw TPMError(
+                .forged, command: .certifyCreation,
+                reason: "the attestation is not about this key, or its signature is wrong")
         }
         return signature
     }
@@ -115,7 +117,7 @@ extension TPM {
         return certificates
     }
 
-    /// Some makers fill the index up behind the certificate. DER says how long it is: `30 82` and two bytes.
+    /// Removes the padding that some manufacturers append. The DER header has the length: `30 82` and two bytes.
     private static func withoutPadding(_ bytes: [UInt8]) -> [UInt8] {
         guard bytes.count > 4, bytes[0] == 0x30, bytes[1] == 0x82 else { return bytes }
         return Array(bytes.prefix(4 + Int(bytes[2]) << 8 + Int(bytes[3])))

@@ -3,11 +3,11 @@ public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Keys and secrets without a PIN come back as they are.
+    /// Changes the PIN. Returns keys and secrets without a PIN unchanged.
     ///
-    /// A user's own PIN is changed in its place, and so is that of what is revocable: the old one is dead for every copy. A
-    /// copy of any other old value with a PIN of its own goes on working with the old PIN: the TPM keeps no list. Delete
-    /// the old values.
+    /// The PIN that the presence broker manages, and those of revocable keys and secrets, are changed in the TPM: the old PIN no
+    /// longer works for any copy. Copies of other keys and secrets stay valid with the old PIN, because the TPM keeps no list of
+    /// them. Delete the old values.
     public func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -40,26 +40,26 @@ extension TPMKeystore {
         for name in blobs.map(\.parentName) + revocable.map(\.parentName) where name != root.name {
             throw otherTPM(operation)
         }
-        try await checkStanding(revocable, under: root, operation)
-        let old = try await standingPIN(indices.first, prompt, operation, presence)
+        try await checkExisting(revocable, under: root, operation)
+        let old = try await existingPIN(indices.first, prompt, operation, presence)
         let isCounted = !revocable.isEmpty || blobs.contains { $0.pinSalt != nil }
         let new = try await newPIN(isCounted: isCounted, prompt, operation, presence)
-        let changed = try await rewrap(blobs, boundTo: bindings, under: root, from: old, to: new, operation)
+        let changed = try await rewrapAll(blobs, boundTo: bindings, under: root, from: old, to: new, operation)
         var serializedBlobs: [Data] = []
         for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
-        // What is changed in its place comes last, when the old PIN has been right for everything.
+        // Changes in the TPM come last, after the old PIN was right for all objects.
         let isProven = blobs.contains { $0.pinSalt != nil }
         let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root, operation)
         for index in indices {
             do throws(KeystoreError) {
-                try await change(index, under: root, from: old, to: new, operation)
+                try await changeUserPIN(index, under: root, from: old, to: new, operation)
             } catch {
                 guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
-                try await change(index, under: root, from: new, to: new, operation)
+                try await changeUserPIN(index, under: root, from: new, to: new, operation)
             }
         }
         for secret in unchanged.reversed() {
-            try await changePIN(of: secret, under: root, from: old, to: new, operation)
+            try await changeRevocablePIN(of: secret, under: root, from: old, to: new, operation)
         }
         var replacements = serializedBlobs[...]
         return (
@@ -68,22 +68,21 @@ extension TPMKeystore {
         )
     }
 
-    /// Asks for the PIN that holds, and shows the count that it is up against.
-    private func standingPIN(
+    /// Prompts for the current PIN with the attempts left.
+    private func existingPIN(
         _ index: PresenceProtection.UserPIN?, _ prompt: PromptContext, _ operation: String,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         guard let index else { return try await currentPIN(prompt, operation, presence) }
-        let status = try await status(of: index, operation)
+        let status = try await userPINStatus(index, operation)
         guard !status.isLockedOut else { throw .userPINLocked(operation) }
-        return try await currentPIN(status, prompt, operation, presence)
+        return try await askForCurrentPIN(status, prompt, operation, presence)
     }
 
-    /// Those that the old PIN opens. Among several a change may have been interrupted: they are changed from the last to
-    /// the first, so the last ones may have the new PIN already, and the first that has it says so of all behind it. A
-    /// wrong PIN counts once, however many there are.
+    /// Returns the secrets that still have the old PIN. An earlier change may have been interrupted. Changes go from the last
+    /// secret to the first, so after the first secret with the new PIN all others have it too. A wrong PIN is counted once.
     ///
-    /// - Parameter isProven: Whether the old PIN was right for something else.
+    /// - Parameter isProven: Whether the old PIN was right for another object.
     private func unchanged(
         _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool, under root: StorageRoot,
         _ operation: String
@@ -94,7 +93,7 @@ extension TPMKeystore {
                 try await confirm(old, of: secret, under: root, operation)
                 unchanged.append(secret)
             } catch {
-                // The new PIN is one more guess, and never the last one.
+                // Trying the new PIN uses an attempt, but never the last one.
                 guard error.code == .wrongProof, isProven || !unchanged.isEmpty, error.attemptsLeft ?? 2 > 1 else {
                     throw error
                 }
@@ -107,24 +106,24 @@ extension TPMKeystore {
         return unchanged
     }
 
-    private func change(
+    private func changeUserPIN(
         _ index: PresenceProtection.UserPIN, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
     ) async throws(KeystoreError) {
         do {
             let (old, new) = (try index.authValue(old), try index.authValue(new))
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changePIN(of: index.index, index.branches, from: old, to: new, under: root)
+                try tpm.changeIndexPIN(of: index.index, index.branches, from: old, to: new, under: root)
             }
         } catch {
             guard error.command == .nvChangeAuth else { throw KeystoreError(error, during: operation) }
-            throw await explained(error, index, operation)
+            throw await explainUserPIN(error, index, operation)
         }
     }
 
-    /// Wraps each object that has its own PIN for a new one, and binds the keys.
+    /// Wraps each object with its own PIN again for a new PIN, and binds keys to their rows.
     ///
-    /// - Parameter bindings: One for each blob; nil for a secret.
-    func rewrap(
+    /// - Parameter bindings: One for each blob, nil for a secret.
+    func rewrapAll(
         _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN,
         _ operation: String
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
@@ -136,21 +135,22 @@ extension TPMKeystore {
                         var changed: [TPMKeyBlob] = []
                         for (blob, binding) in zip(blobs, bindings) {
                             changed.append(
-                                try tpm.rewrap(blob, boundTo: binding, under: parent, from: old, to: new, session))
+                                try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: old, to: new, session)
+                            )
                         }
                         return changed
                     }
                 }
             }
         } catch {
-            throw await explained(error, root, hasPIN: true, operation)
+            throw await explainResponse(error, root, hasPIN: true, operation)
         }
     }
 }
 
 extension TPM {
-    /// Wraps one object for the new PIN and sees that the TPM loads the result.
-    fileprivate func rewrap(
+    /// Wraps one object for the new PIN.
+    fileprivate func rewrapForPIN(
         _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN, to new: PIN,
         _ session: Session
     ) throws(TPMError) -> TPMKeyBlob {
@@ -162,7 +162,7 @@ extension TPM {
         return blob.replacing(privatePart: privatePart, pinSalt: newSalt, binding: binding)
     }
 
-    /// Wraps one object for another authValue and sees that the TPM loads the result.
+    /// Wraps one object with another authValue, and checks that the TPM loads the result.
     func rewrap(
         _ blob: TPMKeyBlob, under parent: TPMObject, from old: AuthValue, to new: AuthValue, _ session: Session
     ) throws(TPMError) -> PrivateBlob {

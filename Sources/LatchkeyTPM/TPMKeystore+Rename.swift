@@ -3,39 +3,40 @@ public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// Gives a key another label.
+    /// Changes the label of a key.
     ///
-    /// The authorization of a key with its own PIN, and of a revocable key, depends on the label: the TPM wraps
-    /// the key anew, and `presence` is asked for the PIN. For any other key the TPM holds nothing that a label could be part
-    /// of, and nothing is proven. A key of an earlier version is bound by this.
+    /// The authorization of a key with its own PIN, and of a revocable key, depends on the label: the TPM wraps the key again,
+    /// and `presence` prompts for the PIN. All other keys need no proof. Renaming a key of an earlier version also binds it to
+    /// its row.
     public func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         let operation = "rename a key"
         let blob = try keyBlob(of: key, operation)
-        let root = try await root(of: blob, operation)
+        let root = try await root(named: blob.parentName, operation)
         try check(key.assurance, of: key.policy, blob, under: root, operation)
         let binding = KeyBinding(id: key.id, label: label)
         let renamed: TPMKeyBlob
         if let kept = try authorization(of: key, blob, operation) {
-            renamed = try await rebind(blob, kept, to: binding, under: root, prompt, operation, presence)
+            renamed = try await rebindRevocable(blob, kept, to: binding, under: root, prompt, operation, presence)
         } else if blob.pinSalt != nil {
             let pin = try await currentPIN(prompt, operation, presence)
             renamed =
-                try await rewrap([blob], boundTo: [binding], under: root, from: pin, to: pin, operation).first ?? blob
+                try await rewrapAll([blob], boundTo: [binding], under: root, from: pin, to: pin, operation).first
+                ?? blob
         } else {
             renamed = blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
         }
         return key.replacing(blob: try serialized(renamed, operation), label: label)
     }
 
-    /// Wraps a revocable key anew. The index that keeps its secret stays as it is, so a crash leaves the old key or the new
-    /// one.
-    private func rebind(
+    /// Wraps a revocable key for another binding. The index with its secret does not change, so a crash leaves the old key or
+    /// the new one.
+    private func rebindRevocable(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding, under root: StorageRoot,
         _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> TPMKeyBlob {
-        try await checkStanding([kept], under: root, operation)
+        try await checkExisting([kept], under: root, operation)
         let pin = kept.hasPIN ? try await currentPIN(prompt, operation, presence) : nil
         do {
             let authValue = try kept.authValue(pin)
@@ -44,13 +45,13 @@ extension TPMKeystore {
             }
             return blob.replacing(privatePart: privatePart, pinSalt: nil, binding: binding)
         } catch {
-            throw await explained(error, kept, root, operation)
+            throw await explainRevocable(error, kept, root, operation)
         }
     }
 }
 
 extension TPM {
-    /// StartAuthSession, NV_Read, Load, ObjectChangeAuth, Load.
+    /// Wraps the key with the authValue of the new binding: StartAuthSession, NV_Read, Load, ObjectChangeAuth, Load.
     fileprivate func rebind(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, _ authValue: AuthValue, to binding: KeyBinding,
         under root: StorageRoot

@@ -1,38 +1,37 @@
 public import Latchkey
 public import TPM2
 
-/// Keys in a TPM 2.0.
+/// A keystore in a TPM 2.0.
 ///
-/// Nothing of a key stays in the TPM: it is wrapped by the TPM's storage root key, handed to the caller, and loaded for
-/// each use. The storage root key is the TCG's shared one at 0x81000001; it is made where it is absent, never
-/// overwritten, and pinned in `anchors` at the first use.
+/// Keys do not stay in the TPM. Its storage root key wraps each key, the caller stores the wrapped key, and the TPM loads it for
+/// each use. The storage root key is the TCG's shared one at 0x81000001. It is created if absent, never overwritten, and pinned
+/// in `anchors` at the first use.
 ///
-/// A PIN is hardened into an authValue and proven in a session that is salted to the pinned key: it is never on the bus,
-/// and the TPM counts wrong ones. A finger is the presence broker's signature over this very use, which the key's policy
-/// has the TPM demand; see `PresenceProtection`.
+/// A PIN is converted into an authValue and proven in a session that is salted to the pinned key. It never crosses the bus, and
+/// the TPM counts wrong PINs. For a fingerprint, the key's policy requires the presence broker's signature over this use.
 public struct TPMKeystore: Keystore {
-    /// The device that is used when no other is named: the kernel's resource manager.
+    /// The default device: the kernel's resource manager.
     public static let defaultTCTI = "device:/dev/tpmrm0"
 
     public let backend = "tpm"
 
-    /// Whether a PIN that the TPM counts may have fewer than ``minimumPINCharacters`` where the lockout password is empty.
+    /// Whether a new PIN may have fewer than ``minimumPINCharacters`` on a TPM whose lockout password is empty.
     let allowsShortPINs: Bool
     let device: TPMDevice
     let anchors: any TrustAnchors
-    let tickets = TicketDrawer()
+    let tickets = TicketCache()
 
-    /// The fewest characters of a new PIN that the TPM counts, on a TPM whose lockout password is empty: there every user of
-    /// the device can reset the count of wrong PINs, and guess again.
+    /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All users of such a TPM can reset
+    /// the count of wrong PINs and continue to guess. Does not apply to a PIN that the presence broker manages.
     public static let minimumPINCharacters = 6
 
-    /// Uses the TPM at a TCTI string of tpm2-tss. Opens nothing yet.
+    /// Uses the TPM at a TCTI string of tpm2-tss. Does not connect yet.
     ///
     /// - Parameters:
     ///   - tcti: For example `device:/dev/tpmrm0`, `swtpm:path=/run/tpm.sock`, `tabrmd:`.
-    ///   - anchors: Where the storage root key is pinned. Keys of one store need the same anchors.
-    ///   - allowsShortPINs: Whether a new PIN may have fewer than ``minimumPINCharacters`` where the TPM counts it and the
-    ///     lockout password is empty. Otherwise such a PIN is refused with `invalidInput`.
+    ///   - anchors: The store that pins the storage root key. Keys of one store need the same anchors.
+    ///   - allowsShortPINs: Whether a new PIN may have fewer than ``minimumPINCharacters`` if the TPM counts it and the lockout
+    ///     password is empty. Otherwise the error code is `invalidInput`.
     public init(tcti: String? = nil, anchors: any TrustAnchors, allowsShortPINs: Bool = false) {
         let tcti = tcti.flatMap { $0.isEmpty ? nil : $0 } ?? Self.defaultTCTI
         // The kernel's resource manager, and tpm2-abrmd.
@@ -42,11 +41,11 @@ public struct TPMKeystore: Keystore {
         }
     }
 
-    /// Uses the TPM behind connections of another kind.
+    /// Uses a TPM through custom connections.
     ///
     /// - Parameters:
-    ///   - isShared: Whether a resource manager gives each connection places of its own, so that one may be held while a
-    ///     person is asked.
+    ///   - isShared: Whether a resource manager gives each connection its own object slots, so that a connection may stay open
+    ///     during a prompt.
     ///   - allowsShortPINs: As for ``init(tcti:anchors:allowsShortPINs:)``.
     ///   - connect: Called for each operation, on a thread that may block.
     public init(
@@ -59,7 +58,7 @@ public struct TPMKeystore: Keystore {
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        let (identity, isOwnerOpen) = try await visit("look at the TPM") { (tpm) throws(TPMError) in
+        let (identity, isOwnerOpen) = try await visit("read the state of the TPM") { (tpm) throws(TPMError) in
             (try TPMIdentity(tpm), try !tpm.isOwnerPasswordSet())
         }
         return KeystoreCapabilities(
@@ -71,16 +70,15 @@ public struct TPMKeystore: Keystore {
         try await lockoutState("read the TPM's PIN counter").status
     }
 
-    /// Forgets the tickets. The TPM would take them to the end of their time, but nobody has them any more.
+    /// Discards the tickets for reuse. The TPM would accept them until they expire.
     public func endReuse() { tickets.empty() }
 
-    /// Removes what authorizes a key that can be taken back. Of any other a TPM holds nothing while it is not loaded:
-    /// forgetting the returned value deletes it.
+    /// Revokes a revocable key. The TPM holds no part of other keys, so discarding the stored value deletes them.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {
         if let authorization = key.authorization { try await revoke(authorization) }
     }
 
-    /// One connection's worth of work.
+    /// Runs `body` on one connection.
     func visit<R: Sendable>(
         _ operation: String, _ body: @Sendable (TPM) throws(TPMError) -> R
     ) async throws(KeystoreError) -> R {

@@ -1,50 +1,50 @@
-/// Why a TPM command gave no result.
+/// The failure of a TPM command.
 ///
 /// Two errors are equal when their ``kind`` is equal.
 public struct TPMError: Error, Sendable {
-    /// What went wrong.
+    /// The kind of failure.
     public enum Kind: Hashable, Sendable {
-        /// The TPM, or the software in front of it, answered with a response code.
+        /// The TPM, a resource manager or the transport returned a response code.
         case response(ResponseCode)
-        /// The bytes are not what the specification says.
+        /// The bytes do not follow the specification.
         case malformed
-        /// The response was not authenticated by the session: it did not come from the TPM that the session is with.
+        /// The response failed authentication: it did not come from the TPM of the session.
         case forged
-        /// The TPM can't be reached, or the connection broke.
+        /// The TPM cannot be reached, or the connection failed.
         case transport(Transport)
-        /// This library can't do it.
+        /// This library does not support the operation.
         case unsupported
     }
 
-    /// Why a TPM can't be reached.
+    /// Why a TPM cannot be reached.
     public enum Transport: Hashable, Sendable {
-        /// There is no TPM at that address.
+        /// There is no TPM at the address.
         case absent
-        /// Nothing answers at that address, which is not a device: a software TPM or a resource manager does not run.
+        /// The address is not a device, and no software TPM or resource manager answers there.
         case silent
-        /// The process may not open the device.
+        /// The process has no permission to open the device.
         case forbidden
-        /// No answer came in time.
+        /// The TPM did not answer before the deadline.
         case timeout
         /// The connection failed in another way.
         case broken
     }
 
-    /// What happened.
+    /// The kind of failure.
     public let kind: Kind
-    /// The command that was being executed, where there was one.
+    /// The executed command, if any.
     public let command: TPMCommandCode?
-    /// A clause that says what happened.
+    /// A clause that describes the failure.
     public let reason: String
 
-    /// An error of the given kind.
+    /// Creates an error.
     public init(_ kind: Kind, command: TPMCommandCode? = nil, reason: String) {
         self.kind = kind
         self.command = command
         self.reason = reason
     }
 
-    /// The TPM's response code, where it gave one.
+    /// The response code, for an error of kind `response`.
     public var responseCode: ResponseCode? {
         if case .response(let code) = kind { code } else { nil }
     }

@@ -3,10 +3,10 @@ package import Latchkey
 internal import TPM2
 
 extension ApprovalAuthority {
-    /// What a user's keys must be bound to under a policy.
+    /// The approval key, index and counter to which a user's keys with a policy must be bound.
     ///
     /// - Parameter enrolmentSet: See ``approve(_:for:enrolmentSet:elapsed:)``.
-    /// - Throws: `KeystoreError` with code `unsupported` when the policy needs a set of fingers and none is given.
+    /// - Throws: `KeystoreError` with code `unsupported` when the policy requires a set of enrolled fingers and none is given.
     package func terms(
         for user: UInt32, _ policy: AccessPolicy, enrolmentSet: Data?
     ) async throws(KeystoreError) -> PresenceTerms {
@@ -14,8 +14,8 @@ extension ApprovalAuthority {
         let isBoundToSet = policy.requirement == .biometryCurrentSet
         guard !isBoundToSet || enrolmentSet?.count == 32 else {
             throw .unsupported(
-                operation, "the presence broker can't see whether the enrolled fingers change",
-                recovery: "Have an administrator let it read fprintd's prints, or use ‘biometry-any’.")
+                operation, "the presence broker cannot detect changes of the enrolled fingers",
+                recovery: "Ask an administrator to let it read fprintd's prints, or use the policy ‘biometry-any’.")
         }
         if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
         return try await work(operation) { (tpm, store) throws(TPMError) in
@@ -36,10 +36,10 @@ extension ApprovalAuthority {
         }
     }
 
-    /// Takes notice of a user's fingers. When they changed, what was bound to the old ones is dead from then on, also
-    /// for whoever puts this broker's state back.
+    /// Records a user's enrolled fingers. A change invalidates the keys that were bound to the old set. Restoring an old state of
+    /// the broker does not restore them.
     package func note(_ enrolmentSet: Data, of user: UInt32) async throws(KeystoreError) {
-        let operation = "take notice of the enrolled fingers"
+        let operation = "record the enrolled fingers"
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
             var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
             let isIntact =
@@ -58,10 +58,10 @@ extension ApprovalAuthority {
         }
     }
 
-    /// Whether anything of a user dies with the fingers, so that their changes are worth looking for.
+    /// Whether keys of a user are bound to the enrolled fingers, so that changes must be detected.
     package func isBoundToFingers(_ user: UInt32) -> Bool { store.user(user).enrolment != nil }
 
-    /// The users of whom that is so.
+    /// The users with keys that are bound to the enrolled fingers.
     package var usersBoundToFingers: [UInt32] {
         (store.current?.users ?? [:]).filter { $0.value.enrolment != nil }.map(\.key)
     }
@@ -69,12 +69,12 @@ extension ApprovalAuthority {
 
 extension TPM {
     func authorityName(_ store: AuthorityStore) throws(TPMError) -> TPMName {
-        guard let state = store.current else { throw TPMError(.malformed, reason: "there is no approval key") }
+        guard let state = store.current else { throw TPMError(.malformed, reason: "the state has no approval key") }
         return try PublicArea(unmarshalling: Array(state.publicArea)).name
     }
 
-    /// Whether an index is as it was made, and was written by us. One command where it is; else the TPM has to prove that
-    /// it is not, since the broker forgets such an index.
+    /// Whether an index exists unchanged. One command if it does. Otherwise checks in an audited session, because the broker
+    /// forgets a missing index.
     func isIntact(_ publicArea: Data, _ store: AuthorityStore) throws(TPMError) -> Bool {
         let expected = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(publicArea)))
         do {
@@ -82,7 +82,7 @@ extension TPM {
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
         }
-        guard let state = store.current else { throw TPMError(.malformed, reason: "there is no approval key") }
+        guard let state = store.current else { throw TPMError(.malformed, reason: "the state has no approval key") }
         return try hasIndex(expected, under: StorageRoot(anchor: state.root))
     }
 
@@ -100,10 +100,10 @@ extension TPM {
         }
     }
 
-    /// Removes an index that was defined and never written, as when its maker was ended in between: it opens nothing, and
-    /// takes one of few places.
+    /// Removes an index that was defined but not written, for example by a broker that was terminated in between. It uses one of
+    /// few handles.
     ///
-    /// - Parameter publicArea: After the first write.
+    /// - Parameter publicArea: The public area after the first write.
     func removeUnwritten(_ publicArea: Data) throws(TPMError) {
         let expected = try NVPublicArea(unmarshalling: Array(publicArea))
         do throws(TPMError) {
@@ -111,12 +111,12 @@ extension TPM {
             guard found.publicArea != expected, found.publicArea.written == expected else { return }
             try nvUndefineSpace(found)
         } catch {
-            // It is not there, or not ours to take.
+            // The index does not exist, or the owner's password is required.
             guard error.responseCode != nil else { throw error }
         }
     }
 
-    private func keep(
+    private func record(
         _ enrolment: AuthorityState.Enrolment, of user: UInt32, _ store: AuthorityStore
     ) throws(TPMError) {
         do throws(KeystoreError) {
@@ -126,8 +126,9 @@ extension TPM {
         }
     }
 
-    /// - Returns: nil where the TPM has no room. A new counter begins above every old one (Part 1 section 37.2.4), so
-    ///   that one made anew opens nothing.
+    /// Creates a counter. Its value is higher than that of all earlier counters (Part 1 section 37.2.4), so old keys stay invalid.
+    ///
+    /// - Returns: nil if the TPM has no memory.
     fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> NVIndex? {
         guard let place = try freeIndex() else { return nil }
         let policy = PolicyDigest().signed(
@@ -135,8 +136,8 @@ extension TPM {
         let area = NVPublicArea(
             index: place, attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .counter], authPolicy: policy.bytes,
             dataSize: 8)
-        // Noted first, so that what a crash leaves is found again.
-        try keep(.init(set: Data(), counter: Data(area.written.marshalled)), of: user, store)
+        // Record the index first, so that it is found again after a crash.
+        try record(.init(set: Data(), counter: Data(area.written.marshalled)), of: user, store)
         do throws(TPMError) {
             let unwritten = try nvDefineSpace(area)
             try increment(unwritten, of: user, store)

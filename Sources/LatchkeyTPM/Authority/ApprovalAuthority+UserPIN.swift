@@ -3,39 +3,39 @@ package import Latchkey
 internal import TPM2
 
 extension ApprovalAuthority {
-    /// Makes an index for a user's own PIN, with a random value in the PIN's place. Called again before the PIN is set,
-    /// it gives the same.
+    /// Creates an index for a user's PIN, with a random value instead of the PIN. Returns the same index again until the PIN is
+    /// set.
     ///
-    /// - Throws: `KeystoreError`: `conflict` when the user's PIN is set: whoever made it anew could choose another.
-    ///   `unsupported` when the TPM has no room or no such indices.
+    /// - Throws: `KeystoreError` with code `conflict` when the user's PIN is set, because a new index would replace it without proof.
+    ///   `unsupported` when the TPM has no memory or does not support such indices.
     package func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
-        let operation = "make room for a PIN"
+        let operation = "create an index for a PIN"
         return try await work(operation) { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
             if try tpm.settledPIN(of: user, store) != nil {
-                return .failure(.conflict(operation, "it is set already", recovery: "Change it instead."))
+                return .failure(.conflict(operation, "the PIN is already set", recovery: "Change it instead."))
             }
             let name = try tpm.authorityName(store)
-            if let standing = store.user(user).pin, let initial = standing.initialValue {
-                return .success(UnsetUserPIN(pin: standing.terms(name), initialValue: SecretBytes(initial)))
+            if let existing = store.user(user).pin, let initial = existing.initialValue {
+                return .success(UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial)))
             }
-            guard let place = try tpm.freeIndex() else { return .failure(Self.noRoom(operation)) }
+            guard let place = try tpm.freeIndex() else { return .failure(Self.noMemory(operation)) }
             let (pin, area) = AuthorityState.UserPIN.make(of: user, at: place, by: name)
-            let noted = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
-            if case .failure(let error) = noted { return .failure(error) }
+            let recorded = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
+            if case .failure(let error) = recorded { return .failure(error) }
             do throws(TPMError) {
                 try tpm.define(pin, area, store)
             } catch {
                 let forgotten = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = nil } }
                 guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }
                 if case .failure(let error) = forgotten { return .failure(error) }
-                return .failure(Self.noRoom(operation))
+                return .failure(Self.noMemory(operation))
             }
             return .success(
                 UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data())))
         }
     }
 
-    /// Begins the count of a user's wrong PINs anew, if there are any. For after a finger, and for the administrator.
+    /// Resets the count of a user's wrong PINs, after a fingerprint or for the administrator.
     ///
     /// - Throws: `KeystoreError` with code `notFound` when the user has no PIN.
     package func resetPIN(of user: UInt32) async throws(KeystoreError) {
@@ -43,21 +43,22 @@ extension ApprovalAuthority {
         try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
             guard let pin = try tpm.settledPIN(of: user, store) else {
                 return .failure(
-                    .notFound(operation, "the user \(user) has no PIN of their own", recovery: "Set one first."))
+                    .notFound(operation, "the user \(user) has no PIN", recovery: "Set one first."))
             }
             try tpm.reset(pin, store)
             return .success(())
         }
     }
 
-    private static func noRoom(_ operation: String) -> KeystoreError {
+    private static func noMemory(_ operation: String) -> KeystoreError {
         .unsupported(
-            operation, "the TPM has no room for a user's own PIN", recovery: "A key gets a PIN of its own instead.")
+            operation, "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN."
+        )
     }
 }
 
 extension AuthorityState.UserPIN {
-    /// - Returns: What is kept, and the area of the index before its first write.
+    /// - Returns: The stored record, and the public area of the index before its first write.
     fileprivate static func make(
         of user: UInt32, at place: TPMHandle, by authority: TPMName
     ) -> (AuthorityState.UserPIN, NVPublicArea) {
@@ -83,24 +84,24 @@ extension AuthorityState.UserPIN {
 }
 
 extension TPM {
-    /// The user's PIN, if one is set. Forgets an index that was removed, and removes one that was never written.
+    /// Returns the user's PIN, if it is set. Forgets an index that was removed, and removes an index that was not written.
     func settledPIN(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> AuthorityState.UserPIN? {
         guard var pin = store.user(user).pin else { return nil }
         guard try isIntact(pin.publicArea, store) else {
             try removeUnwritten(pin.publicArea)
-            try keep(nil, of: user, store)
+            try record(nil, of: user, store)
             return nil
         }
         guard let initial = pin.initialValue else { return pin }
         guard try !holds(initial, pin, store) else { return nil }
         pin.initialValue = nil
-        try keep(pin, of: user, store)
-        // The look has cost an attempt.
+        try record(pin, of: user, store)
+        // The check used an attempt.
         try reset(pin, store)
         return pin
     }
 
-    /// Writes the count of no failures. The index is the one that was written before, or the TPM refuses.
+    /// Resets the count. The TPM rejects the write if the index was replaced.
     func reset(_ pin: AuthorityState.UserPIN, _ store: AuthorityStore) throws(TPMError) {
         try write(pin, to: try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea))), store)
     }
@@ -137,7 +138,7 @@ extension TPM {
         }
     }
 
-    /// Whether the random value is still in the PIN's place.
+    /// Whether the index still has the random value instead of a PIN.
     private func holds(
         _ initial: Data, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
     ) throws(TPMError) -> Bool {
@@ -158,7 +159,7 @@ extension TPM {
         }
     }
 
-    private func keep(
+    private func record(
         _ pin: AuthorityState.UserPIN?, of user: UInt32, _ store: AuthorityStore
     ) throws(TPMError) {
         do throws(KeystoreError) {

@@ -2,27 +2,27 @@ package import FoundationEssentials
 package import Latchkey
 package import TPM2
 
-/// The presence broker's part in the TPM: the key that approves, the users' own PINs, the counters of their fingers.
+/// The TPM objects of the presence broker: the approval key, the users' PINs, and the counters of changed fingerprints.
 ///
-/// It believes its caller about who is there. The service around it sees to that.
+/// It trusts its caller, the broker service, to identify the user and to verify the fingerprint.
 package struct ApprovalAuthority: Sendable {
-    /// For how many seconds an approval holds, from the session's nonce on.
+    /// The validity of an approval in seconds, from the creation of the session's nonce.
     package static let approvalSeconds: Int32 = 30
-    /// After how many wrong PINs in a row a user's own PIN is shut.
+    /// The number of consecutive wrong PINs that locks a user's PIN.
     package static let pinLimit: UInt32 = 10
 
     let device: TPMDevice
     let store: AuthorityStore
 
-    /// Opens the TPM's key, or makes it the first time.
+    /// Opens the approval key, or creates it at the first start.
     ///
     /// - Parameters:
-    ///   - directory: Where the key and its authorization are kept. Nobody else may read it.
+    ///   - directory: The directory for the key and its authorization. No other user may have access to it.
     package init(tcti: String, directory: String) async throws(KeystoreError) {
         try await self.init(directory: directory) { () throws(TPMError) in try TCTIConnection(tcti) }
     }
 
-    /// Uses the TPM behind connections of another kind.
+    /// Uses a TPM through custom connections.
     package init(
         directory: String, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
     ) async throws(KeystoreError) {
@@ -33,12 +33,12 @@ package struct ApprovalAuthority: Sendable {
         }
     }
 
-    /// Approves one use of one key, for the user whose finger was seen.
+    /// Approves one use of one key, for the user of the verified fingerprint.
     ///
     /// - Parameters:
-    ///   - enrolmentSet: The user's fingers as they are enrolled now, 32 bytes.
-    ///   - elapsed: How long ago the request came: a time of reuse begins with the touch.
-    /// - Throws: `KeystoreError` with code `invalidInput` for a request that no honest program makes.
+    ///   - enrolmentSet: A digest of the user's currently enrolled fingers, 32 bytes.
+    ///   - elapsed: The time since the request: a reuse time begins with the touch.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a request that is not valid.
     package func approve(
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {
@@ -46,7 +46,7 @@ package struct ApprovalAuthority: Sendable {
         try check(request)
         let isBoundToSet = request.policy.requirement == .biometryCurrentSet
         guard !isBoundToSet || enrolmentSet?.count == 32 else {
-            throw .invalidInput(operation, "the set of fingers is not known")
+            throw .invalidInput(operation, "the set of enrolled fingers is not known")
         }
         if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
         let reference = PresenceReference.use(
@@ -62,26 +62,25 @@ package struct ApprovalAuthority: Sendable {
         }
         guard let signature = ECDSASignature(signature) else {
             throw KeystoreError(
-                TPMError(.forged, command: .sign, reason: "the approval is no signature"), during: operation)
+                TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"), during: operation)
         }
         return PresenceApproval(expiration: approval.expiration, signature: signature)
     }
 
-    /// Checks all of a request that needs no finger and no TPM. To be called before a finger is requested.
+    /// Checks a request as far as possible without a fingerprint and without the TPM. Call it before the prompt.
     ///
-    /// - Throws: `KeystoreError` with code `invalidInput` for a request that no honest program makes.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a request that is not valid.
     package func check(_ request: ApprovalRequest) throws(KeystoreError) {
         let operation = "approve a use"
         // The Name's hash algorithm is SHA-256.
         guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]) else {
-            throw .invalidInput(operation, "the key's Name has another form")
+            throw .invalidInput(operation, "the key's Name has another format")
         }
-        // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could stand for all
-        // three.
+        // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could contain all three.
         guard request.nonceTPM.count == Session.nonceBytes else {
             throw .invalidInput(operation, "the session's nonce does not have \(Session.nonceBytes) bytes")
         }
-        guard request.policy.hasFinger else { throw .invalidInput(operation, "the policy accepts no finger") }
+        guard request.policy.hasFinger else { throw .invalidInput(operation, "the policy permits no fingerprint") }
         let texts = [request.context.reason, request.context.container]
         guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
             throw .invalidInput(
@@ -89,7 +88,7 @@ package struct ApprovalAuthority: Sendable {
         }
     }
 
-    /// One visit to the TPM. All of them happen one after the other, with what they do to the state.
+    /// Runs one visit to the TPM and its change of the state. Visits are serialized.
     func work<R: Sendable>(
         _ operation: String, _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> Result<R, KeystoreError>
     ) async throws(KeystoreError) -> R {
@@ -112,7 +111,7 @@ package struct ApprovalAuthority: Sendable {
 }
 
 extension ApprovalRequest {
-    /// The cpHash, computed here: nobody says to the broker what it signs.
+    /// The cpHash. The broker computes it and does not accept one from a client.
     fileprivate var commandHash: [UInt8] {
         let name = TPMName(bytes: Array(keyName))
         return switch use {

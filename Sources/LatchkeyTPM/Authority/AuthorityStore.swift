@@ -1,15 +1,18 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import Latchkey
 internal import Synchronization
 
-/// The broker's state in a file, replaced as a whole: a crash leaves the old one or the new one.
+/// The broker's state in a file. Each change replaces the whole file, so a crash leaves the old or the new state.
 final class AuthorityStore: Sendable {
     private let path: String
     private let state: Mutex<AuthorityState?>
-    /// The approval key's authorization.
+    /// The approval key's authValue.
     let secret: AuthoritySecret
 
-    /// - Throws: ``KeystoreError`` with code `damaged` for a file that can't be read: it is left as it is.
+    /// Reads the state.
+    ///
+    /// - Throws: ``KeystoreError`` with code `damaged` for a file that cannot be decoded. The file is not changed.
     init(directory: String) throws(KeystoreError) {
         path = "\(directory)/authority.json"
         guard let file = try PrivateFile.read(path) else {
@@ -20,7 +23,7 @@ final class AuthorityStore: Sendable {
         let bytes = file.withUnsafeBytes { Data($0) }
         guard let read = try? JSONDecoder().decode(AuthorityState.self, from: bytes),
             read.version == AuthorityState.currentVersion
-        else { throw .damaged("start the presence broker", "\(path) can't be read") }
+        else { throw .damaged("start the presence broker", "\(path) cannot be decoded") }
         state = Mutex(read)
         secret = try AuthoritySecret(directory: directory, isNew: false)
     }
@@ -29,13 +32,13 @@ final class AuthorityStore: Sendable {
 
     func user(_ user: UInt32) -> AuthorityState.User { current?.users[user] ?? AuthorityState.User() }
 
-    /// Replaces everything.
+    /// Replaces the state.
     func replace(_ new: AuthorityState) throws(KeystoreError) {
         try write(new)
         state.withLock { $0 = new }
     }
 
-    /// Changes what is kept of one user. One call at a time: the authority works on one thread.
+    /// Changes the record of one user. Calls are serialized: the authority works on one thread.
     func update(_ user: UInt32, _ change: (inout AuthorityState.User) -> Void) throws(KeystoreError) {
         guard var new = current else { return }
         change(&new.users[user, default: AuthorityState.User()])
@@ -44,8 +47,129 @@ final class AuthorityStore: Sendable {
 
     private func write(_ new: AuthorityState) throws(KeystoreError) {
         guard let bytes = try? JSONEncoder().encode(new) else {
-            throw PrivateFile.unusable(path, "it can't be encoded")
+            throw PrivateFile.unusable(path, "it cannot be encoded")
         }
         try PrivateFile.replace(path, by: SecretBytes(bytes))
+    }
+}
+
+/// The persistent state of the presence broker, in a file that only the broker can read. The approval key's authValue is in a
+/// separate file, see ``AuthoritySecret``.
+struct AuthorityState: Codable, Sendable {
+    static let currentVersion = 2
+
+    var version = currentVersion
+    /// The pinned storage root key.
+    var root: Data
+    /// The approval key's public area, and its private part, wrapped by the TPM.
+    var publicArea: Data
+    var privatePart: Data
+    var users: [UInt32: User] = [:]
+
+    struct User: Codable, Sendable {
+        var pin: UserPIN?
+        var enrolment: Enrolment?
+    }
+
+    /// The index of a user's PIN.
+    struct UserPIN: Codable, Sendable {
+        /// The public area after the first write.
+        var publicArea: Data
+        /// The reference of the broker's approval of a write.
+        var resetReference: Data
+        /// The initial authValue, which the user's PIN replaces. Nil once the PIN is known to be set.
+        var initialValue: Data?
+    }
+
+    /// A user's last known enrolled fingers, and the counter of their changes.
+    struct Enrolment: Codable, Sendable {
+        var set: Data
+        /// The public area after the first write. Nil if the TPM has no memory.
+        var counter: Data?
+    }
+}
+
+/// The approval key's authValue. With it and this TPM, an attacker can approve any use.
+///
+/// It is in a separate file that is read directly into locked memory, because a decoder would leave copies.
+struct AuthoritySecret: Sendable {
+    private static let count = 32
+
+    let bytes: SecretBytes
+
+    /// Reads or creates the authValue.
+    ///
+    /// - Parameter isNew: Whether there is no approval key yet, so that a new authValue is needed.
+    /// - Throws: ``KeystoreError`` with code `damaged` when there is an approval key but no authValue.
+    init(directory: String, isNew: Bool) throws(KeystoreError) {
+        let path = "\(directory)/authority.secret"
+        guard isNew else {
+            guard let kept = try PrivateFile.read(path), kept.count == Self.count else {
+                throw .damaged("start the presence broker", "\(path) is missing or was changed")
+            }
+            bytes = kept
+            return
+        }
+        bytes = .random(count: Self.count)
+        try PrivateFile.replace(path, by: bytes)
+    }
+}
+
+/// Files with mode 0600 in a directory that no other user can access.
+enum PrivateFile {
+    /// More than the state of the maximum number of users.
+    private static let maximumCount = 1 << 20
+
+    /// Reads a file.
+    ///
+    /// - Returns: nil if it does not exist.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if another user owns it or has permissions for it.
+    static func read(_ path: String) throws(KeystoreError) -> SecretBytes? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else {
+            guard errno == ENOENT else { throw unusable(path, "it cannot be opened") }
+            return nil
+        }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
+            throw unusable(path, "other users own it or have permissions for it")
+        }
+        guard status.st_size <= maximumCount else { throw unusable(path, "it is too long") }
+        return try SecretBytes(count: Int(status.st_size)) { (buffer) throws(KeystoreError) in
+            var rest = buffer[...]
+            while !rest.isEmpty {
+                let count = Glibc.read(
+                    descriptor, UnsafeMutableRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+                if count < 0, errno == EINTR { continue }
+                guard count > 0 else { throw unusable(path, "it cannot be read") }
+                rest = rest.dropFirst(count)
+            }
+        }
+    }
+
+    /// Replaces a file atomically: a crash leaves the old or the new content.
+    static func replace(_ path: String, by bytes: SecretBytes) throws(KeystoreError) {
+        let temporary = "\(path).new"
+        unlink(temporary)
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw unusable(path, String(cString: strerror(errno))) }
+        let isWritten =
+            bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count } && fsync(descriptor) == 0
+        close(descriptor)
+        guard isWritten, rename(temporary, path) == 0 else {
+            unlink(temporary)
+            throw unusable(path, "it cannot be written")
+        }
+        let directory = open(String(path.prefix(upTo: path.lastIndex(of: "/") ?? path.endIndex)), O_RDONLY | O_CLOEXEC)
+        guard directory >= 0 else { return }
+        fsync(directory)
+        close(directory)
+    }
+
+    static func unusable(_ path: String, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "use \(path)", code: .unavailable, reason: reason,
+            recovery: "Give the service a private state directory with mode 0700.")
     }
 }

@@ -3,15 +3,15 @@ internal import Latchkey
 internal import TPM2
 
 extension TPM {
-    /// Where the approval key is made persistent: the first free handle. In the range that the TCG's registry of
-    /// reserved handles leaves to the owner.
+    /// The handles for the persistent approval key, in the owner's range (TCG registry of reserved TPM 2.0 handles and
+    /// localities).
     private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
-    /// Where the broker's indices are, likewise in the owner's range.
+    /// The handles of the broker's indices, in the owner's range.
     private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
-    /// How many of them there may be, for all users together: a TPM has room for few more, and others want some.
+    /// The maximum number of indices in a range, for all users together. A TPM has memory for few more, which other programs use.
     static let maximumIndices = 32
 
-    /// Makes the approval key the first time, and has it where clients find it without loading it.
+    /// Creates the approval key at the first start, and makes it persistent, so that clients need not load it.
     func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
         let operation = "start the presence broker"
         guard let state = store.current else {
@@ -30,15 +30,15 @@ extension TPM {
             if case .failure(let error) = store.attempt({ () throws(KeystoreError) in try store.replace(made) }) {
                 return .failure(error)
             }
-            try settleAuthority(store)
+            try persistAuthority(store)
             return .success(())
         }
         let root = try StorageRoot(anchor: state.root)
         guard try discoverStorageRoot(pinned: root).name == root.name else {
             return .failure(
-                .wrongDevice(operation, "its key belongs to another TPM, or this TPM was cleared since"))
+                .wrongDevice(operation, "its key belongs to another TPM, or this TPM was cleared"))
         }
-        try settleAuthority(store)
+        try persistAuthority(store)
         return .success(())
     }
 
@@ -68,7 +68,7 @@ extension TPM {
         return authValue
     }
 
-    /// Where the approval key is now, if it is there to stay. One command, and one for each handle in use.
+    /// Finds the persistent approval key. One command, and one for each handle in use.
     func authorityHandle(_ store: AuthorityStore) throws(TPMError) -> TPMHandle? {
         guard let state = store.current, let first = Self.places.first else { return nil }
         let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
@@ -79,14 +79,14 @@ extension TPM {
         return nil
     }
 
-    /// A free handle for an index; nil when there are as many as may be.
+    /// Finds a free handle for an index of the broker. Nil when the maximum number is in use.
     func freeIndex() throws(TPMError) -> TPMHandle? {
         try freeIndex(in: Self.indices)
     }
 
-    /// A free handle of a range for an index; nil when ``maximumIndices`` of it are in use.
+    /// Finds a free handle for an index in a range. Nil when ``maximumIndices`` are in use.
     ///
-    /// - Parameter start: From where on to look first; nil for the range's beginning.
+    /// - Parameter start: The first handle to try. Nil for the first of the range.
     func freeIndex(in range: Range<UInt32>, from start: UInt32? = nil) throws(TPMError) -> TPMHandle? {
         let start = start ?? range.lowerBound
         let first = TPMHandle(rawValue: range.lowerBound)
@@ -96,7 +96,7 @@ extension TPM {
             .first { !used.contains($0) }
     }
 
-    private func settleAuthority(_ store: AuthorityStore) throws(TPMError) {
+    private func persistAuthority(_ store: AuthorityStore) throws(TPMError) {
         guard try authorityHandle(store) == nil, let first = Self.places.first else { return }
         let used = Set(try handles(from: first, count: UInt32(Self.places.count)))
         guard let place = Self.places.first(where: { !used.contains($0) }) else { return }
@@ -104,7 +104,7 @@ extension TPM {
             do throws(TPMError) {
                 try evictControl(authority.key, at: place)
             } catch {
-                // No room, or not ours to give: clients load the public half for each use then.
+                // Without memory or the owner's password, clients load the public area for each use.
                 guard error.responseCode != nil else { throw error }
             }
         }
@@ -117,6 +117,39 @@ extension AuthorityStore {
             return .success(try body())
         } catch {
             return .failure(error)
+        }
+    }
+}
+
+/// The loaded approval key with its authorization.
+struct LoadedAuthority {
+    let tpm: TPM
+    let key: TPMObject
+    /// The storage root key.
+    let parent: TPMObject
+    let authValue: AuthValue
+
+    /// Signs an approval: StartAuthSession, Sign.
+    func sign(_ approval: Approval) throws(TPMError) -> TPMSignature {
+        try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+            try tpm.sign(approval.digest, with: key, authorizedBy: .lastUse(of: session, authValue: authValue))
+        }
+    }
+
+    /// Approves a write by the broker itself, in its own session.
+    ///
+    /// The session is salted, so its HMAC covers the Name of the index. The TPM rejects the write to an index that another
+    /// program defined at the same handle.
+    ///
+    /// - Parameter branches: The branches of the index's policy.
+    func withApproval<R>(
+        of reference: [UInt8], among branches: [PolicyDigest] = [], _ body: (Authorization) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try tpm.withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
+            let approval = Approval(nonceTPM: session.nonceTPM, policyRef: reference)
+            _ = try tpm.policySigned(approval, signature: try sign(approval), by: key, in: session)
+            if branches.count > 1 { try tpm.policyOR(branches, in: session) }
+            return try body(.lastUse(of: session))
         }
     }
 }

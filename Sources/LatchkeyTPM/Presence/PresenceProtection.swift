@@ -1,38 +1,38 @@
+internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// What a key is bound to besides its own PIN: the presence broker's word, the user's own PIN, or either.
+/// The authorizations of a key other than its own PIN: the presence broker's approval, the user's PIN, or either.
 ///
-/// It is stored with the key. Nothing in it is believed: the policy's digest is computed from it and must be the one that
-/// the key has.
+/// It is stored with the key and is not trusted: the digest of the policy is computed from it and must match that of the key.
 struct PresenceProtection: Hashable, Sendable {
-    /// The branch that a finger opens.
+    /// The branch of the policy that a fingerprint satisfies.
     struct Finger: Hashable, Sendable {
         let user: UInt32
         let authority: PublicArea
-        /// Where the broker's key was when the key was made.
+        /// The handle of the broker's key when the key was created.
         let handle: TPMHandle?
         let enrolmentSet: [UInt8]?
         let counter: Counter?
     }
 
-    /// A counter that must not have moved.
+    /// A counter that must not have changed.
     struct Counter: Hashable, Sendable {
         let index: NVIndex
         let value: UInt64
 
-        /// As the index holds it.
+        /// The content of the index.
         var bytes: [UInt8] { value.marshalledBytes }
     }
 
-    /// The branch that the user's own PIN opens.
+    /// The branch of the policy that the user's PIN satisfies.
     struct UserPIN: Hashable, Sendable {
         let index: NVIndex
-        /// The branch of the index's policy in which the broker writes the count.
+        /// The branch of the index's policy with which the broker writes the count.
         let resetPolicy: PolicyDigest
 
-        /// The branch in which the PIN is changed: whoever knows it may.
+        /// The branch with which the current PIN authorizes its change.
         static let changePolicy = PolicyDigest().authValue().commandCode(.nvChangeAuth)
 
         var branches: [PolicyDigest] { [resetPolicy, Self.changePolicy] }
@@ -40,19 +40,19 @@ struct PresenceProtection: Hashable, Sendable {
 
     let finger: Finger?
     let userPIN: UserPIN?
-    /// The key's authValue, 32 random bytes, for a policy with a time of reuse; nil for other policies and for keys that were
-    /// made before there was one.
+    /// The key's authValue, 32 random bytes, for a policy with a reuse time. Nil for other policies and for keys of earlier
+    /// versions.
     ///
-    /// The ticket of a reusable proof crosses the bus in the clear and serves any session. The key's policy demands this
-    /// secret too, which never crosses the bus, so that a ticket alone opens nothing.
+    /// The ticket of a reusable proof crosses the bus in plain text and is valid in any session. The key's policy also requires
+    /// this secret, which never crosses the bus, so that a ticket alone authorizes nothing.
     let authValue: [UInt8]?
 
     static let authValueBytes = 32
 
-    /// ``authValue`` as the TPM takes it.
+    /// ``authValue`` in the TPM's type.
     var ownAuthValue: AuthValue? { authValue?.withUnsafeBytes { AuthValue($0) } }
 
-    /// The branches of the key's policy, the finger's first.
+    /// The branches of the key's policy, that of the fingerprint first.
     func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
         var branches: [PolicyDigest] = []
         if let finger {
@@ -85,4 +85,170 @@ extension PresenceProtection.Finger {
 extension UInt64 {
     /// Eight bytes, most significant first.
     var marshalledBytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
+}
+
+extension PresenceProtection {
+    /// Decodes and checks the broker's terms for a policy.
+    ///
+    /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid.
+    init(_ terms: PresenceTerms, for policy: AccessPolicy) throws(TPMError) {
+        finger = policy.hasFinger ? try Finger(terms, for: policy) : nil
+        userPIN = policy.hasPIN ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
+        authValue =
+            policy.reuseSeconds > 0
+            ? SecretBytes.random(count: Self.authValueBytes).withUnsafeBytes { Array($0) } : nil
+    }
+}
+
+extension PresenceProtection.Finger {
+    init(_ terms: PresenceTerms, for policy: AccessPolicy) throws(TPMError) {
+        user = terms.user
+        authority = try PublicArea(unmarshalling: Array(terms.authority))
+        handle = terms.authorityHandle.map(TPMHandle.init(rawValue:))
+        let isBoundToSet = policy.requirement == .biometryCurrentSet
+        enrolmentSet = isBoundToSet ? terms.enrolmentSet.map { Array($0) } : nil
+        counter =
+            isBoundToSet
+            ? try terms.counter.map { (counter) throws(TPMError) in
+                PresenceProtection.Counter(
+                    index: try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(counter.publicArea))),
+                    value: counter.value)
+            } : nil
+        guard authority.isMade(from: KeyTemplates.approvalKey), (enrolmentSet?.count == 32) == isBoundToSet else {
+            throw TPMError(
+                .malformed, reason: "the presence broker's key or set of enrolled fingers has another format")
+        }
+    }
+}
+
+extension PresenceProtection.UserPIN {
+    init(_ pin: PresenceTerms.UserPIN) throws(TPMError) {
+        index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(pin.publicArea)))
+        guard let resetPolicy = PolicyDigest(bytes: Array(pin.resetPolicy)),
+            index.publicArea.attributes == Self.attributes.union(.written),
+            index.publicArea.dataSize == 8,
+            index.publicArea.authPolicy == PolicyDigest.or([resetPolicy, Self.changePolicy])?.bytes
+        else { throw TPMError(.malformed, reason: "the index of the user's PIN has another format") }
+        self.resetPolicy = resetPolicy
+    }
+
+    /// Only the broker writes the count. Wrong PINs count for this index alone, not for the whole TPM.
+    static let attributes: NVAttributes = [.policyWrite, .authRead, .ownerRead, .noDA, .pinFail]
+}
+
+extension PresenceProtection {
+    private static let version: UInt8 = 1
+
+    /// The stored bytes.
+    var bytes: [UInt8] {
+        var writer = TPMWriter()
+        writer.write(Self.version)
+        writer.write(parts)
+        if let finger {
+            writer.write(finger.user)
+            writer.writeSized(finger.authority)
+            writer.write(finger.handle ?? .null)
+            writer.writeSized(finger.enrolmentSet ?? [])
+            if let counter = finger.counter {
+                writer.writeSized(counter.index.publicArea)
+                writer.write(counter.value)
+            }
+        }
+        if let userPIN {
+            writer.writeSized(userPIN.index.publicArea)
+            writer.write(userPIN.resetPolicy.bytes)
+        }
+        if let authValue { writer.write(authValue) }
+        return writer.bytes
+    }
+
+    /// The optional parts of the stored bytes, one bit for each.
+    private var parts: UInt8 {
+        (finger == nil ? 0 : 1) | (finger?.counter == nil ? 0 : 2) | (userPIN == nil ? 0 : 4)
+            | (authValue == nil ? 0 : 8)
+    }
+
+    /// - Throws: ``TPMError`` of kind `malformed`.
+    init(bytes: [UInt8]) throws(TPMError) {
+        var reader = TPMReader(bytes)
+        guard try reader.read(UInt8.self) == Self.version else {
+            throw TPMError(.malformed, reason: "a key's protection has another version")
+        }
+        let parts = try reader.read(UInt8.self)
+        guard parts & ~15 == 0, parts & 3 != 2, parts & 5 != 0 else {
+            throw TPMError(.malformed, reason: "a key's protection has unknown parts")
+        }
+        finger = parts & 1 == 0 ? nil : try Finger(from: &reader, hasCounter: parts & 2 != 0)
+        userPIN =
+            parts & 4 == 0
+            ? nil
+            : try UserPIN(
+                PresenceTerms.UserPIN(
+                    publicArea: Data(try reader.readSized(maximum: 256)), resetPolicy: Data(try reader.readBytes(32))))
+        authValue = parts & 8 == 0 ? nil : try reader.readBytes(Self.authValueBytes)
+        try reader.finish()
+    }
+}
+
+extension PresenceProtection.Finger {
+    fileprivate init(from reader: inout TPMReader, hasCounter: Bool) throws(TPMError) {
+        user = try reader.read()
+        authority = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
+        let place = try reader.read(TPMHandle.self)
+        handle = place == .null ? nil : place
+        let set = try reader.readSized(maximum: 32)
+        enrolmentSet = set.isEmpty ? nil : set
+        counter =
+            hasCounter
+            ? PresenceProtection.Counter(
+                index: try NVIndex(publicArea: reader.readSized(NVPublicArea.self, maximum: 256)),
+                value: try reader.read()) : nil
+    }
+}
+
+/// The policyRef values of policies: digests of 32 bytes, a size that all TPMs support. Each kind starts with a different text,
+/// so that an approval of one kind is not valid for another.
+enum PresenceReference {
+    /// The reference for the use of one user's keys under one policy, and for one set of enrolled fingers if the policy is bound
+    /// to it. Includes the reuse time, so that a reusable approval does not authorize a key without reuse.
+    static func use(by user: UInt32, under policy: AccessPolicy, enrolmentSet: [UInt8]?) -> [UInt8] {
+        var message = domain("approval")
+        message.write(user)
+        message.writeSized(Array(policy.requirement.rawValue.utf8))
+        message.write(UInt16(policy.reuseSeconds))
+        message.writeSized(enrolmentSet ?? [])
+        return digest(message)
+    }
+
+    /// The reference for the proof of a user's PIN.
+    static func pin(under policy: AccessPolicy) -> [UInt8] {
+        var message = domain("pin")
+        message.write(UInt16(policy.reuseSeconds))
+        return digest(message)
+    }
+
+    /// The reference for the broker's writes of the count of one PIN. `making` is random for each index.
+    static func reset(of user: UInt32, making: [UInt8]) -> [UInt8] {
+        var message = domain("pin-reset")
+        message.write(user)
+        message.writeSized(making)
+        return digest(message)
+    }
+
+    /// The reference for the broker's count of changes of one user's enrolled fingers.
+    static func enrolmentChange(of user: UInt32) -> [UInt8] {
+        var message = domain("enrolment-change")
+        message.write(user)
+        return digest(message)
+    }
+
+    private static func domain(_ kind: String) -> TPMWriter {
+        var message = TPMWriter()
+        message.writeSized(Array("org.latchkey.presence/v1/\(kind)".utf8))
+        return message
+    }
+
+    private static func digest(_ message: TPMWriter) -> [UInt8] {
+        Array(SHA256.hash(data: message.bytes))
+    }
 }

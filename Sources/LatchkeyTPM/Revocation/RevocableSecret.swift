@@ -1,43 +1,45 @@
 internal import Crypto
+internal import FoundationEssentials
 internal import Latchkey
+internal import SwiftASN1
 internal import TPM2
 
-/// A secret that the TPM keeps whole, in an NV index of its own. What is stored of it says where the index is and what
-/// opens it: a copy of the store has nothing of the secret, and when the index is gone the secret is gone.
+/// A secret in an NV index of the TPM. The stored record has the location of the index and its authorization. A copy of the store
+/// does not contain the secret, and removing the index destroys the secret.
 ///
-/// Nobody reads the index but who proves its authValue, not even the owner. That is 32 random bytes in the store, so that
-/// it takes the store and the TPM; or it is a PIN, hardened, and then the TPM counts wrong ones as it does for a key with a
-/// PIN. Anybody who may speak for the owner can remove the index, as they can clear the TPM.
+/// Only the authValue authorizes reading the index, not the owner. The authValue is 32 random bytes in the store, so that
+/// reading requires the store and the TPM. Or it is derived from a PIN, and the TPM counts wrong PINs as for a key with a PIN.
+/// The owner's authorization can remove the index, as it can clear the TPM.
 ///
-/// The index's policy lets whoever proves the authValue change it, and nothing else. A second branch of it is a random
-/// number that nothing satisfies: it makes the Name the index's alone. The Name goes into each proof, so another index at
-/// the same handle, in this TPM or another one, is not taken for it; one that somebody made with this very area, as its
-/// copy in the store allows where the owner has no password, has another authValue and another content.
+/// The policy of the index permits only the change of the authValue, with the current one. A second branch is a random number
+/// that no assertions satisfy. It makes the Name unique. Each proof includes the Name, so another index at the same handle, in
+/// this or another TPM, does not accept it. If the owner has no password, an attacker can define an index with this public area
+/// from the store, but with another authValue and other content.
 struct RevocableSecret: Hashable, Sendable {
     static let byteCount = 32
-    /// Where the indices are, in the range that the TCG's registry of reserved handles leaves to the owner, behind the
-    /// presence broker's.
+    /// The handles of the indices, after those of the presence broker in the owner's range (TCG registry of reserved TPM 2.0
+    /// handles and localities).
     static let indices = UInt32(0x0180_4d00)..<0x0180_4dff
 
-    /// The Name of the storage root key to which its sessions are salted.
+    /// The Name of the storage root key to which sessions are salted.
     let parentName: TPMName
-    /// As it is after its one write.
+    /// The index after its only write.
     let index: NVIndex
-    /// The branch of the policy that nothing satisfies.
+    /// The random branch of the policy.
     let branch: PolicyDigest
-    /// What opens it without a PIN: 32 bytes.
+    /// The authValue of an index without a PIN: 32 bytes.
     let storedAuthValue: [UInt8]?
 
     var hasPIN: Bool { storedAuthValue == nil }
 
-    /// - Throws: ``TPMError`` of kind `malformed` unless the area is one that ``unwritten(_:hasPIN:at:)`` makes, written.
+    /// - Throws: ``TPMError`` of kind `malformed` unless the public area is that of ``unwritten(_:hasPIN:at:)`` after the write.
     init(
         parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest, storedAuthValue: [UInt8]?
     ) throws(TPMError) {
         let expected = Self.unwritten(branch, hasPIN: storedAuthValue == nil, at: publicArea.index).written
         guard publicArea == expected, Self.indices.contains(publicArea.index.rawValue),
             storedAuthValue?.count ?? SHA256.byteCount == SHA256.byteCount
-        else { throw TPMError(.malformed, reason: "the index of a secret has another form") }
+        else { throw TPMError(.malformed, reason: "the index of a revocable secret has another format") }
         index = try NVIndex(publicArea: publicArea)
         self.parentName = parentName
         self.branch = branch
@@ -54,14 +56,14 @@ struct RevocableSecret: Hashable, Sendable {
             authPolicy: PolicyDigest.or(branches(branch))?.bytes ?? [], dataSize: UInt16(byteCount))
     }
 
-    /// What the PIN, or what is stored in its place, is to the TPM. The salt makes the authValues of two indices with one
-    /// PIN different.
+    /// Derives the authValue from the PIN, or returns the stored one. The salt gives two indices with the same PIN different
+    /// authValues.
     func authValue(_ pin: PIN?) throws(TPMError) -> AuthValue {
         if let pin {
             return try PINHardening.authValue(pin, salt: Array(branch.bytes.prefix(PINHardening.saltBytes)))
         }
         guard let value = storedAuthValue?.withUnsafeBytes({ AuthValue($0) }) else {
-            throw TPMError(.unsupported, reason: "there is no PIN, and nothing in its place")
+            throw TPMError(.unsupported, reason: "there is neither a PIN nor a stored authValue")
         }
         return value
     }
@@ -72,8 +74,60 @@ struct RevocableSecret: Hashable, Sendable {
 }
 
 extension PolicyDigest {
-    /// A random number, which no assertions come to.
+    /// A random number, which no assertions satisfy.
     static func random() -> PolicyDigest {
         SecretBytes.random(count: SHA256.byteCount).withUnsafeBytes { PolicyDigest(bytes: Array($0)) } ?? PolicyDigest()
+    }
+}
+
+/// The stored record: a DER structure, followed by its SHA-256.
+///
+///     LatchkeyTPMRevocableSecret ::= SEQUENCE {
+///         version     INTEGER (1),
+///         parentName  OCTET STRING,                            -- the Name of the storage root key
+///         index       OCTET STRING,                            -- TPMS_NV_PUBLIC
+///         branch      OCTET STRING,                            -- 32 bytes
+///         authValue   [0] EXPLICIT OCTET STRING OPTIONAL }     -- 32 bytes, absent for a PIN
+///
+/// The digest detects accidental damage. With a damaged Name, the TPM would count the right PIN as a wrong one.
+extension RevocableSecret {
+    private static let version = 1
+}
+
+extension RevocableSecret: StoredStructure {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            guard try Int(derEncoded: &nodes) == Self.version else {
+                throw ASN1Error.invalidASN1Object(reason: "unknown version")
+            }
+            let parentName = try ASN1OctetString(derEncoded: &nodes)
+            let index = try ASN1OctetString(derEncoded: &nodes)
+            guard let branch = PolicyDigest(bytes: Array(try ASN1OctetString(derEncoded: &nodes).bytes)) else {
+                throw ASN1Error.invalidASN1Object(reason: "a branch is not a digest")
+            }
+            let authValue = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
+                try Array(ASN1OctetString(derEncoded: $0).bytes)
+            }
+            return try RevocableSecret(
+                parentName: TPMName(bytes: Array(parentName.bytes)),
+                index: NVPublicArea(unmarshalling: Array(index.bytes)), branch: branch,
+                storedAuthValue: authValue)
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(Self.version)
+            try coder.serialize(ASN1OctetString(contentBytes: parentName.bytes[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: index.publicArea.marshalled[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: branch.bytes[...]))
+            if let storedAuthValue {
+                try coder.serialize(
+                    ASN1OctetString(contentBytes: storedAuthValue[...]), explicitlyTaggedWithTagNumber: 0,
+                    tagClass: .contextSpecific)
+            }
+        }
     }
 }

@@ -2,30 +2,29 @@ internal import Latchkey
 internal import TPM2
 
 extension TPM {
-    /// Whether NV indices are the owner's alone to make (`TPMA_PERMANENT`, Part 2 section 8.6: bit 0 ownerAuthSet).
+    /// Whether defining NV indices requires the owner's password (`TPMA_PERMANENT`, Part 2 section 8.6: bit 0 ownerAuthSet).
     func isOwnerPasswordSet() throws(TPMError) -> Bool {
         try properties(from: .permanent, count: 1)[.permanent, default: 0] & 1 != 0
     }
 
-    /// A free handle for a new index. One command.
+    /// Finds a free handle for a new index. One command.
     ///
-    /// - Parameter isContended: Whether another program took the first one. Those who make several at once then look from
-    ///   different places on.
-    /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when there are as many as may be.
+    /// - Parameter isContended: Whether another program took the first handle. The search then starts at a random handle.
+    /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when the maximum number of indices is in use.
     func freePlace(isContended: Bool) throws(TPMError) -> TPMHandle {
         let places = RevocableSecret.indices
         guard let place = try freeIndex(in: places, from: isContended ? .random(in: places) : nil) else {
             throw TPMError(
-                .response(.nvSpace), command: .nvDefineSpace, reason: "all places for revocable secrets are in use")
+                .response(.nvSpace), command: .nvDefineSpace,
+                reason: "the maximum number of revocable secrets is reached")
         }
         return place
     }
 
-    /// Puts a secret into an index of its own: StartAuthSession, NV_DefineSpace, NV_Write. Leaves none behind when it
-    /// throws.
+    /// Defines an index and writes a secret to it: StartAuthSession, NV_DefineSpace, NV_Write. Removes the index on failure.
     ///
-    /// - Parameter area: Of an index that is not there yet.
-    func keep(
+    /// - Parameter area: The public area of the new index.
+    func writeNewIndex(
         _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
         try withSession(under: root) { (session) throws(TPMError) in
@@ -44,10 +43,10 @@ extension TPM {
         }
     }
 
-    /// StartAuthSession, NV_Read.
+    /// Reads a secret: StartAuthSession, NV_Read.
     ///
-    /// Whoever does not hold the pinned key can't know the salt: what is derived from a PIN is of no use to them.
-    func read(
+    /// Only the pinned key can decrypt the salt, so another TPM learns nothing about the PIN.
+    func readSecret(
         _ secret: RevocableSecret, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) -> SecretBytes {
         try withSession(under: root) { (session) throws(TPMError) in
@@ -57,7 +56,7 @@ extension TPM {
         }
     }
 
-    /// NV_Read of the secret from which a key's authValue is derived.
+    /// Reads the secret of an index and derives a key's authValue from it: NV_Read.
     func authValue(
         in secret: RevocableSecret, boundTo binding: KeyBinding?, authorizedBy authorization: Authorization
     ) throws(TPMError) -> AuthValue {
@@ -66,9 +65,8 @@ extension TPM {
         }.get()
     }
 
-    /// The index as the TPM's answer shows it, also where nothing was written to it; nil where it is not there. One
-    /// command, whose response carries no proof.
-    private func standing(_ secret: RevocableSecret) throws(TPMError) -> NVIndex? {
+    /// Finds the index, written or not. Returns nil if it does not exist. One command, whose response is not authenticated.
+    private func existingIndex(of secret: RevocableSecret) throws(TPMError) -> NVIndex? {
         do {
             let found = try nvReadPublic(secret.index.handle)
             return found.publicArea.written == secret.index.publicArea ? found : nil
@@ -78,15 +76,15 @@ extension TPM {
         }
     }
 
-    /// Removes the index, if it is there: NV_ReadPublic, StartAuthSession, NV_UndefineSpace.
+    /// Removes the index, if it exists: NV_ReadPublic, StartAuthSession, NV_UndefineSpace.
     ///
-    /// Returns only with the TPM's proof that the index is gone: the response of NV_UndefineSpace, or that of
-    /// ``TPM/provenIndex(at:auditedBy:)`` where the index seems to be gone already.
+    /// Returns only with an authenticated response that the index is gone: that of NV_UndefineSpace, or of
+    /// ``TPM/provenIndex(at:auditedBy:)`` if the index seems to be gone already.
     func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) {
-        if let standing = try standing(secret) {
+        if let existing = try existingIndex(of: secret) {
             do {
                 return try withSession(under: root) { (session) throws(TPMError) in
-                    try nvUndefineSpace(standing, authorizedBy: .lastUse(of: session))
+                    try nvUndefineSpace(existing, authorizedBy: .lastUse(of: session))
                 }
             } catch {
                 // Another process may have removed it first.
@@ -101,14 +99,14 @@ extension TPM {
         }
     }
 
-    /// Whether an index is there as it was made, with the TPM's proof of the answer.
+    /// Whether an index exists unchanged. The answer is authenticated.
     func hasIndex(_ index: NVIndex, under root: StorageRoot) throws(TPMError) -> Bool {
         try withSession(under: root) { (session) throws(TPMError) in
             try provenIndex(at: index.handle, auditedBy: session) == index
         }
     }
 
-    /// The content of an index without an authValue, with the TPM's proof; nil where it is not there as it was made.
+    /// The authenticated content of an index without an authValue. Nil if the index does not exist unchanged.
     func provenBytes(of index: NVIndex, under root: StorageRoot) throws(TPMError) -> [UInt8]? {
         try withSession(under: root) { (session) throws(TPMError) in
             guard try provenIndex(at: index.handle, auditedBy: session) == index else { return nil }

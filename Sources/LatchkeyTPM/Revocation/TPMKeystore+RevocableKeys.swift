@@ -2,15 +2,14 @@ internal import FoundationEssentials
 public import Latchkey
 internal import TPM2
 
-/// Keys whose authValue is derived from 32 random bytes that an index keeps, and the PIN opens the index.
+/// Keys whose authValue is derived from 32 random bytes in an NV index. The PIN authorizes reading the index.
 ///
-/// The key is wrapped once and never changes: a change of PIN changes the index, and deleting the key removes it. Both
-/// hold for every copy of what is stored.
+/// A change of PIN changes the index, and deleting the key removes it. Both affect all copies of the stored key.
 extension TPMKeystore {
-    /// Makes the index first, then the key: a key without its index would be of no use to anybody.
+    /// Creates the index first, then the key: a key without its index cannot be used.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password or the TPM has no room, for a policy
-    ///   that is neither `none` nor a PIN, and where the presence broker keeps the PIN.
+    /// - Throws: `KeystoreError` with code `unsupported` if the TPM's owner has a password, the TPM has no memory, the policy is
+    ///   neither `none` nor a PIN, or the presence broker manages the PIN.
     public func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
@@ -19,7 +18,7 @@ extension TPMKeystore {
         try await checkRevocable(request.policy, operation, presence)
         let root = try await presentRoot(operation)
         let value = SecretBytes.random(count: RevocableSecret.byteCount)
-        let authorization = try await keep(
+        let authorization = try await storeRevocably(
             value, request.policy, under: root, request.prompt, operation, presence, announce)
         do throws(KeystoreError) {
             let binding = KeyBinding(id: request.id, label: request.label)
@@ -34,24 +33,24 @@ extension TPMKeystore {
         }
     }
 
-    /// What keeps the key's authValue, held against what is said about it.
+    /// The index with the key's authValue, compared with the stored key. Nil for a key that is not revocable.
     func authorization(
         of key: HardwareKey, _ blob: TPMKeyBlob, _ operation: String
     ) throws(KeystoreError) -> RevocableSecret? {
         guard let authorization = key.authorization else { return nil }
         let kept = try revocable(authorization, operation)
         guard authorization.policy == key.policy, authorization.isRevocable, kept.parentName == blob.parentName else {
-            throw .damaged(operation, "what authorizes it is another key's")
+            throw .damaged(operation, "its authorization belongs to another key")
         }
         return kept
     }
 
-    /// What a failed use of such a key means.
-    func explained(_ error: TPMError, _ use: KeyUse, _ kept: RevocableSecret) async -> KeystoreError {
+    /// Explains a failed use of a revocable key.
+    func explainRevocableUse(_ error: TPMError, _ use: KeyUse, _ kept: RevocableSecret) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
         case (.sign, .badAuth), (.sign, .authFail):
-            .damaged(use.operation, "what authorizes it is another key's", underlying: .init(error))
-        default: await explained(error, kept, use.root, use.operation)
+            .damaged(use.operation, "its authorization belongs to another key", underlying: .init(error))
+        default: await explainRevocable(error, kept, use.root, use.operation)
         }
     }
 
@@ -66,13 +65,13 @@ extension TPMKeystore {
         } catch {
             throw KeystoreError(error, during: operation)
         }
-        let created = try await create(
+        let created = try await createObject(
             KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, operation)
         return TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
                 privatePart: created.privatePart),
             parentName: root.name, pinSalt: nil,
-            birth: .init(hash: created.creationHash, ticket: created.creationTicket), binding: binding)
+            creation: .init(hash: created.creationHash, ticket: created.creationTicket), binding: binding)
     }
 }

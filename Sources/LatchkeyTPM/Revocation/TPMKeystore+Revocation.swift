@@ -3,14 +3,13 @@ public import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
-    /// How often a place is chosen for a secret: another program may be faster to take it.
+    /// The maximum number of handles to try. Another program may take a free handle first.
     private static let maximumPlaces = 4
 
-    /// Puts the secret into the TPM's non-volatile memory; see `RevocableSecret`.
+    /// Writes the secret to the TPM's non-volatile memory.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` where the TPM's owner has a password, where the presence broker keeps the
-    ///   PIN, and for a policy that is neither `none` nor a PIN: the broker approves the use of keys and of sealed secrets
-    ///   only.
+    /// - Throws: `KeystoreError` with code `unsupported` if the TPM's owner has a password, the presence broker manages the PIN,
+    ///   or the policy is neither `none` nor a PIN: the broker only approves the use of keys and sealed secrets.
     public func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
@@ -22,33 +21,33 @@ extension TPMKeystore {
         }
         try await checkRevocable(policy, operation, presence)
         let root = try await presentRoot(operation)
-        return try await keep(secret, policy, under: root, prompt, operation, presence, announce)
+        return try await storeRevocably(secret, policy, under: root, prompt, operation, presence, announce)
     }
 
-    /// What can be known before anybody is asked.
+    /// Checks the conditions for a revocable key or secret, before any prompt.
     func checkRevocable(
         _ policy: AccessPolicy, _ operation: String, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try checkSupport(policy, operation)
         guard policy.fits(nil) else {
             throw .unsupported(
-                operation, "a TPM can take back only what the device alone opens, or a PIN each time",
-                recovery: "Use the policy ‘none’ or ‘pin’, or do it without that.")
+                operation, "a TPM can only revoke a key or secret with the policy ‘none’, or with a PIN for each use",
+                recovery: "Use the policy ‘none’ or ‘pin’, or create it without revocation.")
         }
         if policy.hasPIN, let broker = presence.broker?.approvals, try await terms(of: broker, policy) != nil {
             throw .unsupported(
-                operation, "the presence broker keeps your PIN, which is one for everything of yours",
-                recovery: "Do it without that: a change of that PIN holds for every copy too.")
+                operation, "the presence broker manages your PIN, which all your keys share",
+                recovery: "Create it without revocation. A change of that PIN also affects all copies.")
         }
         guard try await visit(operation, { (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
             throw .unsupported(
-                operation, "the TPM's owner has a password, and only the owner can make what can be taken back",
-                recovery: "Do it without that, or have the owner remove the password.")
+                operation, "the TPM's owner has a password, and only the owner can create revocable keys and secrets",
+                recovery: "Create it without revocation, or ask the owner to remove the password.")
         }
     }
 
-    /// Puts a secret into an index of its own. Where the policy has a PIN, a new one is asked for.
-    func keep(
+    /// Stores a secret in a new index. Prompts for a new PIN if the policy has one.
+    func storeRevocably(
         _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
         _ operation: String, _ presence: any PresenceAuthority,
         _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
@@ -63,55 +62,54 @@ extension TPMKeystore {
                 backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
                 isRevocable: true, blob: try serialized(planned, operation))
             try await announce(sealed)
-            if try await keep(secret, as: planned, pin, under: root, operation) { return sealed }
+            if try await define(planned, holding: secret, pin, under: root, operation) { return sealed }
             place = try await freePlace(isContended: true, operation)
         }
-        throw .conflict(operation, "other programs took each place in the TPM that was free")
+        throw .conflict(operation, "other programs took each free NV index of the TPM")
     }
 
-    /// Removes the index. Succeeds only with the TPM's proof that the index is gone: an answer without proof, which an
-    /// attacker on the bus can forge, is an error. A TPM that is another one, or was cleared, is refused with
-    /// `wrongDevice`.
+    /// Removes the index. Succeeds only with an authenticated response that the index is gone, because an attacker on the bus can
+    /// forge any other response. Throws `wrongDevice` for another TPM or a TPM that was cleared.
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         let operation = "revoke a secret"
         guard secret.isRevocable else {
             throw .unsupported(
-                operation, "it was not sealed so that it can be", recovery: "Delete every copy of the sealed secret.")
+                operation, "it was not sealed revocably", recovery: "Delete every copy of the sealed secret.")
         }
         let revocable = try revocable(secret, operation)
         let root = try await root(named: revocable.parentName, operation)
         do {
             try await device.visit { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
         } catch {
-            throw await explained(error, root, hasPIN: false, operation)
+            throw await explainResponse(error, root, hasPIN: false, operation)
         }
     }
 
-    /// Opens a secret that was sealed revocably: StartAuthSession and NV_Read, and before a PIN is asked for, whether it is
-    /// there and how many are left.
+    /// Opens a revocable secret: StartAuthSession and NV_Read. For a PIN, first checks that the index exists and how many attempts
+    /// are left.
     func unsealRevocable(
         _ secret: SealedSecret, _ operation: String, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let revocable = try revocable(secret, operation)
         let root = try await root(named: revocable.parentName, operation)
         guard secret.assurance == Self.assurance(of: secret.policy, nil, under: root) else {
-            throw .damaged(operation, "its stored assurance ‘\(secret.assurance)’ is not that of this TPM")
+            throw .damaged(operation, "its stored assurance ‘\(secret.assurance)’ does not match this TPM")
         }
-        try await checkStanding([revocable], under: root, operation)
+        try await checkExisting([revocable], under: root, operation)
         let pin = revocable.hasPIN ? try await currentPIN(prompt, operation, presence) : nil
         do {
             let authValue = try revocable.authValue(pin)
             return try await device.visit { (tpm) throws(TPMError) in
-                try tpm.read(revocable, authValue, under: root)
+                try tpm.readSecret(revocable, authValue, under: root)
             }
         } catch {
-            throw await explained(error, revocable, root, operation)
+            throw await explainRevocable(error, revocable, root, operation)
         }
     }
 
-    /// Sees, before a PIN is asked for, that those with a PIN are there: another index that has come to the same place would
-    /// count the right PIN of this one as a wrong one of its own. One command for each.
-    func checkStanding(
+    /// Checks before a PIN prompt that the indices with a PIN exist. Another index at the same handle would count this PIN as a
+    /// wrong one. One command for each index.
+    func checkExisting(
         _ secrets: [RevocableSecret], under root: StorageRoot, _ operation: String
     ) async throws(KeystoreError) {
         for secret in secrets where secret.hasPIN {
@@ -128,69 +126,69 @@ extension TPMKeystore {
             guard try await !hasIndex(secret.index, under: root, operation) else {
                 throw Self.forgedAbsence(operation, absence)
             }
-            throw .takenBack(operation, underlying: absence)
+            throw .revoked(operation, underlying: absence)
         }
     }
 
-    /// Whether an index is there as it was made, with the TPM's proof of the answer.
+    /// Whether an index exists unchanged. The answer is authenticated.
     func hasIndex(
         _ index: NVIndex, under root: StorageRoot, _ operation: String
     ) async throws(KeystoreError) -> Bool {
         do {
             return try await device.visit { (tpm) throws(TPMError) in try tpm.hasIndex(index, under: root) }
         } catch {
-            throw await explained(error, root, hasPIN: false, operation)
+            throw await explainResponse(error, root, hasPIN: false, operation)
         }
     }
 
-    /// The TPM's proof says that an index is there, and an answer without proof said that it is not.
+    /// The error for an unauthenticated response that denies an index which the TPM proved to exist.
     static func forgedAbsence(_ operation: String, _ error: TPMError?) -> KeystoreError {
         KeystoreError(
             TPMError(
                 .forged, command: error?.command ?? .nvReadPublic,
-                reason: "it says that an index is missing, but the TPM proves that the index exists"),
+                reason: "it says that an index is missing, but the TPM proved that the index exists"),
             during: operation)
     }
 
-    /// Has the TPM check the PIN, and changes nothing.
+    /// Lets the TPM check the PIN. Changes nothing.
     func confirm(
         _ pin: PIN, of secret: RevocableSecret, under root: StorageRoot, _ operation: String
     ) async throws(KeystoreError) {
         do {
             let authValue = try secret.authValue(pin)
-            _ = try await device.visit { (tpm) throws(TPMError) in try tpm.read(secret, authValue, under: root) }
+            _ = try await device.visit { (tpm) throws(TPMError) in try tpm.readSecret(secret, authValue, under: root) }
         } catch {
-            throw await explained(error, secret, root, operation)
+            throw await explainRevocable(error, secret, root, operation)
         }
     }
 
-    /// Changes the PIN in its place: the old one is dead for every copy of the stored bytes, which stay what they are.
-    func changePIN(
+    /// Changes the PIN in the TPM. The stored bytes stay the same, and the old PIN no longer works for any copy of them.
+    func changeRevocablePIN(
         of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
     ) async throws(KeystoreError) {
         do {
             let (old, new) = (try secret.authValue(old), try secret.authValue(new))
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changePIN(of: secret.index, secret.branches, from: old, to: new, under: root)
+                try tpm.changeIndexPIN(of: secret.index, secret.branches, from: old, to: new, under: root)
             }
         } catch {
-            throw await explained(error, secret, root, operation)
+            throw await explainRevocable(error, secret, root, operation)
         }
     }
 
-    /// Reads what is stored of a secret and holds it against what is said about it.
+    /// Decodes a stored secret and compares it with the stored policy.
     func revocable(_ secret: SealedSecret, _ operation: String) throws(KeystoreError) -> RevocableSecret {
         guard secret.backend == backend else {
-            throw .wrongDevice(operation, "it belongs to a keystore of the kind \(secret.backend)")
+            throw .wrongDevice(operation, "it belongs to a keystore of the type ‘\(secret.backend)’")
         }
         let revocable: RevocableSecret
         do {
             revocable = try RevocableSecret(secret.blob)
         } catch {
-            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+            throw .damaged(operation, "its stored bytes cannot be decoded: \(error)")
         }
         guard secret.policy.fits(nil), secret.policy.hasPIN == revocable.hasPIN else {
-            throw .damaged(operation, "its stored bytes don't fit its policy")
+            throw .damaged(operation, "its stored bytes do not match its policy")
         }
         return revocable
     }
@@ -199,7 +197,7 @@ extension TPMKeystore {
         do {
             return try await device.visit { (tpm) throws(TPMError) in try tpm.freePlace(isContended: isContended) }
         } catch {
-            throw await explainedMaking(error, operation)
+            throw await explainDefinition(error, operation)
         }
     }
 
@@ -216,33 +214,37 @@ extension TPMKeystore {
         }
     }
 
-    /// - Returns: Whether its place was still free.
-    private func keep(
-        _ secret: SecretBytes, as planned: RevocableSecret, _ pin: PIN?, under root: StorageRoot, _ operation: String
+    /// Defines the planned index.
+    ///
+    /// - Returns: Whether its handle was still free.
+    private func define(
+        _ planned: RevocableSecret, holding secret: SecretBytes, _ pin: PIN?, under root: StorageRoot,
+        _ operation: String
     ) async throws(KeystoreError) -> Bool {
         do {
             let area = RevocableSecret.unwritten(planned.branch, hasPIN: planned.hasPIN, at: planned.index.handle)
             let authValue = try planned.authValue(pin)
             try await device.visit { (tpm) throws(TPMError) in
-                try tpm.keep(secret, in: area, authValue, under: root)
+                try tpm.writeNewIndex(secret, in: area, authValue, under: root)
             }
             return true
         } catch {
-            guard error.responseCode == .nvDefined else { throw await explainedMaking(error, operation) }
+            guard error.responseCode == .nvDefined else { throw await explainDefinition(error, operation) }
             return false
         }
     }
 
-    /// A TPM that has no room still makes what can't be taken back.
-    private func explainedMaking(_ error: TPMError, _ operation: String) async -> KeystoreError {
+    /// Explains a failed definition of an index. A full TPM is reported as `unsupported`, since it can still create keys that are
+    /// not revocable.
+    private func explainDefinition(_ error: TPMError, _ operation: String) async -> KeystoreError {
         if error.responseCode == .lockout, let state = try? await lockoutState(operation) {
             return .lockedOut(operation, state.status, underlying: error)
         }
         guard error.responseCode == .nvSpace else { return KeystoreError(error, during: operation) }
         return KeystoreError(
             operation: operation, code: .unsupported,
-            reason: "the TPM has no room for anything else that can be taken back",
-            recovery: "Do it without that, or delete what nobody needs: see ‘latchkey doctor’.",
+            reason: "the TPM has no memory for another revocable key or secret",
+            recovery: "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
             underlying: .init(error))
     }
 
@@ -251,14 +253,13 @@ extension TPMKeystore {
             return try secret.serialized
         } catch {
             throw KeystoreError(
-                operation: operation, code: .failed, reason: "it can't be written down: \(error)",
-                recovery: "Report this as a fault of Latchkey.")
+                operation: operation, code: .failed, reason: "it cannot be encoded: \(error)",
+                recovery: "Report this as a bug in Latchkey.")
         }
     }
 
-    /// Explains a failed reading or change of PIN. Where the TPM refuses the proof, has it prove whether the index is
-    /// there.
-    func explained(
+    /// Explains a failed read or PIN change. After a refused proof, checks in an audited session whether the index exists.
+    func explainRevocable(
         _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot, _ operation: String
     ) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
@@ -266,9 +267,9 @@ extension TPMKeystore {
             (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail):
             do throws(KeystoreError) {
                 guard try await hasIndex(secret.index, under: root, operation) else {
-                    return .takenBack(operation, underlying: error)
+                    return .revoked(operation, underlying: error)
                 }
-                // The Name that was proven has the policy too.
+                // The proven Name includes the policy.
                 guard ![.handle, .policyFail].contains(error.responseCode?.base) else {
                     return Self.forgedAbsence(operation, error)
                 }
@@ -278,10 +279,10 @@ extension TPMKeystore {
             }
         default: break
         }
-        return await explained(error, root, hasPIN: secret.hasPIN, operation)
+        return await explainResponse(error, root, hasPIN: secret.hasPIN, operation)
     }
 
-    /// Only an error response refuses a stored proof, and that carries no proof of the TPM's.
+    /// The error for a refusal of the stored authValue. The refusal is an error response, which is not authenticated.
     private static func refusedIndex(_ operation: String, _ error: TPMError) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .refused,

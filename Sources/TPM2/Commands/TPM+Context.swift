@@ -1,21 +1,14 @@
+/// Context management commands, TPM 2.0 Part 3 section 28.
 extension TPM {
-    /// `TPM2_FlushContext` (Part 3 section 28.4): removes a loaded object or session.
-    public func flushContext(_ handle: TPMHandle) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.write(handle)
-        try execute(.flushContext, parameters: parameters)
-    }
-
-    /// `TPM2_ContextSave` (Part 3 section 28.2): swaps an object or session out. An object stays loaded as well, a
-    /// session does not.
-    public func contextSave(_ entity: any TPMEntity) throws(TPMError) -> SavedContext {
+    /// `TPM2_ContextSave` (section 28.2): saves an object or session. A session leaves the TPM, an object stays loaded.
+    package func contextSave(_ entity: any TPMEntity) throws(TPMError) -> SavedContext {
         try execute(.contextSave, on: [entity]) { (reader, _) throws(TPMError) in try reader.read() }
     }
 
-    /// `TPM2_ContextLoad` (Part 3 section 28.3): swaps it in.
+    /// `TPM2_ContextLoad` (section 28.3): loads a saved object or session.
     ///
-    /// - Returns: Its handle: a new one for an object, the old one for a session.
-    public func contextLoad(_ context: SavedContext) throws(TPMError) -> TPMHandle {
+    /// - Returns: A new handle for an object, the old handle for a session.
+    package func contextLoad(_ context: SavedContext) throws(TPMError) -> TPMHandle {
         var parameters = TPMWriter()
         parameters.write(context)
         return try execute(.contextLoad, parameters: parameters, returnsHandle: true) {
@@ -23,24 +16,68 @@ extension TPM {
         }
     }
 
-    /// Swaps a session out, so that it takes no place while a person is asked. ``flushContext(_:)`` with its handle
-    /// gives it up as it is.
-    public func suspend(_ session: Session) throws(TPMError) -> SuspendedSession {
+    /// `TPM2_FlushContext` (section 28.4): removes a loaded object or session.
+    public func flushContext(_ handle: TPMHandle) throws(TPMError) {
+        var parameters = TPMWriter()
+        parameters.write(handle)
+        try executeWithoutResult(.flushContext, parameters: parameters)
+    }
+
+    /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes `object` if it is
+    /// persistent.
+    public func evictControl(
+        _ object: TPMObject, at handle: TPMHandle, in hierarchy: Hierarchy = .owner,
+        authorizedBy authorization: Authorization = .emptyPassword
+    ) throws(TPMError) {
+        var parameters = TPMWriter()
+        parameters.write(handle)
+        try executeWithoutResult(
+            .evictControl, on: [hierarchy, object], authorizedBy: [authorization], parameters: parameters)
+    }
+
+    /// Moves a session out of the TPM, so that it uses no slot during a prompt. ``flushContext(_:)`` with its handle discards
+    /// the suspended session.
+    package func suspend(_ session: Session) throws(TPMError) -> SuspendedSession {
         let context = try contextSave(session)
         session.isLoaded = false
         return SuspendedSession(context: context, session: session)
     }
 
-    /// Swaps a session in that was suspended, here or over another connection, lends it to `body`, and flushes it unless
-    /// its last use has.
-    public func withResumed<R>(
+    /// Loads a session that was suspended over this or another connection, lends it to `body`, and flushes it unless its
+    /// last use closed it.
+    package func withResumed<R>(
         _ suspended: SuspendedSession, _ body: (Session) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         let handle = try contextLoad(suspended.context)
-        guard handle == suspended.handle else { throw .malformed("a session came back under another handle") }
-        let session = suspended.session
-        return try lending(body, session) { () throws(TPMError) in
-            if session.isLoaded { try self.flushContext(session.handle) }
-        }
+        guard handle == suspended.handle else { throw .malformed("a resumed session has another handle") }
+        return try lendingSession(suspended.session, body)
+    }
+}
+
+/// A saved object or session, `TPMS_CONTEXT` (TPM 2.0 Part 2 section 14.5). The TPM encrypts it.
+package struct SavedContext: Hashable, Sendable {
+    /// The TPM's count of saved contexts.
+    package let sequence: UInt64
+    /// The kind of the saved object or session.
+    package let savedHandle: TPMHandle
+    /// The hierarchy of the object or session.
+    package let hierarchy: TPMHandle
+    /// The encrypted context.
+    package let blob: [UInt8]
+}
+
+extension SavedContext: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        sequence = try reader.read()
+        savedHandle = try reader.read()
+        hierarchy = try reader.read()
+        blob = try reader.readSized(maximum: TPM.maximumMessageBytes)
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(sequence)
+        writer.write(savedHandle)
+        writer.write(hierarchy)
+        writer.writeSized(blob)
     }
 }

@@ -1,21 +1,51 @@
+internal import Crypto
+
+/// Non-volatile storage commands, TPM 2.0 Part 3 section 31.
 extension TPM {
-    /// `TPM2_NV_ReadPublic` (Part 3 section 31.6). The response carries no proof: an attacker on the bus can forge it.
-    public func nvReadPublic(_ handle: TPMHandle) throws(TPMError) -> NVIndex {
-        try nvReadPublic(HandleOnly(handle: handle))
+    /// `TPM2_NV_DefineSpace` (section 31.3), authorized by the owner.
+    ///
+    /// - Parameters:
+    ///   - authValue: The authValue of the index. To encrypt it on the bus, use a session that has the attribute `decrypt`.
+    /// - Returns: The index, which is not yet written.
+    @discardableResult
+    package func nvDefineSpace(
+        _ publicArea: NVPublicArea, authValue: AuthValue = .empty,
+        authorizedBy authorization: Authorization = .emptyPassword
+    ) throws(TPMError) -> NVIndex {
+        var parameters = TPMWriter(capacity: 512)
+        defer { parameters.wipe() }
+        authValue.key.withUnsafeBytes { parameters.writeSized($0) }
+        parameters.writeSized(publicArea)
+        try executeWithoutResult(
+            .nvDefineSpace, on: [Hierarchy.owner], authorizedBy: [authorization], parameters: parameters)
+        return try NVIndex(publicArea: publicArea)
     }
 
-    /// Returns the index at a place, or nil for a free place, with the TPM's proof of either: `TPM2_GetCapability`, and
-    /// where the place is taken `TPM2_NV_ReadPublic` twice, since a session needs the Name of the index.
+    /// `TPM2_NV_UndefineSpace` (section 31.4), authorized by the owner.
+    package func nvUndefineSpace(
+        _ index: NVIndex, authorizedBy authorization: Authorization = .emptyPassword
+    ) throws(TPMError) {
+        try executeWithoutResult(.nvUndefineSpace, on: [Hierarchy.owner, index], authorizedBy: [authorization])
+    }
+
+    /// `TPM2_NV_ReadPublic` (section 31.6). The response is not authenticated: an attacker on the bus can forge it.
+    package func nvReadPublic(_ handle: TPMHandle) throws(TPMError) -> NVIndex {
+        try nvReadPublicArea(of: HandleOnly(handle: handle))
+    }
+
+    /// Returns the index at a handle, or nil for an unused handle. The TPM authenticates both answers: `TPM2_GetCapability`,
+    /// and for a used handle `TPM2_NV_ReadPublic` twice, since a session needs the Name of the index.
     ///
-    /// An error response carries no proof, so `TPM_RC_HANDLE` alone does not show that an index is gone.
+    /// An error response is not authenticated, so `TPM_RC_HANDLE` alone does not prove that an index is gone.
     ///
-    /// - Parameter session: An HMAC session that is salted to a key which the caller knows to be the TPM's.
+    /// - Parameter session: An HMAC session that is salted to a key that the caller knows to be the TPM's.
     package func provenIndex(at place: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
         guard try handles(from: place, count: 1, auditedBy: session).first == place else { return nil }
         do {
-            return try nvReadPublic(nvReadPublic(place), authorizedBy: [.continuing(session, protecting: .audit)])
+            return try nvReadPublicArea(
+                of: nvReadPublic(place), authorizedBy: [.continuing(session, protecting: .audit)])
         } catch {
-            // The session has just proven itself, so that a refusal of its proof is one of the Name.
+            // The session has just authenticated itself, so an authorization failure is about the Name.
             switch error.responseCode {
             case .handle?, .badAuth?, .authFail?:
                 throw TPMError(
@@ -26,8 +56,8 @@ extension TPM {
         }
     }
 
-    private func nvReadPublic(
-        _ entity: any TPMEntity, authorizedBy authorizations: [Authorization] = []
+    private func nvReadPublicArea(
+        of entity: any TPMEntity, authorizedBy authorizations: [Authorization] = []
     ) throws(TPMError) -> NVIndex {
         try execute(.nvReadPublic, on: [entity], authorizedBy: authorizations) { (reader, _) throws(TPMError) in
             let index = try NVIndex(publicArea: try reader.readSized(NVPublicArea.self, maximum: 256))
@@ -39,35 +69,61 @@ extension TPM {
         }
     }
 
-    /// `TPM2_NV_Read` (Part 3 section 31.13) of the whole index, in pieces that every TPM can return.
+    /// `TPM2_NV_Write` (section 31.7) of the whole index.
     ///
     /// - Parameters:
-    ///   - entity: Who authorizes: the owner, where the index lets it; nil for the index itself.
-    public func nvRead(
+    ///   - data: As many bytes as the index has, at most 512.
+    ///   - entity: The authorizing entity, or nil for the index itself.
+    package func nvWrite(
+        _ data: some Collection<UInt8>, to index: NVIndex, by entity: (any TPMEntity)? = nil,
+        authorizedBy authorization: Authorization
+    ) throws(TPMError) {
+        var parameters = TPMWriter(capacity: 1024)
+        defer { parameters.wipe() }
+        parameters.writeSized(data)
+        parameters.write(UInt16(0))
+        try executeWithoutResult(
+            .nvWrite, on: [entity ?? index, index], authorizedBy: [authorization], parameters: parameters)
+    }
+
+    /// `TPM2_NV_Increment` (section 31.8) of a counter.
+    ///
+    /// - Parameter entity: The authorizing entity, or nil for the index itself.
+    package func nvIncrement(
+        _ index: NVIndex, by entity: (any TPMEntity)? = nil, authorizedBy authorization: Authorization
+    ) throws(TPMError) {
+        try executeWithoutResult(.nvIncrement, on: [entity ?? index, index], authorizedBy: [authorization])
+    }
+
+    /// `TPM2_NV_Read` (section 31.13) of the whole index, in parts of a size that all TPMs support.
+    ///
+    /// - Parameters:
+    ///   - entity: The authorizing entity: the owner, if the index permits it, or nil for the index itself.
+    package func nvRead(
         _ index: NVIndex, by entity: (any TPMEntity)? = nil, authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> [UInt8] {
         var data: [UInt8] = []
         while data.count < Int(index.publicArea.dataSize) {
             let count = min(512, Int(index.publicArea.dataSize) - data.count)
-            data += try nvRead(index, by: entity ?? index, offset: data.count, count: count, authorization)
+            data += try nvReadPart(index, by: entity ?? index, offset: data.count, count: count, authorization)
         }
         return data
     }
 
-    /// `TPM2_NV_Read` of a whole index that holds a secret of at most 512 bytes. Authorize it by a session with the
-    /// attribute `encrypt`.
+    /// `TPM2_NV_Read` of a whole index that holds a secret of at most 512 bytes. To encrypt the secret on the bus, authorize
+    /// the command with a session that has the attribute `encrypt`.
     ///
-    /// - Parameter body: Gets the data. The memory is cleared when it returns.
-    public func nvRead<R>(
+    /// - Parameter body: Receives the data. The memory is erased when it returns.
+    package func nvRead<R>(
         _ index: NVIndex, authorizedBy authorization: Authorization, _ body: (UnsafeRawBufferPointer) -> R
     ) throws(TPMError) -> R {
-        var data = try nvRead(
+        var data = try nvReadPart(
             index, by: index, offset: 0, count: Int(index.publicArea.dataSize), authorization)
         defer { data.withUnsafeMutableBytes { wipeMemory($0) } }
         return data.withUnsafeBytes(body)
     }
 
-    private func nvRead(
+    private func nvReadPart(
         _ index: NVIndex, by entity: any TPMEntity, offset: Int, count: Int, _ authorization: Authorization
     ) throws(TPMError) -> [UInt8] {
         var parameters = TPMWriter()
@@ -75,9 +131,24 @@ extension TPM {
         parameters.write(UInt16(offset))
         return try execute(.nvRead, on: [entity, index], authorizedBy: [authorization], parameters: parameters) {
             (reader, _) throws(TPMError) in
-            let piece = try reader.readSized(maximum: count)
-            guard piece.count == count else { throw .malformed("an index returned \(piece.count) bytes of \(count)") }
-            return piece
+            let part = try reader.readSized(maximum: count)
+            guard part.count == count else { throw .malformed("an index returned \(part.count) bytes of \(count)") }
+            return part
         }
+    }
+
+    /// `TPM2_NV_ChangeAuth` (section 31.15). The old authValue is no longer valid.
+    ///
+    /// - Parameter authorization: An authorization in the ADMIN role, which for an index is its policy. To encrypt the new
+    ///   authValue on the bus, use a session that has the attribute `decrypt`.
+    package func nvChangeAuth(
+        of index: NVIndex, to newAuthValue: AuthValue, authorizedBy authorization: Authorization
+    ) throws(TPMError) {
+        var parameters = TPMWriter(capacity: 64)
+        defer { parameters.wipe() }
+        newAuthValue.key.withUnsafeBytes { parameters.writeSized($0) }
+        try executeWithoutResult(
+            .nvChangeAuth, on: [index], authorizedBy: [authorization], parameters: parameters,
+            newAuthValue: newAuthValue)
     }
 }

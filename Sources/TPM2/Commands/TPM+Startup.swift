@@ -1,30 +1,31 @@
+/// Start-up and test commands, TPM 2.0 Part 3 sections 9 and 10.
 extension TPM {
-    /// What `Startup` and `Shutdown` do with the state, `TPM_SU` (Part 2 section 6.10).
-    public enum StartupType: UInt16, Sendable {
-        /// `TPM_SU_CLEAR`: anew.
+    /// The handling of saved state in `Startup` and `Shutdown`, `TPM_SU` (Part 2 section 6.10).
+    package enum StartupType: UInt16, Sendable {
+        /// `TPM_SU_CLEAR`: resets the state.
         case clear = 0
-        /// `TPM_SU_STATE`: as it was when it shut down with the same.
+        /// `TPM_SU_STATE`: saves or restores the state.
         case state = 1
     }
 
-    /// `TPM2_Startup` (Part 3 section 9.3): what firmware does after power-on.
-    public func startup(_ type: StartupType) throws(TPMError) {
+    /// `TPM2_Startup` (section 9.3), which firmware sends after power-on.
+    package func startup(_ type: StartupType) throws(TPMError) {
         var parameters = TPMWriter()
         parameters.write(type.rawValue)
-        try execute(.startup, parameters: parameters)
+        try executeWithoutResult(.startup, parameters: parameters)
     }
 
-    /// `TPM2_Shutdown` (Part 3 section 9.4): what an operating system does before power-off.
-    public func shutdown(_ type: StartupType) throws(TPMError) {
+    /// `TPM2_Shutdown` (section 9.4), which an operating system sends before power-off.
+    package func shutdown(_ type: StartupType) throws(TPMError) {
         var parameters = TPMWriter()
         parameters.write(type.rawValue)
-        try execute(.shutdown, parameters: parameters)
+        try executeWithoutResult(.shutdown, parameters: parameters)
     }
 
-    /// `TPM2_SelfTest` (Part 3 section 10.2).
-    public func selfTest(full: Bool) throws(TPMError) {
+    /// `TPM2_SelfTest` (section 10.2).
+    package func selfTest(full: Bool) throws(TPMError) {
         var parameters = TPMWriter()
         parameters.write(UInt8(full ? 1 : 0))
-        try execute(.selfTest, parameters: parameters)
+        try executeWithoutResult(.selfTest, parameters: parameters)
     }
 }

@@ -1,56 +1,79 @@
-/// Takes the TPM's wire form apart. What it reads is hostile: every length is checked before it is used.
+/// A structure that can be read from the TPM's wire format.
+package protocol TPMUnmarshallable {
+    /// - Throws: ``TPMError`` of kind `malformed`.
+    init(from reader: inout TPMReader) throws(TPMError)
+}
+
+extension TPMUnmarshallable {
+    /// Reads a structure from bytes that contain only that structure.
+    ///
+    /// - Throws: ``TPMError`` of kind `malformed`.
+    package init(unmarshalling bytes: some Collection<UInt8>) throws(TPMError) {
+        var reader = TPMReader(bytes)
+        self = try Self(from: &reader)
+        try reader.finish()
+    }
+}
+
+/// Reads the TPM's wire format. The input is untrusted: each length is checked before use.
 ///
-/// Each method throws ``TPMError`` of kind `malformed` when the bytes end too early or a size is above its maximum.
-public struct TPMReader {
+/// Each method throws ``TPMError`` of kind `malformed` when the bytes end too early or a size exceeds its maximum.
+package struct TPMReader {
     private var bytes: [UInt8]
     private var position = 0
 
-    /// Reads from the first of these bytes on.
-    public init(_ bytes: some Collection<UInt8>) {
+    /// Creates a reader at the first of the bytes.
+    package init(_ bytes: some Collection<UInt8>) {
         self.bytes = Array(bytes)
     }
 
-    /// How many bytes have not been read.
-    public var remaining: Int { bytes.count - position }
+    /// The number of unread bytes.
+    package var remaining: Int { bytes.count - position }
 
-    /// An integer, most significant byte first.
-    public mutating func read<I: FixedWidthInteger>(_ type: I.Type = I.self) throws(TPMError) -> I {
+    /// Reads an integer, most significant byte first.
+    package mutating func read<I: FixedWidthInteger>(_ type: I.Type = I.self) throws(TPMError) -> I {
         try take(I.bitWidth / 8).reduce(into: I.zero) { $0 = $0 << 8 | I(truncatingIfNeeded: $1) }
     }
 
-    /// Exactly `count` bytes.
-    public mutating func readBytes(_ count: Int) throws(TPMError) -> [UInt8] {
+    /// Reads exactly `count` bytes.
+    package mutating func readBytes(_ count: Int) throws(TPMError) -> [UInt8] {
         Array(try take(count))
     }
 
-    /// All bytes that are left.
-    public mutating func readRest() -> [UInt8] {
+    /// Reads all remaining bytes.
+    package mutating func readRest() -> [UInt8] {
         defer { position = bytes.count }
         return Array(bytes[position...])
     }
 
-    /// A `TPM2B` of at most `maximum` bytes.
-    public mutating func readSized(maximum: Int) throws(TPMError) -> [UInt8] {
+    /// Reads a `TPM2B` of at most `maximum` bytes.
+    package mutating func readSized(maximum: Int) throws(TPMError) -> [UInt8] {
         let count = Int(try read(UInt16.self))
         guard count <= maximum else { throw .malformed("a field has \(count) bytes and may have \(maximum)") }
         return Array(try take(count))
     }
 
-    /// A structure inside of a `TPM2B` of at most `maximum` bytes, which must fill it.
-    public mutating func readSized<T: TPMUnmarshallable>(_ type: T.Type, maximum: Int) throws(TPMError) -> T {
-        var inner = TPMReader(try readSized(maximum: maximum))
-        let value = try T(from: &inner)
-        try inner.finish()
-        return value
+    /// Reads a structure that fills a `TPM2B` of at most `maximum` bytes.
+    package mutating func readSized<T: TPMUnmarshallable>(_ type: T.Type, maximum: Int) throws(TPMError) -> T {
+        try T(unmarshalling: try readSized(maximum: maximum))
     }
 
-    /// A structure.
-    public mutating func read<T: TPMUnmarshallable>(_ type: T.Type = T.self) throws(TPMError) -> T {
+    /// Reads a structure.
+    package mutating func read<T: TPMUnmarshallable>(_ type: T.Type = T.self) throws(TPMError) -> T {
         try T(from: &self)
     }
 
-    /// A list with a 32-bit count of at most `maximum` in front.
-    public mutating func readList<T>(
+    /// Reads a `TPMI_YES_NO`: 0 or 1.
+    mutating func readFlag() throws(TPMError) -> Bool {
+        switch try read(UInt8.self) {
+        case 0: return false
+        case 1: return true
+        case let other: throw .malformed("a TPMI_YES_NO field has the value \(other)")
+        }
+    }
+
+    /// Reads a list after its 32-bit count of at most `maximum`.
+    package mutating func readList<T>(
         maximum: Int, _ element: (inout TPMReader) throws(TPMError) -> T
     ) throws(TPMError) -> [T] {
         let count = try read(UInt32.self)
@@ -60,12 +83,12 @@ public struct TPMReader {
         return list
     }
 
-    /// Requires that nothing is left.
-    public func finish() throws(TPMError) {
+    /// Requires that no bytes remain.
+    package func finish() throws(TPMError) {
         guard remaining == 0 else { throw .malformed("\(remaining) bytes are left over") }
     }
 
-    /// Clears all bytes, for a reader that held a secret. Nothing is left to be read.
+    /// Erases the bytes of a reader that held a secret, and moves to the end.
     mutating func wipe() {
         bytes.withUnsafeMutableBytes { wipeMemory($0) }
         position = bytes.count

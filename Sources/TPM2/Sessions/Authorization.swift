@@ -1,20 +1,22 @@
-/// How a handle's use is authorized in one command.
+internal import Crypto
+
+/// The authorization of one handle in one command.
 ///
-/// There is no way to send a secret as a password: it would go over the bus in the clear.
+/// A secret cannot be sent as a password, because it would cross the bus in plain text.
 public enum Authorization {
-    /// The entity has no authValue.
+    /// The empty password, for an entity without an authValue.
     case emptyPassword
-    /// A session proves knowledge of `authValue`, or has satisfied the entity's policy.
+    /// A session that proves knowledge of `authValue`, or that satisfied the entity's policy.
     case session(Session, authValue: AuthValue, attributes: SessionAttributes)
 
-    /// A session that stays after the command.
+    /// Authorizes with a session that stays open after the command.
     public static func continuing(
         _ session: Session, authValue: AuthValue = .empty, protecting attributes: SessionAttributes = []
     ) -> Authorization {
         .session(session, authValue: authValue, attributes: attributes.union(.continueSession))
     }
 
-    /// A session that ends with the command when it succeeds; that saves a `FlushContext`.
+    /// Authorizes with a session that the TPM closes when the command succeeds. Saves a `FlushContext`.
     public static func lastUse(
         of session: Session, authValue: AuthValue = .empty, protecting attributes: SessionAttributes = []
     ) -> Authorization {
@@ -32,11 +34,66 @@ public enum Authorization {
         if case .session(let session, _, _) = self { session } else { nil }
     }
 
-    /// As sent. A password "session" is always continued.
+    /// The attributes as sent. A password session always has `continueSession`.
     var attributes: SessionAttributes {
         switch self {
         case .emptyPassword: .continueSession
         case .session(_, _, let attributes): attributes
         }
     }
+
+    /// The secret that the session proves.
+    var authValue: AuthValue {
+        if case .session(_, let authValue, _) = self { authValue } else { .empty }
+    }
+}
+
+/// The secret that authorizes an entity: at most 32 bytes, without trailing zeros.
+///
+/// A TPM removes trailing zeros before it compares an authValue or uses it as an HMAC key (TPM 2.0 Part 1 section
+/// "authValue"), so this type removes them too: one hashed PIN in 256 ends in a zero. The bytes are erased with the last
+/// copy.
+public struct AuthValue: Sendable {
+    let key: SymmetricKey
+
+    /// The empty secret, which a new entity has by default.
+    public static let empty = AuthValue(unchecked: SymmetricKey(data: [UInt8]()))
+
+    /// Copies the bytes without trailing zeros.
+    ///
+    /// - Returns: nil when more than 32 bytes remain.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        let count = (bytes.lastIndex { $0 != 0 } ?? -1) + 1
+        guard count <= 32 else { return nil }
+        key = SymmetricKey(data: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+    }
+
+    private init(unchecked key: SymmetricKey) {
+        self.key = key
+    }
+
+    /// The number of bytes, without trailing zeros.
+    public var count: Int { key.byteCount }
+}
+
+extension AuthValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var description: String { "‹authValue›" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// The role of a session in one command, `TPMA_SESSION` (TPM 2.0 Part 2 section 8.4).
+public struct SessionAttributes: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt8
+
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// The session stays open after the command. Otherwise the TPM flushes it when the command succeeds.
+    public static let continueSession = SessionAttributes(rawValue: 1 << 0)
+    /// The first parameter of the command is encrypted.
+    public static let decrypt = SessionAttributes(rawValue: 1 << 5)
+    /// The first parameter of the response is encrypted.
+    public static let encrypt = SessionAttributes(rawValue: 1 << 6)
+    /// The session audits the command, so its HMAC authenticates the response.
+    public static let audit = SessionAttributes(rawValue: 1 << 7)
 }

@@ -1,17 +1,17 @@
 internal import Crypto
 
-/// One command on its way, with its authorizations.
+/// A command with its authorizations.
 struct Command {
     let code: TPMCommandCode
     let entities: [any TPMEntity]
     let authorizations: [Authorization]
-    /// What the first authorization's entity has as its authValue once the command succeeded, where that changes: the
-    /// response is proven with it (TPM 2.0 Part 1 section 17.6.5).
+    /// The new authValue of the first entity, for a command that changes it. It keys the HMAC of the response (TPM 2.0 Part
+    /// 1 section 17.6.5).
     private let newAuthValue: AuthValue?
-    /// As they go over the wire: the first one is encrypted when a session says so.
+    /// The parameters as sent. The first one is encrypted if a session has the attribute `decrypt`.
     private let parameters: [UInt8]
 
-    /// - Throws: ``TPMError`` of kind `unsupported` when a session without a secret is to encrypt.
+    /// - Throws: ``TPMError`` of kind `unsupported` when an unsalted session has an encryption attribute.
     init(
         code: TPMCommandCode, entities: [any TPMEntity], authorizations: [Authorization], parameters: [UInt8],
         newAuthValue: AuthValue? = nil
@@ -23,20 +23,16 @@ struct Command {
         for case .session(let session, _, let attributes) in authorizations {
             session.rollNonceCaller()
             guard session.canEncrypt || attributes.isDisjoint(with: [.encrypt, .decrypt]) else {
-                throw .unsupported("a session that is not salted can't encrypt")
+                throw .unsupported("a session that is not salted cannot encrypt")
             }
         }
         self.parameters = try Self.encrypted(parameters, by: authorizations)
     }
 
-    /// Whether a session proves knowledge of a secret in it, which may be a wrong PIN.
-    var provesSecret: Bool {
-        authorizations.contains { authorization in
-            if case .session(_, let authValue, _) = authorization { authValue.count > 0 } else { false }
-        }
-    }
+    /// Whether a session proves knowledge of a secret, which may be a wrong PIN.
+    var provesSecret: Bool { authorizations.contains { $0.authValue.count > 0 } }
 
-    /// The whole command.
+    /// The command in wire format.
     func marshalled() throws(TPMError) -> [UInt8] {
         var body = TPMWriter()
         for entity in entities { body.write(entity.handle) }
@@ -55,9 +51,9 @@ struct Command {
         return command.bytes
     }
 
-    /// The response's parameters, after every session has authenticated them and the first has been decrypted.
+    /// Authenticates the response's parameters with each session and decrypts the first parameter.
     ///
-    /// - Parameter reader: Stands after the handle; stands after the authorizations afterwards.
+    /// - Parameter reader: A reader at the first byte after the handle. Moves to the end of the authorizations.
     func authenticatedParameters(_ reader: inout TPMReader) throws(TPMError) -> [UInt8] {
         guard !authorizations.isEmpty else { return reader.readRest() }
         let size = Int(try reader.read(UInt32.self))
@@ -69,14 +65,9 @@ struct Command {
         return try decrypted(received)
     }
 
-    /// The position of the session that has `attribute`, if any.
+    /// The position of the session with an attribute, if any.
     private static func index(of attribute: SessionAttributes, in authorizations: [Authorization]) -> Int? {
         authorizations.firstIndex { $0.session != nil && $0.attributes.contains(attribute) }
-    }
-
-    /// The authValue takes part in encryption only where the session authorizes a handle (TPM 2.0 Part 1 section 19.2).
-    private static func cryptAuthValue(_ authorization: Authorization) -> AuthValue {
-        if case .session(_, let authValue, _) = authorization { authValue } else { .empty }
     }
 
     private static func encrypted(
@@ -89,7 +80,7 @@ struct Command {
         var first = try reader.readSized(maximum: TPM.maximumMessageBytes)
         defer { first.withUnsafeMutableBytes { wipeMemory($0) } }
         var writer = TPMWriter()
-        writer.writeSized(try session.crypt(first, .command, authValue: cryptAuthValue(authorizations[index])))
+        writer.writeSized(try session.crypt(first, .command, authValue: authorizations[index].authValue))
         writer.write(reader.readRest())
         return writer.bytes
     }
@@ -100,7 +91,7 @@ struct Command {
         var reader = TPMReader(parameters)
         var first = try session.crypt(
             reader.readSized(maximum: TPM.maximumMessageBytes), .response,
-            authValue: Self.cryptAuthValue(authorizations[index]))
+            authValue: authorizations[index].authValue)
         defer { first.withUnsafeMutableBytes { wipeMemory($0) } }
         var writer = TPMWriter(capacity: parameters.count)
         writer.writeSized(first)
@@ -131,8 +122,8 @@ struct Command {
         return area.bytes
     }
 
-    /// The nonces of other sessions that encrypt: the first session's HMAC covers them, so that nobody can take those
-    /// sessions away (TPM 2.0 Part 1 section 17.6.5).
+    /// The nonces of the other sessions that encrypt. The HMAC of the first session covers them, so that an attacker on the
+    /// bus cannot remove those sessions (TPM 2.0 Part 1 section 17.6.5).
     private func encryptionNonces() -> [UInt8] {
         let decrypting = Self.index(of: .decrypt, in: authorizations)
         let encrypting = Self.index(of: .encrypt, in: authorizations)
@@ -152,21 +143,77 @@ struct Command {
         let attributes = SessionAttributes(rawValue: try reader.read())
         let mac = try reader.readSized(maximum: 64)
         guard case .session(let session, let authValue, let sent) = authorization else {
-            guard nonce.isEmpty, mac.isEmpty else { throw .malformed("a password session answered with a proof") }
+            guard nonce.isEmpty, mac.isEmpty else { throw .malformed("a password session returned a nonce or HMAC") }
             return
         }
         let expected = session.hmac(
             of: parameterHash, .response, nonceTPM: nonce, attributes: attributes,
             authValue: newAuthValue ?? authValue)
         guard isEqualInConstantTime(expected, mac) else {
-            throw .forged("the response does not carry the session's proof")
+            throw .forged("the HMAC of the response is wrong")
         }
         session.accept(nonceTPM: nonce)
         if !sent.contains(.continueSession) { session.isLoaded = false }
     }
 }
 
-/// The time depends on the lengths only.
+/// Compares in a time that depends on the lengths only.
 private func isEqualInConstantTime(_ left: [UInt8], _ right: [UInt8]) -> Bool {
     left.count == right.count && zip(left, right).reduce(into: UInt8(0)) { $0 |= $1.0 ^ $1.1 } == 0
+}
+
+/// The first 10 bytes of a response (TPM 2.0 Part 1 section "Response header").
+struct ResponseHeader {
+    static let bytes = 10
+
+    let hasSessions: Bool
+    let code: ResponseCode
+
+    /// - Throws: ``TPMError`` of kind `malformed`, also when the size in the header is not the size of the response.
+    init(of response: [UInt8]) throws(TPMError) {
+        var reader = TPMReader(response)
+        let tag = try reader.read(UInt16.self)
+        let size = Int(try reader.read(UInt32.self))
+        code = ResponseCode(rawValue: try reader.read())
+        guard size == response.count else {
+            throw .malformed("a response has \(response.count) bytes and its header says \(size)")
+        }
+        switch tag {
+        case MessageTag.sessions: hasSessions = true
+        case MessageTag.noSessions: hasSessions = false
+        // TPM_ST_RSP_COMMAND: the tag of a TPM 1.2, and of a TPM 2.0 that rejects the tag of the command.
+        case 0x00c4: hasSessions = false
+        default: throw .malformed("a response has the unknown tag 0x\(String(tag, radix: 16))")
+        }
+    }
+}
+
+/// The tags of commands and responses, `TPM_ST` (TPM 2.0 Part 2 section 6.9).
+enum MessageTag {
+    static let noSessions: UInt16 = 0x8001
+    static let sessions: UInt16 = 0x8002
+}
+
+/// The digests that bind authorizations to commands and responses (TPM 2.0 Part 1 sections 16.7 and 16.8), with
+/// SHA-256.
+package enum ParameterHash {
+    /// `cpHash = H(commandCode ‖ Names of the handles ‖ parameters)`, which limits an approval to this command.
+    ///
+    /// - Parameter parameters: The parameters as sent.
+    package static func command(_ code: TPMCommandCode, names: [TPMName], parameters: [UInt8]) -> [UInt8] {
+        var hash = SHA256()
+        hash.update(data: code.rawValue.bigEndianBytes)
+        for name in names { hash.update(data: name.bytes) }
+        hash.update(data: parameters)
+        return Array(hash.finalize())
+    }
+
+    /// `rpHash = H(responseCode ‖ commandCode ‖ parameters)`, for a command that succeeded.
+    package static func response(_ code: TPMCommandCode, parameters: [UInt8]) -> [UInt8] {
+        var hash = SHA256()
+        hash.update(data: ResponseCode.success.rawValue.bigEndianBytes)
+        hash.update(data: code.rawValue.bigEndianBytes)
+        hash.update(data: parameters)
+        return Array(hash.finalize())
+    }
 }

@@ -1,45 +1,47 @@
 package import Crypto
+internal import CryptoExtras
+internal import FoundationEssentials
 
 /// An HMAC or policy session in the TPM, with SHA-256 (TPM 2.0 Part 1 section 17).
 ///
-/// It proves to the TPM that the caller knows an authValue without showing it, proves to the caller that a response
-/// comes from the TPM, and encrypts the first parameter of commands and responses. Get one from
+/// A session proves to the TPM that the caller knows an authValue without sending it, proves to the caller that a response
+/// comes from the TPM, and encrypts the first parameter of commands and responses. Open one with
 /// ``TPM/withSession(_:saltedTo:_:)``.
 public final class Session: TPMEntity {
-    /// What a session is for, `TPM_SE` (Part 2 section 6.11).
+    /// The kind of a session, `TPM_SE` (Part 2 section 6.11).
     public enum Kind: UInt8, Sendable {
-        /// `TPM_SE_HMAC`: proves secrets.
+        /// `TPM_SE_HMAC`: proves knowledge of authValues.
         case hmac = 0x00
-        /// `TPM_SE_POLICY`: collects what a policy wants.
+        /// `TPM_SE_POLICY`: satisfies the assertions of a policy.
         case policy = 0x01
-        /// A policy session that computes a digest and authorizes nothing.
+        /// `TPM_SE_TRIAL`: computes the digest of a policy and authorizes nothing.
         case trial = 0x03
     }
 
-    /// Its handle.
+    /// The handle.
     public let handle: TPMHandle
     public var name: TPMName { TPMName(of: handle) }
-    /// What it is for.
-    public let kind: Kind
-    /// Whether the TPM still has the session: it goes with a command that does not continue it.
-    public internal(set) var isLoaded = true
-    /// The TPM's latest nonce: what an approval by signature is bound to.
-    public private(set) var nonceTPM: [UInt8]
-    /// Whether parameters can be encrypted: the session has a secret.
-    public var canEncrypt: Bool { key.bitCount > 0 }
+    /// The kind.
+    package let kind: Kind
+    /// Whether the session is still open in the TPM. The TPM closes it with the first command that does not continue it.
+    package internal(set) var isLoaded = true
+    /// The TPM's latest nonce, to which an approval by signature is bound.
+    package private(set) var nonceTPM: [UInt8]
+    /// Whether the session is salted, which parameter encryption requires.
+    package var canEncrypt: Bool { key.bitCount > 0 }
 
-    /// The key of the session's HMACs: 32 bytes, or none when it was not salted.
+    /// The key of the session's HMACs: 32 bytes, or empty for an unsalted session.
     package let key: SymmetricKey
-    /// Whether `PolicyAuthValue` was executed, so that the authValue is part of the HMAC key.
+    /// Whether `PolicyAuthValue` was executed, which makes the authValue a part of the HMAC key.
     var needsAuthValue = false
     /// The caller's latest nonce.
     private(set) var nonceCaller: [UInt8]
 
-    /// The number of bytes in a nonce, the caller's and the TPM's: the caller's first one sets it (TPM 2.0 Part 3
-    /// section 11.1).
-    public static let nonceBytes = 32
+    /// The number of bytes in a nonce of the caller or the TPM. The caller's first nonce sets it (TPM 2.0 Part 3 section
+    /// 11.1).
+    package static let nonceBytes = 32
 
-    /// A session that was swapped out.
+    /// Restores a suspended session.
     init(
         handle: TPMHandle, kind: Kind, key: SymmetricKey, needsAuthValue: Bool, nonceCaller: [UInt8], nonceTPM: [UInt8]
     ) {
@@ -62,7 +64,7 @@ public final class Session: TPMEntity {
             } ?? AuthValue.empty.key
     }
 
-    /// A nonce of 32 random bytes.
+    /// Returns a nonce of 32 random bytes.
     static func randomNonce() -> [UInt8] {
         SymmetricKey(size: SymmetricKeySize(bitCount: 8 * nonceBytes)).withUnsafeBytes(Array.init)
     }
@@ -73,5 +75,119 @@ public final class Session: TPMEntity {
 
     func accept(nonceTPM: [UInt8]) {
         self.nonceTPM = nonceTPM
+    }
+}
+
+extension Session {
+    /// The direction of a message. The nonce of its sender is the newer one.
+    enum Direction {
+        case command, response
+    }
+
+    /// Computes the HMAC of a command or response (TPM 2.0 Part 1 section 17.6.5).
+    ///
+    /// - Parameters:
+    ///   - nonceTPM: The TPM's nonce: the old one for a command, the new one for a response.
+    ///   - extraNonces: For the first session of a command, the nonces of the other sessions that encrypt.
+    func hmac(
+        of parameterHash: [UInt8], _ direction: Direction, nonceTPM: [UInt8], extraNonces: [UInt8] = [],
+        attributes: SessionAttributes, authValue: AuthValue
+    ) -> [UInt8] {
+        let usesAuthValue = kind == .hmac || needsAuthValue
+        let macKey = usesAuthValue ? key + authValue.key : key
+        if kind != .hmac && macKey.bitCount == 0 { return [] }
+        var mac = HMAC<SHA256>(key: macKey)
+        mac.update(data: parameterHash)
+        mac.update(data: direction == .command ? nonceCaller : nonceTPM)
+        mac.update(data: direction == .command ? nonceTPM : nonceCaller)
+        mac.update(data: extraNonces)
+        mac.update(data: [attributes.rawValue])
+        return Array(mac.finalize())
+    }
+
+    /// Encrypts the first parameter of a command, or decrypts that of a response: AES-128-CFB with a key for this message
+    /// (TPM 2.0 Part 1 section 19.3).
+    func crypt(_ bytes: [UInt8], _ direction: Direction, authValue: AuthValue) throws(TPMError) -> [UInt8] {
+        let keyAndIV = KeyDerivation.kdfa(
+            key: key + authValue.key, label: "CFB", contextU: direction == .command ? nonceCaller : nonceTPM,
+            contextV: direction == .command ? nonceTPM : nonceCaller, count: 32)
+        let cipherKey = keyAndIV.slice(0..<16)
+        let iv = keyAndIV.slice(16..<32).withUnsafeBytes { Array($0) }
+        do {
+            let iv = try AES._CFB.IV(ivBytes: iv)
+            var result =
+                switch direction {
+                case .command: try AES._CFB.encrypt(bytes, using: cipherKey, iv: iv)
+                case .response: try AES._CFB.decrypt(bytes, using: cipherKey, iv: iv)
+                }
+            defer { result.resetBytes(in: result.startIndex..<result.endIndex) }
+            return Array(result)
+        } catch {
+            throw .unsupported("a parameter cannot be encrypted: \(error)")
+        }
+    }
+}
+
+/// A secret that only the caller and one TPM know, for one session (TPM 2.0 Part 1 annex C.6.1: one-pass ECDH with an
+/// ephemeral key, KDFe with the label `SECRET`).
+struct SessionSalt {
+    let secret: SymmetricKey
+    /// The public point of the ephemeral key, which the TPM receives.
+    let encrypted: [UInt8]
+
+    /// - Parameter publicArea: The public area of the TPM's key. The caller must know that the key is the TPM's: the owner
+    ///   of the private key can read everything that the session protects.
+    /// - Throws: ``TPMError`` of kind `unsupported` unless it is a P-256 decryption key with SHA-256.
+    init(for publicArea: PublicArea) throws(TPMError) {
+        guard let point = publicArea.p256Point, let x963 = point.p256Representation,
+            publicArea.nameAlgorithm == .sha256, publicArea.attributes.contains([.decrypt, .restricted])
+        else { throw .unsupported("a session can only be salted to a P-256 storage key") }
+        let ephemeral = P256.KeyAgreement.PrivateKey()
+        let shared: SharedSecret
+        do {
+            let key = try P256.KeyAgreement.PublicKey(x963Representation: x963)
+            shared = try ephemeral.sharedSecretFromKeyAgreement(with: key)
+        } catch {
+            throw .malformed("the storage key's point is not on P-256")
+        }
+        let own = Array(ephemeral.publicKey.rawRepresentation)
+        let ownPoint = ECCPoint(x: Array(own.prefix(32)), y: Array(own.suffix(32)))
+        secret = KeyDerivation.kdfe(
+            sharedSecret: shared, label: "SECRET", partyU: ownPoint.x, partyV: Array(x963[1..<33]), count: 32)
+        encrypted = ownPoint.marshalled
+    }
+}
+
+/// A session that was moved out of the TPM, with the secrets of its user. It can be sent to another thread.
+package struct SuspendedSession: Sendable {
+    /// The handle.
+    package let handle: TPMHandle
+    /// The Name.
+    package let name: TPMName
+    /// The TPM's latest nonce, to which an approval by signature is bound.
+    package let nonceTPM: [UInt8]
+
+    let context: SavedContext
+    private let kind: Session.Kind
+    private let key: SymmetricKey
+    private let needsAuthValue: Bool
+    private let nonceCaller: [UInt8]
+
+    init(context: SavedContext, session: Session) {
+        self.context = context
+        handle = session.handle
+        name = session.name
+        kind = session.kind
+        key = session.key
+        needsAuthValue = session.needsAuthValue
+        nonceCaller = session.nonceCaller
+        nonceTPM = session.nonceTPM
+    }
+
+    /// The session before it was suspended.
+    var session: Session {
+        Session(
+            handle: handle, kind: kind, key: key, needsAuthValue: needsAuthValue, nonceCaller: nonceCaller,
+            nonceTPM: nonceTPM)
     }
 }

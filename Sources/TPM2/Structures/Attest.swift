@@ -1,31 +1,33 @@
-/// What a TPM says and signs, `TPMS_ATTEST` (TPM 2.0 Part 2 section 10.12.12).
-public struct Attest: Hashable, Sendable {
-    /// `TPM_GENERATED_VALUE`: no data from outside that a restricted key signs can begin with it.
-    public static let magic: UInt32 = 0xff54_4347
+/// A statement that a TPM signs, `TPMS_ATTEST` (TPM 2.0 Part 2 section 10.12.12).
+package struct Attest: Hashable, Sendable {
+    /// `TPM_GENERATED_VALUE`. A restricted key does not sign external data that begins with it.
+    package static let magic: UInt32 = 0xff54_4347
 
-    /// What is said.
-    public enum Statement: Hashable, Sendable {
-        /// `TPM_ST_ATTEST_CREATION`: this TPM made the object of that Name.
+    /// The content of the statement.
+    package enum Statement: Hashable, Sendable {
+        /// `TPM_ST_ATTEST_CREATION`: this TPM created the object with this Name.
         case creation(objectName: TPMName, creationHash: [UInt8])
-        /// Another kind, unread.
+        /// A statement of another type, not decoded.
         case other(type: UInt16, bytes: [UInt8])
     }
 
-    /// The qualified Name of the key that signs.
-    public let qualifiedSigner: TPMName
+    /// The qualified Name of the signing key.
+    package let qualifiedSigner: TPMName
     /// The verifier's challenge.
-    public let extraData: [UInt8]
-    /// The TPM's clock when it was said.
-    public let clockInfo: ClockInfo
-    /// The firmware that said it.
-    public let firmwareVersion: UInt64
-    /// What is said.
-    public let statement: Statement
+    package let extraData: [UInt8]
+    /// The TPM's clock at the time of the statement.
+    package let clockInfo: ClockInfo
+    /// The version of the firmware.
+    package let firmwareVersion: UInt64
+    /// The content of the statement.
+    package let statement: Statement
 }
 
 extension Attest: TPMUnmarshallable {
-    public init(from reader: inout TPMReader) throws(TPMError) {
-        guard try reader.read(UInt32.self) == Self.magic else { throw .malformed("an attestation lacks its mark") }
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        guard try reader.read(UInt32.self) == Self.magic else {
+            throw .malformed("an attestation does not begin with TPM_GENERATED_VALUE")
+        }
         let type = try reader.read(UInt16.self)
         qualifiedSigner = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
         extraData = try reader.readSized(maximum: 64)
@@ -38,5 +40,41 @@ extension Attest: TPMUnmarshallable {
         } else {
             statement = .other(type: type, bytes: reader.readRest())
         }
+    }
+}
+
+/// The TPM's clock, `TPMS_CLOCK_INFO` (TPM 2.0 Part 2 section 10.11.1).
+package struct ClockInfo: Hashable, Sendable {
+    /// The number of milliseconds that the TPM was powered, over its lifetime.
+    package let clock: UInt64
+    /// The number of resets since the TPM was last cleared.
+    package let resetCount: UInt32
+    /// The number of restarts and resumes since the last reset.
+    package let restartCount: UInt32
+    /// Whether the TPM never reported a later value of ``clock``.
+    package let isSafe: Bool
+}
+
+extension ClockInfo: TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        clock = try reader.read()
+        resetCount = try reader.read()
+        restartCount = try reader.read()
+        isSafe = try reader.readFlag()
+    }
+}
+
+/// The result of `ReadClock`, `TPMS_TIME_INFO` (TPM 2.0 Part 2 section 10.11.6).
+package struct TimeInfo: Hashable, Sendable {
+    /// The number of milliseconds since the TPM was last powered on.
+    package let time: UInt64
+    /// The clock that continues across resets.
+    package let clockInfo: ClockInfo
+}
+
+extension TimeInfo: TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        time = try reader.read()
+        clockInfo = try reader.read()
     }
 }

@@ -1,28 +1,28 @@
-/// The public part of an object, `TPMT_PUBLIC` (TPM 2.0 Part 2 section 12.2.4).
+/// The public area of an object, `TPMT_PUBLIC` (TPM 2.0 Part 2 section 12.2.4).
 public struct PublicArea: Hashable, Sendable {
-    /// The most bytes that a marshalled public area has: RSA-4096 with a SHA-512 policy, rounded up.
-    public static let maximumBytes = 1024
+    /// The maximum size of a marshalled public area in bytes: RSA-4096 with a SHA-512 policy, rounded up.
+    package static let maximumBytes = 1024
 
-    /// What depends on the object's type.
+    /// The part that depends on the type of the object.
     public enum Detail: Hashable, Sendable {
-        /// A key on a curve. In a template the point is empty.
+        /// An elliptic-curve key. In a template the point is empty.
         case ecc(ECCParameters, ECCPoint)
         /// An RSA key. In a template the modulus is empty.
         case rsa(RSAParameters, modulus: [UInt8])
-        /// An HMAC key or sealed data. The unique field is a digest of the secret part.
+        /// An HMAC key or sealed data. The unique field is a digest of the private part.
         case keyedHash(Scheme, unique: [UInt8])
     }
 
-    /// The hash of its Name and of its policy.
+    /// The hash algorithm of the Name and of the policy.
     public var nameAlgorithm: TPMAlgorithm
-    /// What it may do.
+    /// The permitted uses.
     public var attributes: ObjectAttributes
     /// The digest of the policy that can authorize use, or empty.
     public var authPolicy: [UInt8]
-    /// What depends on its type.
+    /// The part that depends on the type of the object.
     public var detail: Detail
 
-    /// A public area; in a template that of the object to make.
+    /// Creates a public area, for example a template for a new object.
     public init(
         nameAlgorithm: TPMAlgorithm = .sha256, attributes: ObjectAttributes, authPolicy: [UInt8] = [], detail: Detail
     ) {
@@ -33,7 +33,7 @@ public struct PublicArea: Hashable, Sendable {
     }
 
     /// The type of the object: ECC, RSA or keyed hash.
-    public var type: TPMAlgorithm {
+    package var type: TPMAlgorithm {
         switch detail {
         case .ecc: .ecc
         case .rsa: .rsa
@@ -41,23 +41,21 @@ public struct PublicArea: Hashable, Sendable {
         }
     }
 
-    /// The Name: `nameAlg ‖ H(marshalled public area)`, computed here (TPM 2.0 Part 1 section 16).
+    /// The Name, computed from the public area: `nameAlg ‖ H(marshalled public area)` (TPM 2.0 Part 1 section 16).
     ///
-    /// - Throws: ``TPMError`` of kind `unsupported` when the hash algorithm is unknown here.
+    /// - Throws: ``TPMError`` of kind `unsupported` when the hash algorithm is not supported.
     public var name: TPMName {
-        get throws(TPMError) {
-            TPMName(bytes: nameAlgorithm.marshalled + (try nameAlgorithm.digest(of: marshalled)))
-        }
+        get throws(TPMError) { try nameAlgorithm.name(of: marshalled) }
     }
 
-    /// The point of a P-256 key.
+    /// The point of a P-256 key, or nil for any other object.
     public var p256Point: ECCPoint? {
         if case .ecc(let parameters, let point) = detail, parameters.curve == .nistP256 { point } else { nil }
     }
 }
 
 extension PublicArea: TPMMarshallable, TPMUnmarshallable {
-    public init(from reader: inout TPMReader) throws(TPMError) {
+    package init(from reader: inout TPMReader) throws(TPMError) {
         let type = try reader.read(TPMAlgorithm.self)
         nameAlgorithm = try reader.read()
         attributes = ObjectAttributes(rawValue: try reader.read())
@@ -70,7 +68,7 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
         }
     }
 
-    public func marshal(into writer: inout TPMWriter) {
+    package func marshal(into writer: inout TPMWriter) {
         writer.write(type)
         writer.write(nameAlgorithm)
         writer.write(attributes.rawValue)
@@ -86,5 +84,152 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
             writer.write(scheme)
             writer.writeSized(unique)
         }
+    }
+}
+
+/// The permitted uses of an object and their authorizations, `TPMA_OBJECT` (TPM 2.0 Part 2 section 8.3).
+public struct ObjectAttributes: OptionSet, Hashable, Sendable {
+    public let rawValue: UInt32
+
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// The object cannot be moved to another TPM.
+    public static let fixedTPM = ObjectAttributes(rawValue: 1 << 1)
+    /// The object cannot be moved to another parent.
+    public static let fixedParent = ObjectAttributes(rawValue: 1 << 4)
+    /// The TPM generated the private part.
+    public static let sensitiveDataOrigin = ObjectAttributes(rawValue: 1 << 5)
+    /// The authValue authorizes the USER role.
+    public static let userWithAuth = ObjectAttributes(rawValue: 1 << 6)
+    /// Only the policy authorizes the ADMIN role.
+    public static let adminWithPolicy = ObjectAttributes(rawValue: 1 << 7)
+    /// The dictionary-attack protection does not count wrong authorizations.
+    public static let noDA = ObjectAttributes(rawValue: 1 << 10)
+    /// The key only operates on structures of the TPM.
+    public static let restricted = ObjectAttributes(rawValue: 1 << 16)
+    /// The key decrypts, or agrees on keys.
+    public static let decrypt = ObjectAttributes(rawValue: 1 << 17)
+    /// The key signs. A symmetric key encrypts.
+    public static let sign = ObjectAttributes(rawValue: 1 << 18)
+}
+
+/// The parameters of an elliptic-curve key, `TPMS_ECC_PARMS` (TPM 2.0 Part 2 section 12.2.3.6).
+public struct ECCParameters: Hashable, Sendable {
+    /// The cipher with which a storage key protects its children, or null.
+    public var symmetric: SymmetricDefinition
+    /// The only permitted scheme, or null for any.
+    public var scheme: Scheme
+    /// The curve.
+    public var curve: ECCCurve
+    /// The key derivation. TPMs only support null.
+    package var kdf: Scheme
+
+    /// Creates the parameters of a key.
+    public init(symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, curve: ECCCurve = .nistP256) {
+        self.symmetric = symmetric
+        self.scheme = scheme
+        self.curve = curve
+        kdf = .null
+    }
+}
+
+extension ECCParameters: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        symmetric = try reader.read()
+        scheme = try reader.read()
+        curve = ECCCurve(rawValue: try reader.read())
+        kdf = try reader.read()
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(symmetric)
+        writer.write(scheme)
+        writer.write(curve.rawValue)
+        writer.write(kdf)
+    }
+}
+
+/// A point on a curve, `TPMS_ECC_POINT` (TPM 2.0 Part 2 section 11.2.5.2).
+public struct ECCPoint: Hashable, Sendable {
+    /// The maximum number of bytes in a coordinate (P-638).
+    static let maximumCoordinate = 80
+
+    /// The x coordinate, big-endian. Some TPMs omit leading zeros.
+    public let x: [UInt8]
+    /// The y coordinate, big-endian. Some TPMs omit leading zeros.
+    public let y: [UInt8]
+
+    /// Creates a point. A template contains an empty one.
+    public init(x: [UInt8], y: [UInt8]) {
+        self.x = x
+        self.y = y
+    }
+
+    /// Whether both coordinates are empty or zero, as in a template.
+    package var isUnset: Bool { x.allSatisfy { $0 == 0 } && y.allSatisfy { $0 == 0 } }
+
+    /// `04 ‖ x ‖ y` with coordinates of 32 bytes (SEC 1 section 2.3.3), or nil if a coordinate is longer.
+    public var p256Representation: [UInt8]? {
+        guard let x = x.leftPadded(to: 32), let y = y.leftPadded(to: 32) else { return nil }
+        return [4] + x + y
+    }
+}
+
+extension ECCPoint: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        x = try reader.readSized(maximum: Self.maximumCoordinate)
+        y = try reader.readSized(maximum: Self.maximumCoordinate)
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.writeSized(x)
+        writer.writeSized(y)
+    }
+}
+
+extension [UInt8] {
+    /// Pads a big-endian number to exactly `count` bytes. Returns nil if it has more.
+    fileprivate func leftPadded(to count: Int) -> [UInt8]? {
+        let significant = drop { $0 == 0 }
+        guard significant.count <= count else { return nil }
+        return [UInt8](repeating: 0, count: count - significant.count) + significant
+    }
+}
+
+/// The parameters of an RSA key, `TPMS_RSA_PARMS` (TPM 2.0 Part 2 section 12.2.3.5).
+public struct RSAParameters: Hashable, Sendable {
+    /// The cipher with which a storage key protects its children, or null.
+    package var symmetric: SymmetricDefinition
+    /// The only permitted scheme, or null for any.
+    package var scheme: Scheme
+    /// The length of the modulus in bits.
+    package var keyBits: UInt16
+    /// The public exponent. 0 means 65537.
+    package var exponent: UInt32
+
+    /// Creates the parameters of a key.
+    package init(
+        symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, keyBits: UInt16, exponent: UInt32 = 0
+    ) {
+        self.symmetric = symmetric
+        self.scheme = scheme
+        self.keyBits = keyBits
+        self.exponent = exponent
+    }
+}
+
+extension RSAParameters: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        symmetric = try reader.read()
+        scheme = try reader.read()
+        keyBits = try reader.read()
+        exponent = try reader.read()
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(symmetric)
+        writer.write(scheme)
+        writer.write(keyBits)
+        writer.write(exponent)
     }
 }

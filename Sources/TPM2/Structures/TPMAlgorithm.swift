@@ -1,21 +1,21 @@
-/// An algorithm's number, `TPM_ALG_ID` (TPM 2.0 Part 2 section 6.3; the TCG algorithm registry).
+internal import Crypto
+
+/// An algorithm, `TPM_ALG_ID` (TPM 2.0 Part 2 section 6.3; TCG algorithm registry).
 public struct TPMAlgorithm: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt16
 
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// `TPM_ALG_RSA`.
-    public static let rsa = TPMAlgorithm(rawValue: 0x0001)
-    /// `TPM_ALG_SHA1`.
-    public static let sha1 = TPMAlgorithm(rawValue: 0x0004)
+    package static let rsa = TPMAlgorithm(rawValue: 0x0001)
     /// `TPM_ALG_HMAC`.
-    public static let hmac = TPMAlgorithm(rawValue: 0x0005)
+    package static let hmac = TPMAlgorithm(rawValue: 0x0005)
     /// `TPM_ALG_AES`.
-    public static let aes = TPMAlgorithm(rawValue: 0x0006)
+    package static let aes = TPMAlgorithm(rawValue: 0x0006)
     /// `TPM_ALG_KEYEDHASH`.
-    public static let keyedHash = TPMAlgorithm(rawValue: 0x0008)
+    package static let keyedHash = TPMAlgorithm(rawValue: 0x0008)
     /// `TPM_ALG_XOR`.
-    public static let xor = TPMAlgorithm(rawValue: 0x000a)
+    package static let xor = TPMAlgorithm(rawValue: 0x000a)
     /// `TPM_ALG_SHA256`.
     public static let sha256 = TPMAlgorithm(rawValue: 0x000b)
     /// `TPM_ALG_SHA384`.
@@ -23,32 +23,118 @@ public struct TPMAlgorithm: RawRepresentable, Hashable, Sendable {
     /// `TPM_ALG_SHA512`.
     public static let sha512 = TPMAlgorithm(rawValue: 0x000d)
     /// `TPM_ALG_NULL`.
-    public static let null = TPMAlgorithm(rawValue: 0x0010)
+    package static let null = TPMAlgorithm(rawValue: 0x0010)
     /// `TPM_ALG_RSASSA`.
-    public static let rsassa = TPMAlgorithm(rawValue: 0x0014)
+    package static let rsassa = TPMAlgorithm(rawValue: 0x0014)
     /// `TPM_ALG_RSAES`.
-    public static let rsaes = TPMAlgorithm(rawValue: 0x0015)
+    package static let rsaes = TPMAlgorithm(rawValue: 0x0015)
     /// `TPM_ALG_RSAPSS`.
-    public static let rsapss = TPMAlgorithm(rawValue: 0x0016)
-    /// `TPM_ALG_OAEP`.
-    public static let oaep = TPMAlgorithm(rawValue: 0x0017)
+    package static let rsapss = TPMAlgorithm(rawValue: 0x0016)
     /// `TPM_ALG_ECDSA`.
-    public static let ecdsa = TPMAlgorithm(rawValue: 0x0018)
-    /// `TPM_ALG_ECDH`.
-    public static let ecdh = TPMAlgorithm(rawValue: 0x0019)
+    package static let ecdsa = TPMAlgorithm(rawValue: 0x0018)
     /// `TPM_ALG_ECDAA`.
-    public static let ecdaa = TPMAlgorithm(rawValue: 0x001a)
-    /// `TPM_ALG_SM2`.
-    public static let sm2 = TPMAlgorithm(rawValue: 0x001b)
-    /// `TPM_ALG_ECSCHNORR`.
-    public static let ecSchnorr = TPMAlgorithm(rawValue: 0x001c)
+    package static let ecdaa = TPMAlgorithm(rawValue: 0x001a)
     /// `TPM_ALG_ECC`.
-    public static let ecc = TPMAlgorithm(rawValue: 0x0023)
+    package static let ecc = TPMAlgorithm(rawValue: 0x0023)
     /// `TPM_ALG_CFB`.
-    public static let cfb = TPMAlgorithm(rawValue: 0x0043)
+    package static let cfb = TPMAlgorithm(rawValue: 0x0043)
+
+    /// Computes a digest with this hash algorithm.
+    ///
+    /// - Throws: ``TPMError`` of kind `unsupported` unless it is SHA-256, SHA-384 or SHA-512.
+    func digest(of bytes: [UInt8]) throws(TPMError) -> [UInt8] {
+        switch self {
+        case .sha256: return Array(SHA256.hash(data: bytes))
+        case .sha384: return Array(SHA384.hash(data: bytes))
+        case .sha512: return Array(SHA512.hash(data: bytes))
+        default: throw .unsupported("the hash algorithm 0x\(String(rawValue, radix: 16)) is not known")
+        }
+    }
+
+    /// Computes the Name of a public area: `nameAlg ‖ H(marshalled public area)`.
+    func name(of publicArea: [UInt8]) throws(TPMError) -> TPMName {
+        TPMName(bytes: marshalled + (try digest(of: publicArea)))
+    }
 }
 
 extension TPMAlgorithm: TPMMarshallable, TPMUnmarshallable {
-    public init(from reader: inout TPMReader) throws(TPMError) { rawValue = try reader.read() }
-    public func marshal(into writer: inout TPMWriter) { writer.write(rawValue) }
+    package init(from reader: inout TPMReader) throws(TPMError) { rawValue = try reader.read() }
+    package func marshal(into writer: inout TPMWriter) { writer.write(rawValue) }
+}
+
+/// An elliptic curve, `TPM_ECC_CURVE` (TPM 2.0 Part 2 section 6.4).
+public struct ECCCurve: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt16
+
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    /// `TPM_ECC_NIST_P256`.
+    public static let nistP256 = ECCCurve(rawValue: 0x0003)
+}
+
+/// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`, `TPMT_RSA_SCHEME`, `TPMT_SIG_SCHEME`,
+/// `TPMT_KDF_SCHEME`, `TPMT_KEYEDHASH_SCHEME` (TPM 2.0 Part 2 section 11.2).
+public struct Scheme: Hashable, Sendable {
+    /// The algorithm, or null.
+    package let algorithm: TPMAlgorithm
+    /// The hash. Nil if ``algorithm`` is null or RSAES.
+    package let hash: TPMAlgorithm?
+    /// The 16-bit counter of ECDAA, or the KDF of XOR.
+    package let extra: UInt16?
+
+    /// No scheme, or the scheme of the key.
+    public static let null = Scheme(algorithm: .null, hash: nil, extra: nil)
+    /// ECDSA with SHA-256.
+    public static let ecdsaSHA256 = Scheme(algorithm: .ecdsa, hash: .sha256, extra: nil)
+}
+
+extension Scheme: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        algorithm = try reader.read()
+        hash = algorithm == .null || algorithm == .rsaes ? nil : try reader.read(TPMAlgorithm.self)
+        extra = algorithm == .ecdaa || algorithm == .xor ? try reader.read(UInt16.self) : nil
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(algorithm)
+        if let hash { writer.write(hash) }
+        if let extra { writer.write(extra) }
+    }
+}
+
+/// A symmetric cipher with key size and mode, `TPMT_SYM_DEF` and `TPMT_SYM_DEF_OBJECT` (TPM 2.0 Part 2 sections 11.1.6 and
+/// 11.1.7).
+public struct SymmetricDefinition: Hashable, Sendable {
+    /// The cipher, or null.
+    package let algorithm: TPMAlgorithm
+    /// The key size in bits. 0 if ``algorithm`` is null.
+    package let keyBits: UInt16
+    /// The mode.
+    package let mode: TPMAlgorithm
+
+    /// No cipher.
+    public static let null = SymmetricDefinition(algorithm: .null, keyBits: 0, mode: .null)
+    /// AES with 128-bit keys in CFB mode, which sessions and storage keys use here.
+    public static let aes128CFB = SymmetricDefinition(algorithm: .aes, keyBits: 128, mode: .cfb)
+}
+
+extension SymmetricDefinition: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        algorithm = try reader.read()
+        guard algorithm != .null else {
+            keyBits = 0
+            mode = .null
+            return
+        }
+        guard algorithm != .xor else { throw .malformed("an object has XOR as its cipher") }
+        keyBits = try reader.read()
+        mode = try reader.read()
+    }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(algorithm)
+        guard algorithm != .null else { return }
+        writer.write(keyBits)
+        writer.write(mode)
+    }
 }

@@ -1,7 +1,129 @@
-/// Something that a command's handle can point to. Commands are bound to its Name, not to its handle.
+/// An entity to which a handle of a command refers. Authorizations are bound to its Name, not to its handle.
 public protocol TPMEntity {
-    /// The number by which the TPM knows it.
+    /// The number by which the TPM refers to the entity.
     var handle: TPMHandle { get }
-    /// What an authorization names it by (TPM 2.0 Part 1 section 16).
+    /// The Name to which authorizations are bound (TPM 2.0 Part 1 section 16).
     var name: TPMName { get }
+}
+
+/// The number of an entity, `TPM_HANDLE` (TPM 2.0 Part 2 section 7). The top byte is its kind.
+public struct TPMHandle: RawRepresentable, Hashable, Sendable {
+    public let rawValue: UInt32
+
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// No entity (`TPM_RH_NULL`).
+    package static let null = TPMHandle(rawValue: 0x4000_0007)
+    /// The password session (`TPM_RS_PW`).
+    static let passwordSession = TPMHandle(rawValue: 0x4000_0009)
+    /// The handle of the shared storage root key (TCG TPM v2.0 Provisioning Guidance section 7.8).
+    public static let storageRootKey = TPMHandle(rawValue: 0x8100_0001)
+    /// The first of the persistent handles.
+    package static let persistentFirst = TPMHandle(rawValue: 0x8100_0000)
+    /// The first of the transient handles.
+    package static let transientFirst = TPMHandle(rawValue: 0x8000_0000)
+    /// The first of the handles that `GetCapability` lists for loaded sessions.
+    package static let loadedSessionFirst = TPMHandle(rawValue: 0x0200_0000)
+
+    /// The kind of an entity, from the top byte of its handle (Part 2 section 7.2).
+    package enum Kind: Hashable, Sendable {
+        /// A platform configuration register.
+        case pcr
+        /// An NV index.
+        case nvIndex
+        /// An HMAC session.
+        case hmacSession
+        /// A policy session.
+        case policySession
+        /// A hierarchy, or another permanent entity.
+        case permanent
+        /// An object that exists until the next reset.
+        case transient
+        /// An object that survives resets.
+        case persistent
+        /// An unknown kind.
+        case other
+    }
+
+    /// The kind of the entity.
+    package var kind: Kind {
+        switch rawValue >> 24 {
+        case 0x00: .pcr
+        case 0x01: .nvIndex
+        case 0x02: .hmacSession
+        case 0x03: .policySession
+        case 0x40: .permanent
+        case 0x80: .transient
+        case 0x81: .persistent
+        default: .other
+        }
+    }
+}
+
+extension TPMHandle: CustomStringConvertible {
+    public var description: String { "0x" + String(rawValue, radix: 16) }
+}
+
+extension TPMHandle: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) { rawValue = try reader.read() }
+    package func marshal(into writer: inout TPMWriter) { writer.write(rawValue) }
+}
+
+/// An entity's Name, to which authorizations are bound (TPM 2.0 Part 1 section 16).
+///
+/// The Name of an object or NV index is `nameAlg ‖ H(public area)`. The Name of any other entity is its 4-byte handle.
+public struct TPMName: Hashable, Sendable {
+    /// The maximum size in bytes: an algorithm and a SHA-512 digest.
+    package static let maximumBytes = 66
+
+    /// The two bytes of the hash algorithm and the digest, or the four bytes of a handle.
+    public let bytes: [UInt8]
+
+    /// Wraps the bytes of a Name.
+    public init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Creates the Name of an entity without a public area: its handle.
+    package init(of handle: TPMHandle) { bytes = handle.marshalled }
+}
+
+/// A hierarchy or another permanent entity, `TPM_RH` (TPM 2.0 Part 2 section 7.4).
+public struct Hierarchy: TPMEntity, Hashable, Sendable {
+    public let handle: TPMHandle
+    public var name: TPMName { TPMName(of: handle) }
+
+    /// The storage hierarchy of the machine's owner (`TPM_RH_OWNER`).
+    public static let owner = Hierarchy(handle: TPMHandle(rawValue: 0x4000_0001))
+    /// A hierarchy whose seed changes at each reset (`TPM_RH_NULL`).
+    public static let null = Hierarchy(handle: .null)
+    /// The entity whose authorization ends a lockout (`TPM_RH_LOCKOUT`).
+    package static let lockout = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000a))
+    /// The hierarchy of the privacy administrator (`TPM_RH_ENDORSEMENT`).
+    public static let endorsement = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000b))
+    /// The hierarchy of the firmware (`TPM_RH_PLATFORM`).
+    package static let platform = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000c))
+}
+
+/// A loaded (transient) or persistent object in the TPM.
+public struct TPMObject: TPMEntity, Hashable, Sendable {
+    /// The handle, valid while the object is loaded.
+    public let handle: TPMHandle
+    /// The public area.
+    public let publicArea: PublicArea
+    /// The Name, computed from ``publicArea``.
+    public let name: TPMName
+
+    /// Creates an object from its handle and public area.
+    ///
+    /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not supported.
+    public init(handle: TPMHandle, publicArea: PublicArea) throws(TPMError) {
+        self.handle = handle
+        self.publicArea = publicArea
+        name = try publicArea.name
+    }
+}
+
+/// A handle whose Name is not known, for commands without authorization.
+struct HandleOnly: TPMEntity {
+    let handle: TPMHandle
+    var name: TPMName { TPMName(of: handle) }
 }

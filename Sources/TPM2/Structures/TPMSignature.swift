@@ -1,13 +1,13 @@
 /// A signature, `TPMT_SIGNATURE` (TPM 2.0 Part 2 section 11.3.4).
 public enum TPMSignature: Hashable, Sendable {
-    /// ECDSA: `r` and `s`, big-endian.
+    /// An ECDSA signature: `r` and `s`, big-endian.
     case ecdsa(hash: TPMAlgorithm, r: [UInt8], s: [UInt8])
-    /// RSASSA or RSAPSS.
+    /// An RSASSA or RSAPSS signature.
     case rsa(scheme: TPMAlgorithm, hash: TPMAlgorithm, signature: [UInt8])
 }
 
 extension TPMSignature: TPMMarshallable, TPMUnmarshallable {
-    public init(from reader: inout TPMReader) throws(TPMError) {
+    package init(from reader: inout TPMReader) throws(TPMError) {
         let scheme = try reader.read(TPMAlgorithm.self)
         switch scheme {
         case .ecdsa:
@@ -20,7 +20,7 @@ extension TPMSignature: TPMMarshallable, TPMUnmarshallable {
         }
     }
 
-    public func marshal(into writer: inout TPMWriter) {
+    package func marshal(into writer: inout TPMWriter) {
         switch self {
         case .ecdsa(let hash, let r, let s):
             writer.write(TPMAlgorithm.ecdsa)

@@ -2,10 +2,10 @@ internal import CEnvironment
 internal import CTSS2
 internal import Glibc
 
-/// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…` and whatever else
+/// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any other TCTI that
 /// `libtss2-tctildr` can load.
 public final class TCTIConnection: TPMTransport {
-    /// How long one command may take. RSA keys are the slowest thing a TPM makes: minutes on the oldest chips.
+    /// The default time limit for one command. The slowest one, creating an RSA key, takes minutes on old TPMs.
     public static let defaultDeadlineSeconds = 120
 
     private let configuration: String
@@ -16,8 +16,8 @@ public final class TCTIConnection: TPMTransport {
     ///
     /// - Parameters:
     ///   - configuration: A TCTI string, `name:options`.
-    ///   - deadlineSeconds: How long to wait for each response, where the TCTI can be waited for; else it blocks.
-    /// - Throws: ``TPMError`` of kind `transport`; the reason names what is missing.
+    ///   - deadlineSeconds: The time limit for each response. A TCTI without poll handles blocks without a limit.
+    /// - Throws: ``TPMError`` of kind `transport`. The reason names the missing device, library or permission.
     public init(_ configuration: String, deadlineSeconds: Int = defaultDeadlineSeconds) throws(TPMError) {
         self.configuration = configuration
         self.deadlineSeconds = deadlineSeconds
@@ -34,18 +34,17 @@ public final class TCTIConnection: TPMTransport {
         close()
     }
 
-    /// Keeps the library of a TCTI, which is loaded by now, in the process: to load it anew for each connection would take
-    /// as long as a command.
+    /// Keeps the loaded library of the TCTI in the process. Loading it for each connection takes as long as a command.
     private static func keepLibrary(of configuration: String) {
         let name = configuration.prefix { $0 != ":" }
         _ = dlopen(library(of: name), RTLD_LAZY | RTLD_NOLOAD | Int32(RTLD_NODELETE))
     }
 
-    /// What tpm2-tss calls the library of a TCTI.
+    /// The file name of a TCTI's library in tpm2-tss.
     private static func library(of name: some StringProtocol) -> String { "libtss2-tcti-\(name).so.0" }
 
-    /// Whether it names something as a device that is none. tpm2-tss opens whatever `device:` names, and writes commands
-    /// into it: into a file too.
+    /// Whether the configuration names an existing file that is not a character device. tpm2-tss would write commands into
+    /// such a file.
     package static func namesFile(_ configuration: String) -> Bool {
         let prefix = "device:"
         var status = stat()
@@ -61,7 +60,7 @@ public final class TCTIConnection: TPMTransport {
         let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
         guard try isReady(pollHandles(context), by: deadline) else {
             _ = ctss2_cancel(context)
-            // A response that comes later would be taken for the next command's.
+            // The next command would read a late response as its own.
             close()
             throw late
         }
@@ -77,21 +76,21 @@ public final class TCTIConnection: TPMTransport {
         context = nil
     }
 
-    /// What can be waited on. A device hands a response over whole, so that readiness is enough; TCTIs that have nothing
-    /// to wait on (swtpm and mssim before tpm2-tss 4) block in receive instead.
+    /// The file descriptors to poll. A device returns a whole response at once, so polling once is enough. TCTIs without
+    /// poll handles (swtpm and mssim before tpm2-tss 4) block in receive instead.
     private func pollHandles(_ context: OpaquePointer) -> [pollfd] {
         var count = 0
         guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else { return [] }
         var handles = [pollfd](repeating: pollfd(), count: count)
         guard ctss2_poll_handles(context, &handles, &count) == 0, count <= handles.count else { return [] }
-        // tpm2-abrmd's TCTI says on which descriptor a response comes, and leaves out that it is to be read.
+        // The TCTI of tpm2-abrmd returns the descriptor without the event to wait for.
         for index in handles.indices { handles[index].events |= Int16(POLLIN) }
         return Array(handles.prefix(count))
     }
 
-    /// Waits until there is something to receive.
+    /// Waits until a response can be received.
     ///
-    /// - Returns: false when the deadline came first.
+    /// - Returns: false at the deadline.
     private func isReady(_ handles: [pollfd], by deadline: ContinuousClock.Instant) throws(TPMError) -> Bool {
         guard !handles.isEmpty else { return true }
         var handles = handles
@@ -119,18 +118,19 @@ public final class TCTIConnection: TPMTransport {
         TPMError(.transport(.broken), reason: "the connection to the TPM at \(configuration) broke: \(reason)")
     }
 
-    /// tpm2-tss writes to standard error about every failure, expected ones too. It reads `TSS2_LOG` once, before its
-    /// first message; a value that the user has set stays. Set once per process, before the library's first use.
+    /// Turns off the messages that tpm2-tss writes to standard error about each failure, including expected ones. The
+    /// library reads `TSS2_LOG` once, before its first message, so this runs before its first use. A value that the user set
+    /// takes precedence.
     private static let quietenLogging: Void = {
         guard getenv("TSS2_LOG") == nil, let entry = strdup("TSS2_LOG=all+NONE") else { return }
-        // Without memory its messages show.
+        // A failure leaves the messages on.
         _ = latchkey_environment_change(entry, nil)
     }()
 }
 
 extension TCTIConnection {
-    /// Says why a connection can't be opened: for a device the operating system knows, for everything else only the
-    /// TCTI's code is there.
+    /// Describes why a connection cannot be opened. For a device the operating system knows the cause; for other TCTIs only
+    /// the TCTI's code is available.
     private static func openingFailed(_ configuration: String, _ code: TSS2_RC) -> TPMError {
         let parts = configuration.split(separator: ":", maxSplits: 1).map(String.init)
         if parts.first == "device" {
@@ -141,19 +141,19 @@ extension TCTIConnection {
             if access(path, R_OK | W_OK) != 0 {
                 return TPMError(
                     .transport(.forbidden),
-                    reason: "this user may not open \(path), which belongs to \(group(of: path))")
+                    reason: "this user has no permission to open \(path), which belongs to \(group(of: path))")
             }
         }
         guard isInstalled(parts.first ?? "") else {
             return TPMError(
                 .transport(.silent),
-                reason: "there is no TCTI ‘\(parts.first ?? "")’ here, as device:/dev/tpmrm0 or swtpm:path=… is one")
+                reason: "no TCTI ‘\(parts.first ?? "")’ is installed; examples: device:/dev/tpmrm0, swtpm:path=…")
         }
         return TPMError(
             .transport(.silent), reason: "no TPM answers at \(configuration) (0x\(String(code, radix: 16)))")
     }
 
-    /// Whether tpm2-tss has a library of this name; what has none of its own may be a library's file itself.
+    /// Whether tpm2-tss has a library for this TCTI. The name may also be the path or file name of a library.
     private static func isInstalled(_ name: String) -> Bool {
         if name.hasPrefix("libtss2-") || name.contains("/") { return true }
         guard let library = dlopen(library(of: name), RTLD_LAZY) else { return false }

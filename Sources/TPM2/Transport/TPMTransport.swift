@@ -1,23 +1,80 @@
+internal import Glibc
+
 /// A connection to a TPM that carries one command at a time.
 ///
-/// Not `Sendable`: it belongs to the thread that opened it, since its calls block.
+/// Not `Sendable`: use it on the thread that opened it, since its calls block.
 public protocol TPMTransport: AnyObject {
     /// Sends one command and waits for its response.
     ///
     /// - Parameter command: At most ``TPM/maximumMessageBytes`` bytes.
-    /// - Returns: The response, at most ``TPM/maximumMessageBytes`` bytes, not yet looked at.
+    /// - Returns: The response, unchecked, at most ``TPM/maximumMessageBytes`` bytes.
     /// - Throws: ``TPMError`` of kind `transport`.
     func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8]
 
-    /// Sends a command that proves a secret: the TPM may count it as a wrong guess each time that it is sent.
+    /// Sends a command that proves a secret. The TPM may count a wrong secret each time that it receives the command.
     ///
     /// The default implementation is ``exchange(_:)``.
     func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8]
 
-    /// Ends the connection. It can't be used afterwards. Closing twice does nothing.
+    /// Closes the connection for good. A second call does nothing.
     func close()
 }
 
 extension TPMTransport {
     public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] { try exchange(command) }
+}
+
+/// Resubmits a command when the TPM requests it.
+///
+/// Without a resource manager the TPM answers `TPM_RC_RETRY`, `TPM_RC_YIELDED` or `TPM_RC_TESTING` and leaves the
+/// resubmission to its client (TPM 2.0 Part 2 section 6.6.3). swtpm answers `RETRY` to the first use of an object with
+/// dictionary-attack protection after a start.
+///
+/// These responses are not authenticated. An attacker on the bus who forges one after a wrong PIN makes the TPM count the
+/// PIN again with each submission. A connection therefore resubmits at most one command that proves a secret, once, and only
+/// for a response that says that the TPM did not start the command.
+public final class ResubmittingTransport: TPMTransport {
+    /// The maximum number of submissions of a command that proves no secret.
+    public static let maximumSubmissions = 8
+
+    /// The time before the first resubmission, in microseconds.
+    private static let pause: UInt32 = 2000
+    /// In microseconds. A self-test of a discrete TPM takes up to about one second.
+    private static let selfTestPause: UInt32 = 1_000_000
+
+    private let inner: any TPMTransport
+    private var hasResubmittedProof = false
+
+    /// Sends commands over another transport.
+    public init(_ inner: any TPMTransport) {
+        self.inner = inner
+    }
+
+    public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
+        var response = try inner.exchange(command)
+        var pause = Self.pause
+        for _ in 1..<Self.maximumSubmissions where Self.isCode(of: response, among: [.retry, .yielded, .testing]) {
+            usleep(pause)
+            pause *= 2
+            response = try inner.exchange(command)
+        }
+        return response
+    }
+
+    public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
+        let response = try inner.exchange(proof: command)
+        guard !hasResubmittedProof, Self.isCode(of: response, among: [.retry, .testing]) else { return response }
+        hasResubmittedProof = true
+        usleep(Self.isCode(of: response, among: [.testing]) ? Self.selfTestPause : Self.pause)
+        return try inner.exchange(proof: command)
+    }
+
+    public func close() {
+        inner.close()
+    }
+
+    private static func isCode(of response: [UInt8], among codes: [ResponseCode]) -> Bool {
+        guard let header = try? ResponseHeader(of: response) else { return false }
+        return codes.contains(header.code)
+    }
 }

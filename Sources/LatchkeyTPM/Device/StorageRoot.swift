@@ -1,0 +1,256 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import TPM2
+
+/// The storage root key, which wraps all keys of this keystore. It is pinned at the first use.
+///
+/// Sessions are salted to the pinned public area and never to one that was just read, because an attacker on the bus can
+/// answer with a different key.
+struct StorageRoot: Hashable, Sendable {
+    /// The location of the key.
+    enum Location: UInt8 {
+        /// Persistent at ``TPMHandle/storageRootKey``.
+        case persistent = 0
+        /// Derived from the owner's seed for each operation, because the handle holds a foreign key or the TPM has no memory.
+        case transient = 1
+    }
+
+    let location: Location
+    let assuranceRoot: AssuranceLevel.Root
+    let publicArea: PublicArea
+    let name: TPMName
+
+    init(location: Location, assuranceRoot: AssuranceLevel.Root, publicArea: PublicArea) throws(TPMError) {
+        self.location = location
+        self.assuranceRoot = assuranceRoot
+        self.publicArea = publicArea
+        name = try publicArea.name
+    }
+
+    /// The parent in a `TSS2 PRIVATE KEY` file.
+    var parentHandle: TPMHandle {
+        location == .persistent ? .storageRootKey : Hierarchy.owner.handle
+    }
+}
+
+extension StorageRoot {
+    /// The name of the trust anchor.
+    static let anchorName = "tpm/storage-root"
+
+    private static let version: UInt8 = 1
+
+    /// The stored trust anchor: a version, the location, whether the TPM is software, the public area.
+    var anchor: Data {
+        var writer = TPMWriter()
+        writer.write(Self.version)
+        writer.write(location.rawValue)
+        writer.write(UInt8(assuranceRoot == .tpm ? 0 : 1))
+        writer.writeSized(publicArea)
+        return Data(writer.bytes)
+    }
+
+    /// - Throws: ``TPMError`` of kind `malformed`.
+    init(anchor: Data) throws(TPMError) {
+        var reader = TPMReader(anchor)
+        let version = try reader.read(UInt8.self)
+        let location = Location(rawValue: try reader.read())
+        let simulated = try reader.read(UInt8.self)
+        let publicArea = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
+        try reader.finish()
+        guard version == Self.version, let location, simulated <= 1, publicArea.isMade(from: KeyTemplates.storageRoot)
+        else { throw TPMError(.malformed, reason: "the pinned storage root key has another format") }
+        try self.init(location: location, assuranceRoot: simulated == 0 ? .tpm : .swtpm, publicArea: publicArea)
+    }
+}
+
+extension TPM {
+    /// The object at the storage root key's handle.
+    enum StorageRootState: Sendable {
+        case absent
+        case usable(TPMObject)
+        /// A key of another kind.
+        case foreign
+    }
+
+    /// Reads the state without a change. One command.
+    func storageRootState() throws(TPMError) -> StorageRootState {
+        do {
+            let object = try readPublic(.storageRootKey)
+            return object.publicArea.isMade(from: KeyTemplates.storageRoot) ? .usable(object) : .foreign
+        } catch {
+            guard case .response(.handle) = error.kind else { throw error }
+            return .absent
+        }
+    }
+
+    /// Finds the storage root key of this TPM and creates it if it is absent.
+    ///
+    /// - Parameter pinned: The expected key. A different key is returned, and not made persistent.
+    func discoverStorageRoot(pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
+        // With a pinned transient root, the object at the handle is never used.
+        if let pinned, pinned.location == .transient { return try transientRoot(pinned) }
+        switch try storageRootState() {
+        case .usable(let object):
+            return try described(.persistent, object, pinned)
+        case .foreign:
+            return try transientRoot(pinned)
+        case .absent:
+            return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+                let candidate = try described(.persistent, primary, pinned)
+                guard pinned == nil || candidate.name == pinned?.name else { return candidate }
+                return try persist(primary) ? candidate : try described(.transient, primary, pinned)
+            }
+        }
+    }
+
+    /// Lends the pinned storage root key.
+    ///
+    /// A persistent key needs no command: only the pinned key can decrypt the salt of a session, whichever object is at the
+    /// handle.
+    func withStorageRoot<R>(
+        _ root: StorageRoot, _ body: (TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        switch root.location {
+        case .persistent:
+            return try body(try TPMObject(handle: .storageRootKey, publicArea: root.publicArea))
+        case .transient:
+            return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+                guard primary.name == root.name else {
+                    throw TPMError(.forged, reason: "the TPM derived a storage root key that is not the pinned one")
+                }
+                return try body(primary)
+            }
+        }
+    }
+
+    private func transientRoot(_ pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
+        try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            try described(.transient, primary, pinned)
+        }
+    }
+
+    /// - Returns: False if the TPM has no memory for it. If another process was faster, it created the same key.
+    private func persist(_ primary: TPMObject) throws(TPMError) -> Bool {
+        do {
+            try evictControl(primary, at: .storageRootKey)
+            return true
+        } catch {
+            switch error.kind {
+            case .response(.nvDefined): return true
+            case .response(.nvSpace): return false
+            default: throw error
+            }
+        }
+    }
+
+    private func described(
+        _ location: StorageRoot.Location, _ object: TPMObject, _ pinned: StorageRoot?
+    ) throws(TPMError) -> StorageRoot {
+        // The same key proves the same TPM, so its stored assurance is still valid.
+        let assuranceRoot = pinned?.name == object.name ? pinned?.assuranceRoot : nil
+        if let assuranceRoot {
+            return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
+        }
+        return try StorageRoot(
+            location: location, assuranceRoot: try TPMIdentity(self).isSimulated ? .swtpm : .tpm,
+            publicArea: object.publicArea)
+    }
+}
+
+extension TPMKeystore {
+    /// The storage root key for a new object. Reads it before the prompt, so that the user does not choose a PIN for a key that
+    /// cannot be created. One command once it is pinned.
+    func presentRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot {
+        let pinned = try await pinnedRoot(operation)
+        let found = try await discoverRoot(operation, pinned: pinned)
+        return try await accept(found, pinned, operation)
+    }
+
+    /// The storage root key for the use of an object. No command once it is pinned.
+    func root(named name: TPMName, _ operation: String) async throws(KeystoreError) -> StorageRoot {
+        if let pinned = try await pinnedRoot(operation) {
+            guard pinned.name == name else { throw otherTPM(operation) }
+            return pinned
+        }
+        let found = try await foundRoot(operation)
+        guard let found, found.name == name else { throw otherTPM(operation) }
+        return try await accept(found, nil, operation)
+    }
+
+    func otherTPM(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+        .wrongDevice(operation, "it belongs to another TPM, or this TPM was cleared", underlying: underlying)
+    }
+
+    func pinnedRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot? {
+        guard let anchor = try await anchors.anchor(StorageRoot.anchorName) else { return nil }
+        do {
+            return try StorageRoot(anchor: anchor)
+        } catch {
+            throw .damaged(operation, "the pinned storage root key cannot be decoded", underlying: .init(error))
+        }
+    }
+
+    /// Whether the answering TPM has the pinned storage root key.
+    func isPinned(_ root: StorageRoot, _ operation: String) async throws(KeystoreError) -> Bool {
+        try await foundRoot(operation, expecting: root.location)?.name == root.name
+    }
+
+    private func accept(
+        _ found: StorageRoot, _ pinned: StorageRoot?, _ operation: String
+    ) async throws(KeystoreError) -> StorageRoot {
+        var existing = pinned
+        if existing == nil {
+            guard try await storedParents().allSatisfy({ $0 == found.name }) else {
+                throw KeystoreError(
+                    operation: operation, code: .wrongDevice,
+                    reason:
+                        "the pinned storage root key is missing from the store, and the stored keys belong to another "
+                        + "storage root key than this TPM's",
+                    recovery: "Use the machine on which the keys were created, or restore the store from a backup.")
+            }
+            _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)
+            existing = try await pinnedRoot(operation)
+        }
+        guard let existing, existing.name == found.name else {
+            throw .wrongDevice(operation, "the keys of this store belong to another TPM, or this TPM was cleared")
+        }
+        return existing
+    }
+
+    /// The Names of the storage root keys of all stored keys and secrets. Skips records that cannot be decoded.
+    func storedParents() async throws(KeystoreError) -> Set<TPMName> {
+        try await Set(
+            anchors.storedBlobs(of: backend).compactMap { blob in
+                (try? TPMKeyBlob(blob))?.parentName ?? (try? RevocableSecret(blob))?.parentName
+            })
+    }
+
+    private func discoverRoot(_ operation: String, pinned: StorageRoot?) async throws(KeystoreError) -> StorageRoot {
+        do {
+            return try await device.visit { (tpm) throws(TPMError) in try tpm.discoverStorageRoot(pinned: pinned) }
+        } catch {
+            guard [.createPrimary, .evictControl].contains(error.command), let code = error.responseCode,
+                code.base == .badAuth || code.base == .authFail
+            else { throw KeystoreError(error, during: operation) }
+            throw KeystoreError(
+                operation: operation, code: .unavailable,
+                reason: "the TPM has no storage root key and its owner password is set",
+                recovery:
+                    "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
+                    + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
+        }
+    }
+
+    /// Finds the storage root key without making it persistent.
+    private func foundRoot(
+        _ operation: String, expecting location: StorageRoot.Location = .persistent
+    ) async throws(KeystoreError) -> StorageRoot? {
+        try await visit(operation) { (tpm) throws(TPMError) in
+            let state = location == .persistent ? try tpm.storageRootState() : .foreign
+            switch state {
+            case .absent: return nil
+            case .usable, .foreign: return try tpm.discoverStorageRoot(pinned: nil)
+            }
+        }
+    }
+}

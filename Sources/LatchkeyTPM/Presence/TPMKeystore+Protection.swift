@@ -1,0 +1,143 @@
+internal import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// Obtains the protection for a new object with a policy.
+    ///
+    /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
+    /// one PIN with its own count: the user sets it once, and proves it to create another key.
+    func protection(
+        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProtection? {
+        guard policy.requirement != .none else { return nil }
+        guard let broker = presence.broker?.approvals else {
+            guard policy.hasFinger else { return nil }
+            throw KeystoreError(
+                operation: operation, code: .unavailable, reason: "only the presence broker can verify a fingerprint",
+                recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
+        }
+        guard var terms = try await terms(of: broker, policy) else { return nil }
+        if policy.hasPIN {
+            if let existing = terms.userPIN {
+                try await confirmUserPIN(existing, root, prompt, operation, presence)
+            } else {
+                terms.userPIN = try await newUserPIN(broker, root, prompt, operation, presence)
+            }
+        }
+        guard policy.hasFinger || terms.userPIN != nil else { return nil }
+        do {
+            return try PresenceProtection(terms, for: policy)
+        } catch {
+            throw KeystoreError(
+                operation: operation, code: .refused, reason: "the presence broker's terms are not valid: \(error)",
+                recovery: "Ask an administrator to check latchkey-presenced.", underlying: .init(error))
+        }
+    }
+
+    /// Requests the broker's terms for a policy.
+    ///
+    /// - Returns: nil if this machine has no broker, so that each object has its own PIN, which the TPM's lockout counts. A broker
+    ///   that fails or does not answer is an error, because another user could cause that.
+    func terms(
+        of broker: any ApprovalService, _ policy: AccessPolicy
+    ) async throws(KeystoreError) -> PresenceTerms? {
+        do {
+            return try await broker.terms(for: policy)
+        } catch {
+            guard !policy.hasFinger, await broker.isAbsent() else { throw error }
+            return nil
+        }
+    }
+
+    /// Verifies that the user knows the existing PIN. Another program could have set it, and could then use a key that is bound
+    /// to it.
+    private func confirmUserPIN(
+        _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        let pin: PresenceProtection.UserPIN
+        do {
+            pin = try PresenceProtection.UserPIN(existing)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+        let status = try await userPINStatus(pin, operation)
+        guard !status.isLockedOut else { throw .userPINLocked(operation) }
+        let typed = try await askForCurrentPIN(status, prompt, operation, presence)
+        do {
+            let value = try pin.authValue(typed)
+            try await device.visit { (tpm) throws(TPMError) in try tpm.readWithUserPIN(pin, value, under: root) }
+        } catch {
+            guard error.command == .nvRead else { throw KeystoreError(error, during: operation) }
+            throw await explainUserPIN(error, pin, operation)
+        }
+    }
+
+    /// Prompts for a new PIN and sets it as the authValue of the index that the broker created.
+    ///
+    /// - Returns: nil if the TPM has no memory for an index.
+    private func newUserPIN(
+        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceTerms.UserPIN? {
+        let unset: UnsetUserPIN
+        do {
+            unset = try await broker.makeUserPIN()
+        } catch {
+            guard error.code == .unsupported else { throw error }
+            return nil
+        }
+        let pin = try await newPIN(isCounted: false, prompt, operation, presence)
+        do {
+            let index = try PresenceProtection.UserPIN(unset.pin)
+            let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
+            let value = try index.authValue(pin)
+            try await device.visit { (tpm) throws(TPMError) in
+                try tpm.changeIndexPIN(of: index.index, index.branches, from: initial, to: value, under: root)
+            }
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+        return unset.pin
+    }
+}
+
+extension PresenceProtection.UserPIN {
+    /// The authValue for a PIN. The salt comes from the policy of the index, which is different for each user and index. Like the
+    /// salt of a key's own PIN, it does not prevent guessing.
+    func authValue(_ pin: PIN) throws(TPMError) -> AuthValue {
+        try PINHardening.authValue(pin, salt: Array(index.publicArea.authPolicy.prefix(PINHardening.saltBytes)))
+    }
+}
+
+extension TPM {
+    /// Reads the index with its authValue. The index counts a wrong PIN.
+    fileprivate func readWithUserPIN(
+        _ pin: PresenceProtection.UserPIN, _ value: AuthValue, under root: StorageRoot
+    ) throws(TPMError) {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                _ = try nvRead(pin.index, authorizedBy: .lastUse(of: session, authValue: value))
+            }
+        }
+    }
+
+    /// Changes the PIN of an index in the TPM. The old PIN no longer works, also for copies of the stored keys and secrets.
+    ///
+    /// - Parameter branches: The branches of the index's policy. The second one permits the change with the current PIN.
+    func changeIndexPIN(
+        of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue, under root: StorageRoot
+    ) throws(TPMError) {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
+                try policyAuthValue(session)
+                try policyCommandCode(.nvChangeAuth, in: session)
+                try policyOR(branches, in: session)
+                try nvChangeAuth(
+                    of: index, to: new,
+                    authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
+            }
+        }
+    }
+}

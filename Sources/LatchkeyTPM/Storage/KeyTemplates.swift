@@ -1,0 +1,93 @@
+internal import Latchkey
+internal import TPM2
+
+/// The public areas of the objects that the keystore creates.
+enum KeyTemplates {
+    private static let created: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth]
+
+    /// The TCG's ECC storage root key (TCG EK Credential Profile annex B.3.4, template L-2 for storage; TPM v2.0 Provisioning
+    /// Guidance section 7.5.1), with an empty unique field as in Linux.
+    ///
+    /// `noDA`: otherwise no key could be loaded during a lockout.
+    static let storageRoot = PublicArea(
+        attributes: created.union([.noDA, .restricted, .decrypt]),
+        detail: .ecc(ECCParameters(symmetric: .aes128CFB), ECCPoint(x: [], y: [])))
+
+    /// A signing key for ECDSA with SHA-256 only.
+    static func signingKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
+        try ecdsaKey.guarded(by: policy, protection)
+    }
+
+    /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot be guessed.
+    static let revocableKey = PublicArea(attributes: ecdsaKey.attributes.union(.noDA), detail: ecdsaKey.detail)
+
+    private static let ecdsaKey = PublicArea(
+        attributes: created.union(.sign), detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+
+    /// A sealed secret.
+    static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError) -> PublicArea {
+        try PublicArea(attributes: created.subtracting(.sensitiveDataOrigin), detail: .keyedHash(.null, unique: []))
+            .guarded(by: policy, protection)
+    }
+
+    /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
+    static let approvalKey = PublicArea(
+        attributes: created.union([.sign, .noDA]),
+        detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+
+    /// A key that signs only statements of the TPM.
+    static let attestationKey = PublicArea(
+        attributes: created.union([.sign, .restricted, .noDA]),
+        detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+}
+
+extension PublicArea {
+    /// Returns the same public area with a policy.
+    ///
+    /// The TPM counts wrong PINs of an object with its own PIN. Other proofs cannot be guessed (an approval is a signature), or
+    /// have their own count (the user's PIN). Those objects have `noDA`, because otherwise the TPM would count an unclean
+    /// power-off after a use as a failure (TPM 2.0 Part 1 section 17.8).
+    fileprivate func guarded(
+        by policy: AccessPolicy, _ protection: PresenceProtection?
+    ) throws(TPMError) -> PublicArea {
+        var guarded = self
+        guarded.authPolicy = try protection?.digest(under: policy) ?? []
+        if !policy.hasOwnPIN(protection) { guarded.attributes.insert(.noDA) }
+        if policy.hasPolicyOnly(protection) {
+            guarded.attributes.remove(.userWithAuth)
+            guarded.attributes.insert(.adminWithPolicy)
+        }
+        return guarded
+    }
+
+    /// Whether an object was created from `template`: only the unique field differs.
+    func isMade(from template: PublicArea) -> Bool {
+        guard nameAlgorithm == template.nameAlgorithm, attributes == template.attributes,
+            authPolicy == template.authPolicy
+        else { return false }
+        switch (detail, template.detail) {
+        case (.ecc(let own, let point), .ecc(let wanted, _)): return own == wanted && !point.isUnset
+        case (.keyedHash(let own, let unique), .keyedHash(let wanted, _)): return own == wanted && !unique.isEmpty
+        default: return false
+        }
+    }
+}
+
+extension AccessPolicy {
+    /// Whether the authValue of the object is its own PIN.
+    func hasOwnPIN(_ protection: PresenceProtection?) -> Bool {
+        hasPIN && protection?.userPIN == nil
+    }
+
+    /// Whether only the object's policy authorizes its use.
+    func hasPolicyOnly(_ protection: PresenceProtection?) -> Bool {
+        requirement != .none && !hasOwnPIN(protection)
+    }
+
+    /// Whether a protection has exactly the parts that the policy requires.
+    func fits(_ protection: PresenceProtection?) -> Bool {
+        (protection?.finger != nil) == hasFinger && (protection?.userPIN == nil || hasPIN)
+            && (protection == nil || protection?.finger != nil || protection?.userPIN != nil)
+            && (reuseSeconds == 0 || hasPolicyOnly(protection))
+    }
+}

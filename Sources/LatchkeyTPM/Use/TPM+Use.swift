@@ -1,0 +1,230 @@
+internal import Latchkey
+internal import TPM2
+
+/// One use of an object, with each kind of proof.
+extension TPM {
+    /// The result of a use, and a ticket that authorizes the next use without a prompt.
+    typealias UseResult<R> = (result: R, ticket: ProofTicket?)
+
+    /// Uses an object with its authValue: StartAuthSession, Load, the use, FlushContext. For a revocable key `authValue` is
+    /// that of its index, and NV_Read comes before the use.
+    ///
+    /// The session also authorizes Load, although the parent has no authValue: a TPM without the pinned key does not know the
+    /// salt and fails there, before a value derived from a PIN is sent.
+    func useWithAuthValue<R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
+        try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                try withLoadedObject(of: use, under: parent, authorizedBy: .continuing(session)) {
+                    (object) throws(TPMError) in
+                    (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
+                }
+            }
+        }
+    }
+
+    /// Sends the commands after the PIN prompt: NV_Read for a revocable key, the use.
+    func finishWithAuthValue<R>(
+        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject,
+        _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> R {
+        var own = authValue
+        if let kept = use.authorization {
+            own = try self.authValue(
+                in: kept, boundTo: use.blob.binding,
+                authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt))
+        }
+        return try body(self, object) { [own] in .lastUse(of: session, authValue: own, protecting: $0) }
+    }
+
+    /// Uses an object with the user's PIN: StartAuthSession twice, PolicySecret, then the commands as for a ticket.
+    func useWithUserPIN<R>(
+        _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
+        try withPolicySession(use, body) { (session, parent) throws(TPMError) in
+            try proveUserPIN(authValue, use, parent, session)
+        }
+    }
+
+    /// Uses an object with an earlier proof: StartAuthSession, PolicyTicket, Load, PolicyOR for a policy with branches,
+    /// PolicyAuthValue, the use, FlushContext.
+    func useWithTicket<R>(
+        _ use: KeyUse, _ ticket: ProofTicket, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
+        try withPolicySession(use, body) { (session, _) throws(TPMError) in
+            if ticket.isFinger { try checkCounter(use, session) }
+            try policyTicket(
+                ticket.ticket, for: Approval(policyRef: ticket.reference), by: ticket.authority, in: session)
+            return nil
+        }
+    }
+
+    /// Uses an object with the broker's approval for a suspended session: Load, ContextLoad, the commands of
+    /// ``finishWithApproval(_:_:in:_:_:)``, FlushContext.
+    ///
+    /// Load comes first: if the TPM has no memory for the object, the session is still suspended and the visit can be
+    /// repeated.
+    func useWithApproval<R>(
+        _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
+        try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
+                try withResumed(suspended) { (session) throws(TPMError) in
+                    try finishWithApproval(use, approval, in: session, object, body)
+                }
+            }
+        }
+    }
+
+    /// Sends the commands after the fingerprint prompt: PolicySigned, PolicyOR for a policy with branches, PolicyAuthValue if
+    /// the proof is reusable, the use.
+    func finishWithApproval<R>(
+        _ use: KeyUse, _ approval: PresenceApproval, in session: Session, _ object: TPMObject,
+        _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> UseResult<R> {
+        let ticket = try satisfyFinger(approval, use, session)
+        return (try finishWithPolicy(use, in: session, object, body), ticket)
+    }
+
+    /// Opens a session for the broker's approval.
+    func approvalSession(for use: KeyUse) throws(TPMError) -> Session {
+        guard use.needsSalt else { return try startAuthSession(.policy, saltedTo: nil) }
+        return try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try startAuthSession(.policy, saltedTo: parent)
+        }
+    }
+
+    private func withPolicySession<R>(
+        _ use: KeyUse, _ body: TPMKeystore.UseBody<R>,
+        _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
+    ) throws(TPMError) -> UseResult<R> {
+        try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try withSession(.policy, saltedTo: use.needsSalt ? parent : nil) { (session) throws(TPMError) in
+                let ticket = try satisfy(session, parent)
+                return try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
+                    (try finishWithPolicy(use, in: session, object, body), ticket)
+                }
+            }
+        }
+    }
+
+    /// Uses an object in a session that satisfied one branch of its policy.
+    private func finishWithPolicy<R>(
+        _ use: KeyUse, in session: Session, _ object: TPMObject, _ body: TPMKeystore.UseBody<R>
+    ) throws(TPMError) -> R {
+        let branches = try use.protection?.branches(under: use.policy) ?? []
+        if branches.count > 1 { try policyOR(branches, in: session) }
+        guard let own = use.protection?.ownAuthValue else {
+            return try body(self, object) { .lastUse(of: session, protecting: $0) }
+        }
+        try policyAuthValue(session)
+        return try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
+    }
+
+    private func withLoadedObject<R>(
+        of use: KeyUse, under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword,
+        _ body: (TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try withLoaded(
+            use.blob.key.privatePart, use.blob.key.publicArea, under: parent, authorizedBy: authorization, body)
+    }
+}
+
+/// The commands that satisfy a branch of a policy.
+extension TPM {
+    /// Satisfies the branch for a finger with the broker's approval.
+    private func satisfyFinger(
+        _ given: PresenceApproval, _ use: KeyUse, _ session: Session
+    ) throws(TPMError) -> ProofTicket? {
+        guard let finger = use.protection?.finger else {
+            throw TPMError(.unsupported, reason: "the key's policy has no branch for a fingerprint")
+        }
+        try checkCounter(use, session)
+        let reference = finger.reference(under: use.policy)
+        let approval = Approval(
+            nonceTPM: session.nonceTPM, expiration: given.expiration,
+            commandHash: try use.commandHash, policyRef: reference)
+        let ticket = try submitApproval(approval, TPMSignature(given.signature), by: finger, in: session)
+        guard use.isReusable else { return nil }
+        return ProofTicket(
+            ticket: ticket, authority: try finger.authority.name, reference: reference, isFinger: true)
+    }
+
+    /// Sends PolicySigned with the broker's persistent key. If that key is gone, loads its public area for this use.
+    private func submitApproval(
+        _ approval: Approval, _ signature: TPMSignature, by finger: PresenceProtection.Finger, in session: Session
+    ) throws(TPMError) -> ApprovalTicket {
+        if let handle = finger.handle {
+            do {
+                let authority = try TPMObject(handle: handle, publicArea: finger.authority)
+                return try policySigned(approval, signature: signature, by: authority, in: session)
+            } catch {
+                // The handle is unused or holds another key. The session is unchanged.
+                switch error.responseCode {
+                case .handle?, .signature?, .type?, .scheme?, .key?: break
+                default: throw error
+                }
+            }
+        }
+        let authority = try loadExternal(finger.authority, in: .owner)
+        return try lending(
+            { (authority) throws(TPMError) in
+                try policySigned(approval, signature: signature, by: authority, in: session)
+            }, authority
+        ) { () throws(TPMError) in try flushContext(authority.handle) }
+    }
+
+    private func checkCounter(_ use: KeyUse, _ session: Session) throws(TPMError) {
+        guard let counter = use.protection?.finger?.counter else { return }
+        try policyNVEquals(counter.bytes, in: counter.index, session: session)
+    }
+
+    /// Proves the user's PIN in a session that is salted to the pinned storage root key.
+    private func proveUserPIN(
+        _ authValue: AuthValue, _ use: KeyUse, _ parent: TPMObject, _ session: Session
+    ) throws(TPMError) -> ProofTicket? {
+        guard let pin = use.protection?.userPIN else {
+            throw TPMError(.unsupported, reason: "the key's policy has no branch for the user's PIN")
+        }
+        let reference = PresenceReference.pin(under: use.policy)
+        let ticket = try withSession(.hmac, saltedTo: parent) { (proof) throws(TPMError) in
+            try policySecret(
+                Approval(
+                    nonceTPM: session.nonceTPM, expiration: -Int32(use.policy.reuseSeconds),
+                    commandHash: try use.commandHash, policyRef: reference),
+                of: pin.index, authorizedBy: .lastUse(of: proof, authValue: authValue), in: session)
+        }
+        guard use.isReusable else { return nil }
+        return ProofTicket(ticket: ticket, authority: pin.index.name, reference: reference, isFinger: false)
+    }
+}
+
+extension KeyUse {
+    /// Whether the proof of this use can be reused for some seconds.
+    fileprivate var isReusable: Bool { policy.reuseSeconds > 0 }
+
+    /// Whether the policy session must be salted. Unsealed data must be encrypted on the bus. A reusable proof names no
+    /// command, so only the session's HMAC prevents an attacker on the bus from signing another digest with it. In all other
+    /// cases the proof names the session and the command, and neither the digest nor the signature is secret.
+    fileprivate var needsSalt: Bool { use == .unseal || isReusable }
+
+    /// The cpHash of the use, to which the proof is bound. Empty for a reusable proof.
+    fileprivate var commandHash: [UInt8] {
+        get throws(TPMError) {
+            guard !isReusable else { return [] }
+            let name = try blob.key.publicArea.name
+            return switch use {
+            case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
+            case .unseal: TPM.unsealCommandHash(name)
+            }
+        }
+    }
+}
+
+extension TPMSignature {
+    init(_ signature: ECDSASignature) {
+        let raw = Array(signature.rawRepresentation)
+        self = .ecdsa(hash: .sha256, r: Array(raw.prefix(32)), s: Array(raw.suffix(32)))
+    }
+}

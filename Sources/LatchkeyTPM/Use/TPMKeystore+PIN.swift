@@ -1,0 +1,239 @@
+internal import FoundationEssentials
+public import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// Rejects a policy that a TPM cannot enforce, before any prompt.
+    func checkSupport(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
+        guard policy.attemptLimit == nil else {
+            throw .unsupported(
+                operation, "a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
+        }
+    }
+
+    /// Rejects a policy that a TPM cannot enforce with this protection.
+    func checkSupport(
+        _ policy: AccessPolicy, _ protection: PresenceProtection?, _ operation: String
+    ) throws(KeystoreError) {
+        guard policy.fits(protection) else {
+            throw .unsupported(
+                operation, "a TPM cannot reuse the proof of a key's own PIN",
+                recovery: "Omit the reuse time, or use a policy with a fingerprint only.")
+        }
+    }
+
+    /// Prompts for a new PIN.
+    ///
+    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not authenticated: the rule
+    /// prevents a weak choice by the user, and an attacker on the bus who forges the response gains a PIN that is easier to
+    /// guess.
+    ///
+    /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's PIN of the presence
+    ///   broker has its own count, which the lockout password does not reset.
+    func newPIN(
+        isCounted: Bool = true, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        let pin = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
+        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters,
+            (presence as? any SetPINAuthority)?.gaveSetPIN != true,
+            try await !visit(operation, { (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
+        else { return pin }
+        throw KeystoreError(
+            operation: operation, code: .invalidInput,
+            reason:
+                "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
+                + "every user of the TPM can reset the count of wrong PINs",
+            recovery: "Choose a longer PIN, have an administrator set the lockout password "
+                + "(\(TPMDiagnosis.lockoutPasswordCommand)), or pass --allow-short-pin.")
+    }
+
+    /// Prompts for the current PIN, unless the TPM is locked out.
+    func currentPIN(
+        _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        let status = try await lockoutState(operation).status
+        guard !status.isLockedOut else { throw .lockedOut(operation, status) }
+        return try await askForCurrentPIN(status, prompt, operation, presence)
+    }
+
+    func askForCurrentPIN(
+        _ status: PINStatus, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        try await presence.givenPIN(
+            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), to: operation)
+    }
+
+    /// The authValue of a key with its own PIN. Empty for any other key.
+    func authValue(
+        _ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?, _ operation: String
+    ) throws(KeystoreError) -> AuthValue {
+        guard let pin, let salt else { return .empty }
+        do {
+            return try PINHardening.authValue(pin, salt: salt, boundTo: binding)
+        } catch {
+            throw KeystoreError(error, during: operation)
+        }
+    }
+}
+
+extension TPMKeystore {
+    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
+        let operation = "read the count of wrong PINs"
+        return try await blobPINStatus(keyBlob(of: key, operation), operation)
+    }
+
+    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
+        let operation = "read the count of wrong PINs"
+        guard !secret.isRevocable else {
+            _ = try revocable(secret, operation)
+            return try await pinStatus()
+        }
+        let blob = try blob(
+            secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
+        return try await blobPINStatus(blob, operation)
+    }
+
+    private func blobPINStatus(_ blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> PINStatus {
+        guard let pin = blob.protection?.userPIN else { return try await pinStatus() }
+        return try await userPINStatus(pin, operation)
+    }
+
+    /// Reads the count of a user's PIN. One command.
+    ///
+    /// The owner's empty password authorizes the read. If the owner has a password, the count is unknown.
+    func userPINStatus(
+        _ pin: PresenceProtection.UserPIN, _ operation: String
+    ) async throws(KeystoreError) -> PINStatus {
+        do {
+            return try await device.visit { (tpm) throws(TPMError) in
+                try UserPINCount(bytes: tpm.nvRead(pin.index, by: Hierarchy.owner)).status
+            }
+        } catch {
+            switch error.responseCode {
+            case .badAuth?, .authFail?: return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
+            // The index is gone, or another program defined it again and did not write it.
+            case .handle?, .nvUninitialized?: throw try await explainAbsence(error, pin, operation)
+            default: throw KeystoreError(error, during: operation)
+            }
+        }
+    }
+
+    /// Explains a failed proof of a user's PIN.
+    func explainUserPIN(
+        _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
+    ) async -> KeystoreError {
+        do {
+            let status = try await userPINStatus(pin, operation)
+            guard error.responseCode?.base == .authUnavailable else {
+                return .wrongPIN(operation, status, underlying: error)
+            }
+            guard status.isLockedOut else { return try await explainAbsence(error, pin, operation) }
+            return .userPINLocked(operation, underlying: error)
+        } catch {
+            return error
+        }
+    }
+
+    /// Looks for the original index in an audited session: the error response is not authenticated.
+    private func explainAbsence(
+        _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
+    ) async throws(KeystoreError) -> KeystoreError {
+        guard let root = try await pinnedRoot(operation) else { return KeystoreError(error, during: operation) }
+        let isThere = try await hasIndex(pin.index, under: root, operation)
+        return isThere ? Self.forgedAbsence(operation, error) : Self.pinGone(operation, error)
+    }
+
+    private static func pinGone(_ operation: String, _ error: TPMError) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .invalidated,
+            reason: "your PIN was removed from the TPM and cannot be restored",
+            recovery: "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
+            underlying: .init(error))
+    }
+}
+
+extension KeystoreError {
+    static func userPINLocked(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .lockedOut, reason: "the PIN is locked after too many wrong attempts",
+            recovery:
+                "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
+                + "‘man latchkey-presenced’.",
+            attemptsLeft: 0, underlying: underlying.map(Underlying.init))
+    }
+}
+
+/// The content of an index of the type `TPM_NT_PIN_FAIL`, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0 Part 2 section 13.3).
+struct UserPINCount: Hashable, Sendable {
+    let failures: UInt32
+    let limit: UInt32
+
+    init(failures: UInt32, limit: UInt32) {
+        self.failures = failures
+        self.limit = limit
+    }
+
+    init(bytes: [UInt8]) throws(TPMError) {
+        var reader = TPMReader(bytes)
+        failures = try reader.read()
+        limit = try reader.read()
+        try reader.finish()
+    }
+
+    var bytes: [UInt8] {
+        var writer = TPMWriter()
+        writer.write(failures)
+        writer.write(limit)
+        return writer.bytes
+    }
+
+    var status: PINStatus {
+        PINStatus(
+            attemptsLeft: Int(limit) - Int(min(failures, limit)), attemptLimit: Int(limit),
+            isLockedOut: failures >= limit)
+    }
+}
+
+extension TPM {
+    /// `TPMA_PERMANENT`, bit 2 (Part 2 section 8.6).
+    static let lockoutAuthSet: UInt32 = 4
+
+    /// Whether the reset of the count of wrong PINs requires a password. One command.
+    func isLockoutPasswordSet() throws(TPMError) -> Bool {
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet != 0
+    }
+}
+
+/// The state of the TPM's dictionary-attack protection (TPM 2.0 Part 1 section 17.8).
+struct LockoutState: Hashable, Sendable {
+    let counter: UInt32
+    let limit: UInt32
+    /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the TPM.
+    let interval: UInt32
+
+    /// Reads the state. One command.
+    init(_ tpm: TPM) throws(TPMError) {
+        let properties = try tpm.properties(from: .lockoutCounter, count: 4)
+        guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
+            let interval = properties[.lockoutInterval]
+        else {
+            throw TPMError(.malformed, command: .getCapability, reason: "the TPM does not report its lockout state")
+        }
+        self.counter = counter
+        self.limit = limit
+        self.interval = interval
+    }
+
+    var isLockedOut: Bool { counter >= limit && interval != 0 }
+
+    /// Nil if failures do not lock the TPM.
+    var attemptsLeft: Int? { interval == 0 ? nil : Int(limit) - Int(min(counter, limit)) }
+
+    /// The TPM does not report the elapsed part of the interval, so the time of release is the latest possible.
+    var status: PINStatus {
+        PINStatus(
+            attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit), isLockedOut: isLockedOut,
+            lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
+            recoverySeconds: interval == 0 ? nil : Int(interval))
+    }
+}

@@ -1,0 +1,266 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import TPM2
+
+extension TPMKeystore {
+    /// Obtains the proof that the object's policy requires. Checks that need no user come before the prompt.
+    func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
+        switch use.policy.requirement {
+        case .none: return .authValue(try ownValue(nil, for: use))
+        case .pin: return try await pinProof(for: use, await pinStatus(for: use), presence)
+        case .biometryAny, .biometryCurrentSet: return try await fingerProof(for: use, presence)
+        case .userPresence: return try await eitherProof(for: use, presence)
+        }
+    }
+
+    private func eitherProof(
+        for use: KeyUse, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        if presence.preference == .finger { return try await fingerProof(for: use, presence) }
+        let status = try await pinStatus(for: use)
+        guard let broker = presence.broker?.approvals, presence.preference == .any else {
+            return try await pinProof(for: use, status, presence)
+        }
+        // A locked PIN does not prevent the use of a finger.
+        guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
+        guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
+        return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
+            try await presence.offer(
+                finger, to: broker,
+                or: PINRequest(purpose: .current, context: use.prompt, attemptsLeft: status.attemptsLeft))
+        }
+    }
+
+    private func fingerProof(
+        for use: KeyUse, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        guard let broker = presence.broker?.approvals else {
+            throw KeystoreError(
+                operation: use.operation, code: .unavailable, reason: "this program cannot reach the presence broker",
+                recovery: "Install and start latchkey-presenced.")
+        }
+        try await checkCurrent(use, broker)
+        return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
+            PresenceAnswer(try await broker.approve(finger))
+        }
+    }
+
+    /// Opens a session for an approval, prompts, and discards the session unless the answer is an approval.
+    private func approvalProof(
+        for use: KeyUse, _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
+    ) async throws(KeystoreError) -> PresenceProof {
+        let session = try await preparedSession(for: use)
+        do throws(KeystoreError) {
+            let answer = try await ask(request(for: use, in: session))
+            let proof = try proof(from: answer, in: session, for: use)
+            if case .approval = proof { return proof }
+            await abandon(session)
+            return proof
+        } catch {
+            await abandon(session)
+            throw error
+        }
+    }
+
+    private func proof(
+        from answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse
+    ) throws(KeystoreError) -> PresenceProof {
+        switch answer {
+        case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
+        case .pin(let pin) where !Task.isCancelled: try knowledgeProof(of: pin, for: use)
+        case .approved, .pin: throw .cancelled(use.operation)
+        case .notRecognised: throw .wrongFinger(use.operation)
+        case .declined(let why): throw .cancelled(use.operation, why)
+        }
+    }
+
+    /// Whether the broker can currently approve this use. The answer only selects the prompt.
+    private func isCurrent(_ use: KeyUse, _ broker: any ApprovalService) async -> Bool {
+        do {
+            try await checkCurrent(use, broker)
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Reports changes that make an approval impossible, before the prompt.
+    private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
+        guard let finger = use.protection?.finger else {
+            throw .damaged(use.operation, "its policy has no branch for a fingerprint")
+        }
+        let terms: PresenceTerms
+        do throws(KeystoreError) {
+            terms = try await broker.terms(for: use.policy)
+        } catch {
+            // No finger is enrolled, so the fingers of the key's creation are gone.
+            guard error.code == .notEnrolled, finger.enrolmentSet != nil else { throw error }
+            throw .fingersChanged(use.operation)
+        }
+        guard terms.user == finger.user else {
+            throw KeystoreError(
+                operation: use.operation, code: .refused, reason: "it belongs to another user of this machine",
+                recovery: "Use it as the user who created it.")
+        }
+        guard Data(finger.authority.marshalled) == terms.authority else {
+            throw KeystoreError(
+                operation: use.operation, code: .invalidated,
+                reason: "the presence broker's key changed since it was created",
+                recovery: "Use the PIN if it has one. Otherwise delete it and create it again.")
+        }
+        let counter = terms.counter.map { $0.value }
+        guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
+            finger.counter == nil || finger.counter?.value == counter
+        else { throw .fingersChanged(use.operation) }
+    }
+
+    private func pinProof(
+        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        guard !status.isLockedOut else {
+            throw use.protection?.userPIN == nil
+                ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
+        }
+        if let kept = use.authorization { try await checkExisting([kept], under: use.root, use.operation) }
+        // A user's PIN is proven to an index in its own session, so the object cannot be loaded before the prompt.
+        guard device.isShared, use.protection?.userPIN == nil else {
+            return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, use.operation, presence), for: use)
+        }
+        return try await primedProof(for: use, status, presence)
+    }
+
+    /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession, Load). One command and
+    /// the flush remain after the prompt, or two for a revocable key.
+    private func primedProof(
+        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PresenceProof {
+        let held: HeldUse
+        do {
+            held = try await device.hold { (tpm) throws(TPMError) in try tpm.primeForPIN(use) }
+        } catch {
+            throw await explainUse(error, use)
+        }
+        do throws(KeystoreError) {
+            let pin = try await askForCurrentPIN(status, use.prompt, use.operation, presence)
+            return .primed(held, try ownValue(pin, for: use))
+        } catch {
+            await device.drop(held)
+            throw error
+        }
+    }
+
+    private func pinStatus(for use: KeyUse) async throws(KeystoreError) -> PINStatus {
+        guard let pin = use.protection?.userPIN else { return try await lockoutState(use.operation).status }
+        return try await userPINStatus(pin, use.operation)
+    }
+
+    /// The proof of the user's PIN, or of the object's own PIN.
+    private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
+        do {
+            if let index = use.protection?.userPIN { return .userPIN(try index.authValue(pin)) }
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
+        return .authValue(try ownValue(pin, for: use))
+    }
+
+    /// The authValue of an object without a policy, or of the index of a revocable key.
+    private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
+        guard let kept = use.authorization else {
+            return try authValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding, use.operation)
+        }
+        do {
+            return try kept.authValue(pin)
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
+    }
+
+    private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
+        do {
+            return ApprovalRequest(
+                use: use.use, keyName: Data(try use.blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
+                policy: use.policy, context: use.prompt)
+        } catch {
+            throw KeystoreError(error, during: use.operation)
+        }
+    }
+
+    /// Opens a session for the broker's approval. Without a resource manager the session is suspended during the prompt
+    /// (StartAuthSession, ContextSave). With one, the object is loaded too (StartAuthSession, Load).
+    private func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
+        do {
+            if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
+            return .suspended(
+                try await device.visit { (tpm) throws(TPMError) in
+                    let session = try tpm.approvalSession(for: use)
+                    do throws(TPMError) {
+                        return try tpm.suspend(session)
+                    } catch {
+                        try? tpm.flushContext(session.handle)
+                        throw error
+                    }
+                })
+        } catch {
+            throw await explainUse(error, use)
+        }
+    }
+}
+
+extension TPM {
+    /// The session authorizes Load for the reason that ``useWithAuthValue(_:_:_:)`` states.
+    fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+        try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            let session = try startAuthSession(.hmac, saltedTo: parent)
+            let object = try load(
+                use.blob.key.privatePart, use.blob.key.publicArea, under: parent, authorizedBy: .continuing(session))
+            return (session, object)
+        }
+    }
+
+    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject) {
+        let session = try approvalSession(for: use)
+        let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in
+            try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
+        }
+        return (session, object)
+    }
+}
+
+extension KeystoreError {
+    static func wrongFinger(_ operation: String) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
+            recovery: "Try again with a finger that you enrolled.")
+    }
+}
+
+/// A proof for one use of an object.
+enum PresenceProof: Sendable {
+    /// The authValue of the object, empty for the policy `none`, or of its index.
+    case authValue(AuthValue)
+    /// The same, for a session and an object that were loaded before the prompt.
+    case primed(HeldUse, AuthValue)
+    /// The user's PIN, which an index of the presence broker checks.
+    case userPIN(AuthValue)
+    /// The broker's approval for a waiting session.
+    case approval(PreparedSession, PresenceApproval)
+    /// An earlier proof that has not expired.
+    case ticket(ProofTicket)
+}
+
+/// A session that waits for the broker's approval during the prompt.
+enum PreparedSession: Sendable {
+    /// Suspended, without a connection. Used without a resource manager.
+    case suspended(SuspendedSession)
+    /// On an open connection of a resource manager, with the object loaded. Two commands remain after the approval.
+    case held(HeldUse)
+
+    /// The nonce to which the approval is bound.
+    var nonceTPM: [UInt8] {
+        switch self {
+        case .suspended(let session): session.nonceTPM
+        case .held(let use): use.nonceTPM
+        }
+    }
+}

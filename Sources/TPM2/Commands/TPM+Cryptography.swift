@@ -1,0 +1,89 @@
+/// Asymmetric primitives, random numbers, attestation and signatures, TPM 2.0 Part 3 sections 14, 16, 18 and 20.
+extension TPM {
+    /// `TPM2_ECDH_ZGen` (section 14.5): multiplies a point by the private key.
+    public func ecdhZGen(
+        _ point: ECCPoint, with key: TPMObject, authorizedBy authorization: Authorization
+    ) throws(TPMError) -> ECCPoint {
+        var parameters = TPMWriter()
+        parameters.writeSized(point)
+        return try execute(.ecdhZGen, on: [key], authorizedBy: [authorization], parameters: parameters) {
+            (reader, _) throws(TPMError) in try reader.readSized(ECCPoint.self, maximum: 256)
+        }
+    }
+
+    /// `TPM2_GetRandom` (section 16.1).
+    ///
+    /// - Parameter count: The number of bytes. A TPM returns at most the size of its largest digest.
+    public func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
+        var parameters = TPMWriter()
+        parameters.write(count)
+        return try execute(.getRandom, parameters: parameters) { (reader, _) throws(TPMError) in
+            try reader.readSized(maximum: Int(count))
+        }
+    }
+
+    /// `TPM2_CertifyCreation` (section 18.3): attests that this TPM created `object`. Requires no authorization of the
+    /// object.
+    ///
+    /// - Parameters:
+    ///   - signer: A restricted signing key whose public area has a scheme.
+    ///   - challenge: The verifier's challenge, at most 32 bytes here.
+    /// - Returns: The signed bytes (a `TPMS_ATTEST`), the decoded statement, and the signature.
+    package func certifyCreation(
+        of object: TPMObject, creationHash: [UInt8], creationTicket: Ticket, challenge: [UInt8], by signer: TPMObject,
+        authorizedBy authorization: Authorization = .emptyPassword
+    ) throws(TPMError) -> (bytes: [UInt8], statement: Attest, signature: TPMSignature) {
+        var parameters = TPMWriter()
+        parameters.writeSized(challenge)
+        parameters.writeSized(creationHash)
+        parameters.write(Scheme.null)
+        parameters.write(creationTicket)
+        return try execute(
+            .certifyCreation, on: [signer, object], authorizedBy: [authorization], parameters: parameters
+        ) { (reader, _) throws(TPMError) in
+            let bytes = try reader.readSized(maximum: 1024)
+            return (bytes, try Attest(unmarshalling: bytes), try reader.read())
+        }
+    }
+
+    /// `TPM2_VerifySignature` (section 20.1).
+    ///
+    /// - Throws: ``TPMError`` with the response code `signature` when the signature is not valid.
+    package func verifySignature(
+        _ signature: TPMSignature, over digest: [UInt8], by key: TPMObject
+    ) throws(TPMError) -> Ticket {
+        var parameters = TPMWriter()
+        parameters.writeSized(digest)
+        parameters.write(signature)
+        return try execute(.verifySignature, on: [key], parameters: parameters) { (reader, _) throws(TPMError) in
+            try reader.read()
+        }
+    }
+
+    /// `TPM2_Sign` (section 20.2) with a key that is not restricted.
+    ///
+    /// - Parameters:
+    ///   - digest: A digest of the length that the scheme's hash has.
+    ///   - scheme: The scheme, or null if the public area of the key has one.
+    public func sign(
+        _ digest: [UInt8], with key: TPMObject, scheme: Scheme = .null, authorizedBy authorization: Authorization
+    ) throws(TPMError) -> TPMSignature {
+        let parameters = Self.signParameters(digest, scheme)
+        return try execute(.sign, on: [key], authorizedBy: [authorization], parameters: parameters) {
+            (reader, _) throws(TPMError) in try reader.read()
+        }
+    }
+
+    /// The cpHash of ``sign(_:with:scheme:authorizedBy:)``, to which an approval of this digest and this key is bound.
+    package static func signCommandHash(_ digest: [UInt8], with key: TPMName, scheme: Scheme = .null) -> [UInt8] {
+        ParameterHash.command(.sign, names: [key], parameters: signParameters(digest, scheme).bytes)
+    }
+
+    private static func signParameters(_ digest: [UInt8], _ scheme: Scheme) -> TPMWriter {
+        var parameters = TPMWriter()
+        parameters.writeSized(digest)
+        parameters.write(scheme)
+        parameters.write(Ticket.nullHashCheck)
+        return parameters
+    }
+}

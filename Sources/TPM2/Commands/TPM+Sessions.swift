@@ -1,0 +1,72 @@
+internal import Crypto
+
+/// Session commands, TPM 2.0 Part 3 section 11.
+extension TPM {
+    /// Opens a session, lends it to `body`, and flushes it unless its last use closed it.
+    ///
+    /// - Parameters:
+    ///   - key: The key to which the session is salted. The caller must know that its public area is the TPM's own: do not
+    ///     salt to a key that `ReadPublic` has just returned. Nil opens a session that authenticates and encrypts nothing.
+    public func withSession<R>(
+        _ kind: Session.Kind, saltedTo key: TPMObject?, _ body: (Session) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try lendingSession(try startAuthSession(kind, saltedTo: key), body)
+    }
+
+    /// `TPM2_StartAuthSession` (section 11.1), not bound. The session stays open until it is flushed or used for the last
+    /// time, for example by ``withSession(_:saltedTo:_:)``.
+    ///
+    /// - Parameter key: See ``withSession(_:saltedTo:_:)``.
+    package func startAuthSession(_ kind: Session.Kind, saltedTo key: TPMObject?) throws(TPMError) -> Session {
+        var salt: SessionSalt?
+        if let key { salt = try SessionSalt(for: key.publicArea) }
+        let nonceCaller = Session.randomNonce()
+        var parameters = TPMWriter()
+        parameters.writeSized(nonceCaller)
+        parameters.writeSized(salt?.encrypted ?? [])
+        parameters.write(kind.rawValue)
+        parameters.write(salt == nil ? SymmetricDefinition.null : .aes128CFB)
+        parameters.write(TPMAlgorithm.sha256)
+        let handles: [any TPMEntity] = [HandleOnly(handle: key?.handle ?? .null), Hierarchy.null]
+        return try execute(.startAuthSession, on: handles, parameters: parameters, returnsHandle: true) {
+            (reader, handle) throws(TPMError) in
+            let nonceTPM = try reader.readSized(maximum: 64)
+            guard nonceTPM.count == Session.nonceBytes, handle.kind == .hmacSession || handle.kind == .policySession
+            else {
+                throw .malformed("a new session has a nonce of another length, or a handle of another kind")
+            }
+            return Session(
+                handle: handle, kind: kind, salt: salt?.secret, nonceCaller: nonceCaller, nonceTPM: nonceTPM)
+        }
+    }
+
+    /// `TPM2_PolicyRestart` (section 11.2): resets the policy digest of a session.
+    package func policyRestart(_ session: Session) throws(TPMError) {
+        try executeWithoutResult(.policyRestart, on: [session])
+        session.needsAuthValue = false
+    }
+
+    /// Lends a session to `body`, and flushes it unless its last use closed it.
+    func lendingSession<R>(
+        _ session: Session, _ body: (Session) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try lending(body, session) { () throws(TPMError) in
+            if session.isLoaded { try self.flushContext(session.handle) }
+        }
+    }
+
+    /// Lends a value to `body` and releases it on all paths. If `body` throws, an error of `release` is dropped.
+    package func lending<T, R>(
+        _ body: (T) throws(TPMError) -> R, _ value: T, release: () throws(TPMError) -> Void
+    ) throws(TPMError) -> R {
+        let result: R
+        do {
+            result = try body(value)
+        } catch {
+            try? release()
+            throw error
+        }
+        try release()
+        return result
+    }
+}
