@@ -1,28 +1,26 @@
 public import FoundationEssentials
 public import Latchkey
 
-/// Why something with a credential did not happen, and what a person can do about it.
+/// An error of an operation on credentials: the cause and the next step.
 ///
-/// What the hardware or the store says comes as `KeystoreError`, unchanged; this is everything else. Two errors are
-/// equal when their ``code`` is equal.
+/// Errors of the hardware and the store are thrown as `KeystoreError`. Two errors are equal if their ``code`` is equal.
 public struct CredentialError: Error, Sendable {
-    /// What was being done, as a verb phrase: `refresh the credential`.
+    /// The operation, as a verb phrase: `refresh the credential`.
     public let operation: String
-    /// The one word for what went wrong.
+    /// The kind of error.
     public let code: Code
-    /// One clause: the cause.
+    /// The cause, as a clause.
     public let reason: String
-    /// One sentence: what to do next.
+    /// The next step, as one sentence.
     public let recovery: String
-    /// The server's own error, where there is one.
+    /// The server's OAuth error, if any.
     public let oauthError: OAuth2Error?
-    /// The status of the server's answer, where it was an answer that went wrong.
+    /// The HTTP status of the server's response, if the response is the cause.
     public let httpStatus: Int?
-    /// What a lower layer said, where there is one.
+    /// The error of a lower layer, if any.
     public let underlying: KeystoreError.Underlying?
 
-    /// An error of the given code.
-    public init(
+    package init(
         operation: String, code: Code, reason: String, recovery: String, oauthError: OAuth2Error? = nil,
         httpStatus: Int? = nil, underlying: KeystoreError.Underlying? = nil
     ) {
@@ -35,7 +33,7 @@ public struct CredentialError: Error, Sendable {
         self.underlying = underlying
     }
 
-    /// The vocabulary.
+    /// The kinds of errors.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
             case notConfigured, notFound, duplicate, missingToken, signInAgain, cancelled, network, oauthError
@@ -44,47 +42,44 @@ public struct CredentialError: Error, Sendable {
         }
 
         private let name: Name
-        /// The same in the vocabulary of `KeystoreError`, from which a program's exit code follows.
-        public let keystoreCode: KeystoreError.Code
+        /// The corresponding code of `KeystoreError`, which determines a program's exit code.
+        package let keystoreCode: KeystoreError.Code
 
         /// ``Credential/storage`` was not set.
         public static let notConfigured = Code(name: .notConfigured, keystoreCode: .wrongState)
-        /// There is no such credential, or no longer.
+        /// No such credential is stored.
         public static let notFound = Code(name: .notFound, keystoreCode: .notFound)
-        /// A credential of that id is stored already.
+        /// A credential with that id is stored already.
         public static let duplicate = Code(name: .duplicate, keystoreCode: .conflict)
-        /// The credential has no token of the kind that it takes.
+        /// The credential has no token of the required kind.
         public static let missingToken = Code(name: .missingToken, keystoreCode: .notFound)
-        /// The server takes the refresh token no more: the user has to sign in.
+        /// The server no longer accepts the refresh token. The user has to sign in.
         public static let signInAgain = Code(name: .signInAgain, keystoreCode: .refused)
         /// The task was cancelled.
         public static let cancelled = Code(name: .cancelled, keystoreCode: .cancelled)
         /// The server can't be reached.
         public static let network = Code(name: .network, keystoreCode: .unavailable)
-        /// The server said no, in the words of ``CredentialError/oauthError``.
+        /// The server refused the request with ``CredentialError/oauthError``.
         public static let oauthError = Code(name: .oauthError, keystoreCode: .refused)
-        /// The server answered with ``CredentialError/httpStatus`` and no explanation.
+        /// The server responded with ``CredentialError/httpStatus`` and no explanation.
         public static let unexpectedStatus = Code(name: .unexpectedStatus, keystoreCode: .refused)
-        /// The server wants fewer requests.
+        /// The server limits the rate of requests.
         public static let rateLimited = Code(name: .rateLimited, keystoreCode: .refused)
-        /// The server's answer is not what its protocol says.
+        /// The server's response does not follow its protocol.
         public static let invalidResponse = Code(name: .invalidResponse, keystoreCode: .refused)
-        /// An ID token is not the server's, not for this program, not for this login, or not valid now.
+        /// An ID token is not from the server, not for this program, not for this login, or not valid now.
         public static let invalidToken = Code(name: .invalidToken, keystoreCode: .refused)
-        /// It can't be decided now. Nothing is lost; try again in half a minute.
+        /// The check is not possible now. Nothing is lost; try again in 30 seconds.
         public static let transient = Code(name: .transient, keystoreCode: .transient)
-        /// The server, or a gated credential, can't do it.
+        /// The server, or a credential with a policy, does not support the operation.
         public static let unsupported = Code(name: .unsupported, keystoreCode: .unsupported)
-        /// It would send a token where it must not go.
+        /// The token must not be sent to this address, or belongs to another user.
         public static let refused = Code(name: .refused, keystoreCode: .refused)
         /// An argument is out of its bounds.
         public static let invalidInput = Code(name: .invalidInput, keystoreCode: .invalidInput)
 
-        /// The word, for example `signInAgain`.
+        /// The name, for example `signInAgain`.
         public var description: String { name.rawValue }
-
-        public static func == (left: Code, right: Code) -> Bool { left.name == right.name }
-        public func hash(into hasher: inout Hasher) { hasher.combine(name) }
     }
 }
 
@@ -93,7 +88,7 @@ extension CredentialError: Equatable {
 }
 
 extension CredentialError: CustomStringConvertible, LocalizedError {
-    /// One sentence for people: `Could not refresh the credential: the server can't be reached.`
+    /// One sentence: `Could not refresh the credential: the server can't be reached.`
     public var description: String { "Could not \(operation): \(reason)." }
 
     public var errorDescription: String? { description }

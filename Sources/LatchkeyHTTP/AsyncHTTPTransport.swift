@@ -8,19 +8,18 @@ internal import NIOHTTP1
 internal import NIOPosix
 internal import Synchronization
 
-/// HTTP over AsyncHTTPClient.
+/// Sends HTTP requests with AsyncHTTPClient.
 ///
-/// TLS is verified against the system's certificate authorities, redirects are not followed, a response has at most
-/// 1 MiB, and a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host whose port
-/// belongs to a program of this user or of root. Nothing
-/// is made before the first request, so that a program that makes none pays nothing.
+/// TLS certificates are verified with the system's authorities, redirects are not followed, a response has at most 1 MiB, and
+/// a request takes at most ``timeout`` seconds. Plain `http` is refused except to a loopback host whose port belongs to a
+/// program of this user or of root. The client is created at the first request.
 public final class AsyncHTTPTransport: HTTPTransport {
-    /// The most bytes that a response body may have.
+    /// The maximum size of a response body, in bytes.
     public static let maximumResponseBytes = 1 << 20
 
-    /// How many seconds a request may take, from the first packet to the last.
+    /// The maximum duration of a request in seconds, from the first packet to the last.
     public let timeout: Int
-    /// The clients, by the scheme of their requests.
+    /// The clients, by scheme.
     private let clients = Mutex<[String: HTTPClient]>([:])
 
     /// - Parameter timeout: See ``timeout``.
@@ -29,7 +28,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
     }
 
     deinit {
-        // The client keeps itself alive until it has closed its connections; nobody needs to hear when.
+        // The client keeps itself alive until it has closed its connections.
         clients.withLock { for client in $0.values { client.shutdown { _ in } } }
     }
 
@@ -55,10 +54,10 @@ public final class AsyncHTTPTransport: HTTPTransport {
         }
     }
 
-    /// Explains that a loopback server is refused, since it is not a program of root or of this user. Each connection is
-    /// checked again: see ``runningClient(_:)``.
+    /// Throws an error if a loopback server is not a program of root or of this user. Each connection is checked again: see
+    /// ``runningClient(_:)``.
     ///
-    /// - Parameter isRequired: Whether a server must be there.
+    /// - Parameter isRequired: Whether a missing server is an error.
     private static func checkOwner(of endpoint: Endpoint, isRequired: Bool) throws(KeystoreError) {
         let url = URL(string: endpoint.text)
         let reason: String
@@ -77,8 +76,8 @@ public final class AsyncHTTPTransport: HTTPTransport {
             recovery: "Use https, or run the server as your own user or as root.")
     }
 
-    /// The client's own deadline ends with the head of the response, and its read timeout begins anew with each byte:
-    /// neither keeps a server from sending its body forever.
+    /// Limits the duration of the whole request. The client's deadline covers only the head of the response, and its read
+    /// timeout restarts with each byte.
     private func exchange(
         _ request: HTTPClientRequest, by client: HTTPClient
     ) async throws -> (HTTPResponse, [UInt8]) {
@@ -99,7 +98,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
         }
     }
 
-    /// The client for a scheme, made at its first request.
+    /// The client for a scheme, created at its first request.
     ///
     /// A connection for plain HTTP is closed before its first byte unless the kernel shows that its server listens as root or
     /// as this user. The check comes after the connection is made, so another user who takes the port in between gets
@@ -110,8 +109,8 @@ public final class AsyncHTTPTransport: HTTPTransport {
             var configuration = HTTPClient.Configuration()
             configuration.redirectConfiguration = .disallow
             configuration.decompression = .disabled
-            // Over HTTP/2 a status may be any number (swift-nio-http2 1.46), and one that has not three digits ends the
-            // process: in swift-nio below 0, in swift-http-types above 999.
+            // Over HTTP/2 a status may be any number (swift-nio-http2 1.46). A negative one ends the process in swift-nio,
+            // and one above 999 in swift-http-types.
             configuration.httpVersion = .http1Only
             configuration.timeout = .init(connect: .seconds(10), read: .seconds(Int64(timeout)))
             configuration.connectionPool.retryConnectionEstablishment = false
@@ -138,18 +137,18 @@ public final class AsyncHTTPTransport: HTTPTransport {
         return HTTPResponse(status: .init(code: Int(response.status.code)), headerFields: fields)
     }
 
-    /// Why there is no connection; nil where there was one.
+    /// Why the connection failed; nil for other errors.
     private static func unreachable(_ error: any Error, _ host: String) -> String? {
         let attempts = error as? NIOConnectionError
         if let attempts, attempts.connectionErrors.isEmpty { return "no address is known for \(host)" }
-        // An address needs no attempts of several.
+        // A numeric address fails without a NIOConnectionError.
         guard let code = ((attempts?.connectionErrors.first?.error ?? error) as? IOError)?.errnoCode else { return nil }
         return code == ECONNREFUSED
             ? "nothing listens at \(host)" : "\(host) can't be reached: \(String(cString: strerror(code)))"
     }
 
-    /// The error of a server whose TLS certificate is not accepted; nil for every other error. swift-nio-ssl tells which it
-    /// is only in the error's text: BoringSSL's name for a failed chain, its own for a wrong host.
+    /// The error for a TLS certificate that is not accepted; nil for other errors. swift-nio-ssl names the cause only in the
+    /// error's text.
     private static func distrust(_ text: String, _ host: String) -> KeystoreError? {
         let (reason, recovery): (String, String)
         if text.contains("CERTIFICATE_VERIFY_FAILED") {
@@ -176,12 +175,12 @@ public final class AsyncHTTPTransport: HTTPTransport {
         if let error = Self.distrust(text, host) { return error }
         let reason =
             switch error as? HTTPClientError {
-            case _ where error is NIOTooManyBytesError: "\(host) answered with too much"
+            case _ where error is NIOTooManyBytesError: "the response of \(host) is longer than 1 MiB"
             case _ where error is ResponseStatusCheck.Failure: "\(host) answered with an invalid HTTP status"
             case .connectTimeout?: "the connection to \(host) timed out"
             case .deadlineExceeded?, .readTimeout?:
-                "the request to \(host) timed out: there was no whole answer within \(timeout) s"
-            default: Self.unreachable(error, host) ?? "\(host) did not answer as it should"
+                "the request to \(host) timed out: there was no complete response within \(timeout) s"
+            default: Self.unreachable(error, host) ?? "\(host) sent an invalid HTTP response"
             }
         return KeystoreError(
             operation: "reach the server", code: .unavailable, reason: reason,

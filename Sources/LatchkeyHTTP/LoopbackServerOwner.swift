@@ -4,10 +4,10 @@ internal import Glibc
 /// The users whose programs listen on a loopback port, from the kernel's lists of sockets (proc(5), `/proc/net/tcp` and
 /// `/proc/net/tcp6`).
 ///
-/// Plain HTTP does not authenticate a server. On this machine the kernel knows whose program it is, so a port that another
-/// user has taken gets no request.
+/// Plain HTTP does not authenticate a server. On this machine the kernel shows the server's user, so that a port of another
+/// user gets no request.
 enum LoopbackServerOwner {
-    /// The most bytes of a list that are read: some 100,000 sockets, which other users can open.
+    /// The maximum number of bytes that are read from a list, about 100,000 sockets, which other users can open.
     private static let maximumBytes = 16 << 20
     /// `TCP_LISTEN`.
     private static let listening: Substring = "0A"
@@ -18,7 +18,7 @@ enum LoopbackServerOwner {
         /// Nothing listens there.
         case noListener
         case otherUser(UInt32)
-        /// A list could not be read to its end.
+        /// A list could not be read completely.
         case unknown
     }
 
@@ -32,10 +32,10 @@ enum LoopbackServerOwner {
         return answers.first { $0 != .trusted && $0 != .noListener } ?? answers.first { $0 == .trusted } ?? .noListener
     }
 
-    /// - Parameter ends: Addresses and ports as the list has them.
+    /// - Parameter ends: Addresses and ports in the format of the list.
     private static func owner(of ends: Set<Substring>, in path: String) -> Answer {
         guard let file = fopen(path, "re") else {
-            // A kernel without IPv6 has no list of it.
+            // A kernel without IPv6 has no such list.
             return errno == ENOENT && path.hasSuffix("6") ? .noListener : .unknown
         }
         defer { fclose(file) }
@@ -57,8 +57,8 @@ enum LoopbackServerOwner {
         return hasListener ? .trusted : .noListener
     }
 
-    /// The addresses at which a server for the host can listen, as the kernel prints them: words of 32 bits in the machine's
-    /// byte order.
+    /// The addresses that a server for the host can listen on, in the kernel's format: words of 32 bits in the machine's byte
+    /// order.
     private static func addresses(of host: String) -> Set<String> {
         let host = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
         let wildcards = [words([0]), words([0, 0, 0, 0])]

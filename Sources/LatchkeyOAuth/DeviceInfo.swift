@@ -2,19 +2,19 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
 
-/// How the device presents itself to the server, which shows it to the user in a list of devices.
+/// The description of this device that a server shows in the user's list of devices.
 ///
-/// A server knows two shapes and no Linux one; this is the `ios` shape, whose `uname.machine` it shows as it is. It
-/// is never just `x86_64` or `arm64`, which a server would show as a simulator.
+/// Servers know two formats, and neither is for Linux. This is the `ios` format: the server shows `uname.machine`
+/// unchanged. The value is never only `x86_64` or `arm64`, because a server shows those as a simulator.
 public struct DeviceInfo: Hashable, Sendable, Encodable {
     private let ios: Platform
 
     /// - Parameters:
-    ///   - model: What the user knows the machine by, for example `LENOVO ThinkPad X1`.
-    ///   - hostName: Its name.
-    ///   - application: The app's name, shown beside the device.
+    ///   - model: The model that the user knows, for example `LENOVO ThinkPad X1`.
+    ///   - hostName: The machine's host name.
+    ///   - application: The app's name, shown next to the device.
     ///   - applicationID: The app's id in reverse domain form.
-    ///   - system: Kernel name, release, version and architecture, as `uname` gives them.
+    ///   - system: Kernel name, release, version and architecture, as returned by `uname`.
     public init(
         model: String, hostName: String, application: String = "Latchkey", applicationID: String = "org.latchkey",
         system: System = .current
@@ -28,7 +28,7 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
             bundle: .init(identifier: applicationID, name: application, displayName: application))
     }
 
-    /// This machine: its maker and product from DMI where it has that, its host name.
+    /// Describes this machine: manufacturer and product from DMI, if present, and host name.
     public static func current(application: String = "Latchkey", applicationID: String = "org.latchkey") -> DeviceInfo {
         let dmi = ["sys_vendor", "product_name"].compactMap { field in
             (try? String(contentsOfFile: "/sys/class/dmi/id/\(field)", encoding: .utf8)).map(trimmed)
@@ -51,18 +51,18 @@ public struct DeviceInfo: Hashable, Sendable, Encodable {
         String(text.drop(while: \.isWhitespace).prefix(128).filter { !$0.isNewline })
     }
 
-    /// What `uname` says.
+    /// The result of `uname`.
     public struct System: Hashable, Sendable {
         /// The kernel's name: `Linux`.
         public var name: String
-        /// Its release, for example `6.1.0-21-amd64`.
+        /// The kernel's release, for example `6.1.0-21-amd64`.
         public var release: String
-        /// Its build.
+        /// The kernel's build.
         public var version: String
         /// The machine's architecture, for example `x86_64`.
         public var architecture: String
 
-        /// A system as `uname` describes it.
+        /// Creates a system from the members of `utsname`.
         public init(name: String, release: String, version: String, architecture: String) {
             self.name = name
             self.release = release

@@ -50,7 +50,7 @@ struct AsyncHTTPTransportTests {
         "HTTP/1.1 200 OK\r\nContent-Length: 1048577\r\n\r\n\(String(repeating: "x", count: 1 << 20))x",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n\(String(repeating: "x", count: 1 << 20))x\r\n0\r\n\r\n",
     ])
-    func `a body of more than a mebibyte is refused`(answer: String) async throws {
+    func `a body of more than 1 MiB is refused`(answer: String) async throws {
         try await RawServer.with(answer) { server in
             await #expect(throws: keystore(.unavailable)) {
                 try await AsyncHTTPTransport().send(request(server), body: [])
@@ -58,7 +58,7 @@ struct AsyncHTTPTransportTests {
         }
     }
 
-    @Test func `a body of a mebibyte is taken`() async throws {
+    @Test func `a body of 1 MiB is accepted`() async throws {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n\(String(repeating: "x", count: 1 << 20))"
         try await RawServer.with(answer) { server in
             let (_, body) = try await AsyncHTTPTransport().send(request(server), body: [])
@@ -66,7 +66,7 @@ struct AsyncHTTPTransportTests {
         }
     }
 
-    @Test func `a silent server is waited for no longer than the timeout`() async throws {
+    @Test func `a request to a silent server ends after the timeout`() async throws {
         try await RawServer.with(nil) { server in
             try await expectTimeout(server)
         }
@@ -77,23 +77,23 @@ struct AsyncHTTPTransportTests {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
         ("HTTP/1.1 200 OK\r\n", "X-More: and more\r\n"), ("HTTP/1.1 200 OK", " "),
     ])
-    func `a server that drips is waited for no longer than the timeout`(answer: String, drop: String) async throws {
+    func `a request to a slow server ends after the timeout`(answer: String, drop: String) async throws {
         try await RawServer.with(answer, dripping: drop) { server in
             try await expectTimeout(server)
         }
     }
 
     private func expectTimeout(_ server: RawServer) async throws {
-        // The server says nothing for as long as the test runs, so that this ends at all is what is tested.
+        // The server stays silent for the whole test, so the request ends only by its timeout.
         let error = await #expect(throws: KeystoreError.self) {
             try await AsyncHTTPTransport(timeout: 1).send(request(server), body: [])
         }
         #expect(error?.code == .unavailable)
         #expect(error?.reason.contains("timed out") == true, "\(error as Any)")
-        #expect(error?.reason.contains("did not answer as it should") == false)
+        #expect(error?.reason.contains("sent an invalid HTTP response") == false)
     }
 
-    @Test func `an answer that ends early is none`() async throws {
+    @Test func `a truncated response is an error`() async throws {
         for answer in [
             "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a\":1",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"a\"",
@@ -103,13 +103,13 @@ struct AsyncHTTPTransportTests {
                     try await AsyncHTTPTransport(timeout: 5).send(request(server), body: [])
                 }
                 #expect(error?.code == .unavailable)
-                #expect(error?.reason.contains("did not answer as it should") == true, "\(error as Any)")
+                #expect(error?.reason.contains("sent an invalid HTTP response") == true, "\(error as Any)")
             }
         }
     }
 
     @Test(arguments: ["", "garbage\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"])
-    func `garbage and a closed connection are no answer`(answer: String) async throws {
+    func `an invalid response and a closed connection are errors`(answer: String) async throws {
         try await RawServer.with(answer) { server in
             await #expect(throws: keystore(.unavailable)) {
                 try await AsyncHTTPTransport(timeout: 5).send(request(server), body: [])
@@ -140,7 +140,7 @@ struct AsyncHTTPTransportTests {
         ("http", "127.0.0.1:1", "nothing listens at 127.0.0.1:1"),
         ("https", "nowhere.invalid", "no address is known for nowhere.invalid"),
     ])
-    func `where there is no connection, the reason says why`(
+    func `the reason names why a connection failed`(
         scheme: String, host: String, reason: String
     ) async throws {
         let request = HTTPRequest(method: .get, scheme: scheme, authority: host, path: "/")
@@ -162,27 +162,27 @@ struct AsyncHTTPTransportTests {
     }
 
     @Test(arguments: ["http://identity.test/", "ftp://127.0.0.1/", "https:///x"])
-    func `what is neither https nor local is refused unsent`(url: String) async throws {
+    func `a request that is neither https nor local is not sent`(url: String) async throws {
         let components = try #require(URLComponents(string: url))
         let request = HTTPRequest(
             method: .get, scheme: components.scheme, authority: components.host, path: components.path)
         await #expect(throws: keystore(.refused)) { try await AsyncHTTPTransport().send(request, body: []) }
     }
 
-    @Test func `no server is offered HTTP 2`() async throws {
+    @Test func `the client does not offer HTTP/2`() async throws {
         try await RawServer.with("") { server in
             let request = HTTPRequest(method: .get, scheme: "https", authority: server.authority, path: "/")
             await #expect(throws: keystore(.unavailable)) {
                 try await AsyncHTTPTransport(timeout: 5).send(request, body: [])
             }
-            // What the client can speak (RFC 7301 section 3.1), each with its length before it.
+            // The protocols that the client offers (RFC 7301 section 3.1), each with its length before it.
             let hello = try #require(server.requests.first)
             #expect(hello.contains("\u{8}http/1.1"))
             #expect(!hello.contains("\u{2}h2"))
         }
     }
 
-    @Test(.requires(program: "openssl")) func `a certificate that nobody vouches for is refused`() async throws {
+    @Test(.requires(program: "openssl")) func `a certificate of an unknown authority is refused`() async throws {
         let directory = try TemporaryDirectory()
         let (key, certificate) = (directory.path(of: "key"), directory.path(of: "cert"))
         _ = try await run(

@@ -10,7 +10,7 @@ final class RawServer: Sendable {
     private let channel: any Channel
     private let log: RequestLog
 
-    /// What came in, request by request.
+    /// The received requests.
     var requests: [String] { log.requests.withLock(\.self) }
 
     private init(_ channel: any Channel, _ log: RequestLog) {
@@ -24,7 +24,7 @@ final class RawServer: Sendable {
     /// - Parameters:
     ///   - answer: The bytes to answer with; nil for a connection that stays silent, empty for one that is
     ///     closed.
-    ///   - drop: What follows the answer, again and again until the connection is closed.
+    ///   - drop: Bytes that are sent after the answer, repeatedly until the connection is closed.
     ///   - isClosedAfter: Whether the server hangs up after the answer.
     static func with(
         _ answer: String?, dripping drop: String? = nil, isClosedAfter: Bool = false,

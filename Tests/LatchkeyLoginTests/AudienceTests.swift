@@ -18,7 +18,8 @@ import Testing
         #expect(payload["client_id"] as? String == "app")
     }
 
-    @Test func `a server that requires an audience gets it, and no later document takes it away`() async throws {
+    @Test func `a server that requires an audience gets it, even if a later document does not require it`() async throws
+    {
         try await Bench.with(.init(requiresAudience: true)) { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -36,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func `a server that begins to require it gets it from then on`() async throws {
+    @Test func `a server that begins to require an audience gets it from then on`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)

@@ -15,7 +15,7 @@ import Testing
         return key
     }
 
-    @Test func `without a key nobody is asked and nothing is sent`() async throws {
+    @Test func `without a key there is no prompt and no request`() async throws {
         try await Bench.with { bench in
             let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
             let container = try await bench.start(presence: presence, transport: wire)
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func `enabling asks once for a new PIN, authenticating once for the PIN`() async throws {
+    @Test func `enabling prompts once for a new PIN, authenticating once for the PIN`() async throws {
         try await Bench.with { bench in
             let presence = ScriptedPresence(pins: Bench.pin, Bench.pin)
             let container = try await bench.start(presence: presence)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong PIN is asked for once and passed through`() async throws {
+    @Test func `a wrong PIN prompts once and its error is passed on`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let presence = ScriptedPresence(pins: "9999")
@@ -59,7 +59,10 @@ import Testing
         }
     }
 
-    @Test func `a key that was removed on the server is removed here after a second try, asking once`() async throws {
+    @Test
+    func `a key that was removed on the server is removed from the device after a second attempt, with one prompt`()
+        async throws
+    {
         try await Bench.with { bench in
             let key = try await enabled(bench)
             await bench.identity.removeIdentity(key.id.rawValue)
@@ -80,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func `a challenge that the server lost costs a second try and no key`() async throws {
+    @Test func `a challenge that the server lost causes a second attempt and removes no key`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             await bench.identity.set { $0.losesChallenges = 1 }
@@ -91,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `a challenge that has grown old is not sent, and the key is kept`() async throws {
+    @Test func `an expired challenge is not sent, and the key is kept`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             await bench.identity.set { $0.challengeLife = -1 }
@@ -105,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [3_600.0, -7_200, 86_400])
-    func `with a wrong clock nobody is asked and the key is kept`(offset: TimeInterval) async throws {
+    func `a wrong clock causes no prompt, and the key is kept`(offset: TimeInterval) async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let presence = ScriptedPresence([])
@@ -116,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `a refusal while the clock is near the limit is not held against the key`() async throws {
+    @Test func `a refusal while the clock is near the limit does not remove the key`() async throws {
         try await Bench.with { bench in
             let key = try await enabled(bench)
             await bench.identity.removeIdentity(key.id.rawValue)
@@ -126,7 +129,7 @@ import Testing
         }
     }
 
-    @Test func `a server that does not say its time can't make a key disappear`() async throws {
+    @Test func `a server that sends no date can't remove a key`() async throws {
         try await Bench.with { bench in
             let key = try await enabled(bench)
             await bench.identity.removeIdentity(key.id.rawValue)
@@ -144,7 +147,7 @@ import Testing
         (400, "unauthorized_client", .oauthError), (500, "server_error", .oauthError),
         (400, "invalid_scope", .oauthError), (400, "invalid_request", .oauthError),
     ])
-    func `no other refusal touches the key`(status: Int, name: String, code: LoginError.Code) async throws {
+    func `no other refusal removes the key`(status: Int, name: String, code: LoginError.Code) async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let wire = RecordingTransport(
@@ -179,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `a session that was there before is replaced`() async throws {
+    @Test func `an existing session is replaced`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()

@@ -13,7 +13,7 @@ import Testing
         }
     }
 
-    @Test func `a token for another login or from another issuer logs nobody in, and is revoked`() async throws {
+    @Test func `a token for another login or from another issuer is refused and revoked`() async throws {
         for manner in [FakeIdentity.Manner(nonce: "other"), .init(issuer: "https://evil.test")] {
             try await Bench.with(manner) { bench in
                 let container = try await bench.start()
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong clock is named`() async throws {
+    @Test func `a wrong clock is reported`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start(now: { Date().addingTimeInterval(-3_600) })
             await #expect(throws: login(.clockSkew)) { try await container.authorize() }
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `a server that takes a user id is told which user may log in`() async throws {
+    @Test func `a request to a server that takes a user id names the user`() async throws {
         try await Bench.with(.init(takesUserIDHint: true)) { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func `an error of the server comes with its words`() async throws {
+    @Test func `an error of the server is reported in its words`() async throws {
         try await Bench.with { bench in
             let browser = AnsweringBrowser {
                 "error=invalid_scope&error_description=must+request%20%27openid%27&state=\($0["state"] ?? "")"
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `the login that is given up is cancelled`() async throws {
+    @Test func `a cancelled task cancels the login`() async throws {
         try await Bench.with { bench in
             let browser = AnsweringBrowser { _ in nil }
             let container = try await bench.start(browser: browser)
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func `prompt and languages are passed on`() async throws {
+    @Test func `prompt and languages are part of the request`() async throws {
         try await Bench.with { bench in
             let options = AuthorizationOptions(prompt: [.login, .selectAccount], uiLocales: ["de-AT", "en"])
             try await bench.start().authorize(options)
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: ["http://identity.test", "ftp://identity.test", "identity.test", "https://u:p@identity.test", ""])
-    func `an address that no secret may be sent to is refused`(endpoint: String) async throws {
+    func `an address that is neither https nor local is refused`(endpoint: String) async throws {
         try await Bench.with { bench in
             await #expect(throws: login(.invalidInput)) { _ = try await bench.start(endpoint: endpoint) }
         }
@@ -153,7 +153,7 @@ import Testing
         ("https://identity.test", "http://identity.test/oauth2/token"),
         ("https://identity.test", "//identity.test/oauth2/token"),
     ])
-    func `a server that calls itself otherwise, or names an endpoint in the clear, is refused`(
+    func `a server with another issuer, or an endpoint without TLS, is refused`(
         issuer: String, token: String
     ) async throws {
         try await Bench.with { bench in

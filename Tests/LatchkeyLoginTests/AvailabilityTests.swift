@@ -6,7 +6,7 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-/// Whether somebody can be recognised here, why not, and what that makes of a new key.
+/// The availability of biometric login, its obstacles, and the policy of a new key.
 @Suite(.softwareTPM)
 struct AvailabilityTests {
     private func with(_ body: (Bench, SteadyBroker) async throws -> Void) async throws {
@@ -22,7 +22,7 @@ struct AvailabilityTests {
         ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 4), broker: broker, preferring: preference)
     }
 
-    @Test func `what keeps a finger from being recognised has its reason`() async throws {
+    @Test func `each obstacle to fingerprint verification has its reason`() async throws {
         try await with { bench, broker in
             let until = Date(timeIntervalSince1970: 2_000_000_000)
             let cases: [(FingerState, BiometricAvailability)] = [
@@ -45,7 +45,7 @@ struct AvailabilityTests {
         }
     }
 
-    @Test func `the hardware is looked at once, and not at all where nobody could show a finger`() async throws {
+    @Test func `the hardware is queried once, and not at all without a fingerprint sensor`() async throws {
         try await with { bench, broker in
             func looks(_ presence: ScriptedPresence, _ body: (Container) async throws -> Void) async throws -> Int {
                 let store = try await RecordStore(directory: bench.directory.path)
@@ -71,7 +71,7 @@ struct AvailabilityTests {
         }
     }
 
-    @Test func `a locked finger leaves the PIN, and a locked PIN the finger`() async throws {
+    @Test func `after a finger lockout the PIN works, and after a PIN lockout the finger`() async throws {
         try await with { bench, broker in
             var locked = broker
             locked.state = .lockedOut(until: nil)
@@ -80,7 +80,7 @@ struct AvailabilityTests {
         }
     }
 
-    @Test func `a new key wants a finger or the PIN where a finger can be checked, else the PIN`() async throws {
+    @Test func `a new key requires a finger or the PIN if a finger can be verified, otherwise the PIN`() async throws {
         try await with { bench, broker in
             let container = try await bench.start(presence: presence(broker), policy: nil)
             try await container.authorize()

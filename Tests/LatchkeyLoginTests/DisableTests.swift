@@ -12,7 +12,7 @@ import Testing
         return container
     }
 
-    @Test func `nothing is asked of anybody`() async throws {
+    @Test func `disabling does not prompt`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)
             let presence = ScriptedPresence([])
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `an identity that the server does not know is said, with the key gone`() async throws {
+    @Test func `an identity that the server does not know is reported, and the key is deleted`() async throws {
         try await Bench.with { bench in
             let container = try await enabled(bench)
             let kid = try #require(try await container.listBiometricKeys().first?.id)
@@ -33,7 +33,9 @@ import Testing
         }
     }
 
-    @Test func `a lost network leaves it disabled here, and calling again removes it there`() async throws {
+    @Test func `after a network failure it is disabled on the device, and calling again removes it on the server`()
+        async throws
+    {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await enabled(bench, wire)
@@ -47,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `an answer that got lost shows as not found, and then as not enabled`() async throws {
+    @Test func `a lost response leads to identityNotFound, then to notEnabled`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await enabled(bench, wire)
@@ -80,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `force disables on this device alone, and the server is told at the next chance`() async throws {
+    @Test func `force disables on this device only, and the next call removes the key from the server`() async throws {
         try await Bench.with { bench in
             let first = try await enabled(bench)
             let wire = RecordingTransport()
@@ -96,7 +98,7 @@ import Testing
     }
 
     @Test(arguments: [PausingTransport.Side.before, .after])
-    func `a crash while the server is asked leaves it disabled here`(side: PausingTransport.Side) async throws {
+    func `a crash during the request leaves it disabled on the device`(side: PausingTransport.Side) async throws {
         try await Bench.with { bench in
             let pausing = PausingTransport(bench.identity, at: "/api/identity/biometric/remove", side)
             let victim = try await enabled(bench, pausing)

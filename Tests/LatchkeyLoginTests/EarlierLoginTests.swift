@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: ContainerOperation.allCases)
-    func `after a confirmation everything works, and the rows name the server`(
+    func `after a confirmation the login works, and the rows name the server`(
         operation: ContainerOperation
     ) async throws {
         try await Bench.with { bench in
@@ -60,8 +60,7 @@ import Testing
         }
     }
 
-    @Test func `a confirmation of the wrong server is not believed where an ID token names the right one`() async throws
-    {
+    @Test func `a confirmation of the wrong server is not believed if an ID token names the right one`() async throws {
         try await Bench.with { bench in
             _ = try await earlier(bench)
             for (endpoint, clientID) in [(ImpersonatingTransport.address, "app"), (FakeIdentity.address, "other")] {
@@ -77,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func `force removes it without a confirmation and tells no server`() async throws {
+    @Test func `force removes the login without a confirmation or a request`() async throws {
         try await Bench.with { bench in
             _ = try await earlier(bench)
             let wire = RecordingTransport(forwardingTo: bench.identity)

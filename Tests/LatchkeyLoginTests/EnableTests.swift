@@ -7,7 +7,7 @@ import LatchkeyTesting
 import Testing
 
 @Suite(.softwareTPM) struct EnableTests {
-    @Test func `without a session nobody is asked`() async throws {
+    @Test func `without a session there is no prompt`() async throws {
         try await Bench.with { bench in
             let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
             let container = try await bench.start(presence: presence, transport: wire)
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test func `enabling twice is a conflict before anybody is asked`() async throws {
+    @Test func `enabling twice is a conflict before any prompt`() async throws {
         try await Bench.with { bench in
             let presence = ScriptedPresence(pins: Bench.pin)
             let container = try await bench.start(presence: presence)
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `replacing leaves one key here and on the server`() async throws {
+    @Test func `replacing leaves one key on the device and on the server`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test func `a refusal leaves nothing, and the session alone`() async throws {
+    @Test func `a refusal leaves no key, and keeps the session`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `a session that the server has ended is over here too`() async throws {
+    @Test func `a session that the server has ended ends on the device too`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func `a lost answer leaves neither a key here nor one on the server`() async throws {
+    @Test func `a lost response leaves no key on the device or the server`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func `what could not be removed at once is removed at the next enabling`() async throws {
+    @Test func `a removal that failed is repeated at the next enabling`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `a crash after the server's answer can be cleaned up by disabling`() async throws {
+    @Test func `disabling cleans up after a crash that followed the server's response`() async throws {
         try await Bench.with { bench in
             let crashing = PausingTransport(bench.identity, at: "/oauth2/token", skip: 1, .after)
             let victim = try await bench.start(transport: crashing)
@@ -139,9 +139,9 @@ import Testing
         }
     }
 
-    @Test func `of many that enable at once one wins, and the server has only its key`() async throws {
+    @Test func `of many concurrent calls that enable, one succeeds, and the server has only its key`() async throws {
         try await Bench.with { bench in
-            // A bare TPM has room for one program at a time; what is tried here is the store and the server.
+            // A bare TPM has room for one program at a time; this test is about the store and the server.
             let tpm = TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors())
             try await bench.start(keystore: tpm).authorize()
             var containers: [Container] = []
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test func `a cancelled enabling carries what the server has done to its end`() async throws {
+    @Test func `a cancelled call completes what the server has registered`() async throws {
         try await Bench.with { bench in
             let pausing = PausingTransport(bench.identity, at: "/oauth2/token", skip: 1, .after)
             let container = try await bench.start(transport: pausing)

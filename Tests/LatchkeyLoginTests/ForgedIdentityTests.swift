@@ -7,7 +7,7 @@ import RawDatabase
 import Testing
 
 @Suite(.softwareTPM) struct ForgedIdentityTests {
-    /// Whoever can write the store's file could otherwise choose which of the user's devices the server forgets.
+    /// An attacker who can write the store's file could otherwise choose which of the user's devices the server forgets.
     @Test func `a row that names another device's key does not remove it from the server`() async throws {
         try await Bench.with { bench in
             let mine = try await bench.start()

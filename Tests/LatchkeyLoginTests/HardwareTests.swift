@@ -8,7 +8,7 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// What the hardware and the store say comes through unchanged, and nothing is lost by it.
+/// Errors of the hardware and the store comes through unchanged, and nothing is lost by it.
 @Suite(.softwareTPM) struct HardwareTests {
     private func enabled(_ bench: Bench) async throws {
         let container = try await bench.start()
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `an edited owner is damage, kept as it is, and can be removed by force`() async throws {
+    @Test func `an edited owner is damaged, is kept, and can be removed with force`() async throws {
         try await Bench.with { bench in
             try await enabled(bench)
             try await edit(
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `no token is in the store in the clear`() async throws {
+    @Test func `no token is stored unencrypted`() async throws {
         try await Bench.with { bench in
             try await enabled(bench)
             let token = try #require(await bench.identity.refreshTokens.keys.first)
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `a PIN changed for the container is the one that counts`() async throws {
+    @Test func `a PIN changed for the container replaces the old PIN`() async throws {
         try await Bench.with { bench in
             try await enabled(bench)
             let store = try await RecordStore(directory: bench.directory.path)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `availability is the hardware's and the policy's`() async throws {
+    @Test func `availability depends on the hardware and the policy`() async throws {
         try await Bench.with { bench in
             let able = try await bench.start()
             #expect(await able.isBiometricAvailable())

@@ -90,7 +90,7 @@ import Testing
             #expect(wire.summary == Self.discovery)
             #expect(bench.browser.visited.isEmpty)
             let listing = try await bench.start(additionalOrigins: ["https://tokens.test"])
-            // What follows fails at that path alone, and not because of the origin.
+            // The login fails at that path only, not because of the origin.
             do { try await listing.authorize() } catch let error as LoginError {
                 #expect(error.code == .unexpectedStatus)
             }

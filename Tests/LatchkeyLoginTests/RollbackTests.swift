@@ -13,7 +13,8 @@ struct RollbackTests {
     }
 
     @Test(arguments: Change.allCases)
-    func `a copy from before logs in with no old PIN`(_ change: Change) async throws {
+    func `a copy of the store from before a PIN change does not log in with the old PIN`(_ change: Change) async throws
+    {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -46,7 +47,7 @@ struct RollbackTests {
     }
 
     /// The program dies when the login is disabled here, before the hardware was told.
-    @Test func `the next call that enables has the hardware take back what a crash left`() async throws {
+    @Test func `the next call that enables revokes the keys that a crash left`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()

@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func `force removes another server's login and tells no server`(isLogout: Bool) async throws {
+    func `force removes another server's login and sends no request`(isLogout: Bool) async throws {
         try await Bench.with { bench in
             let kid = try await enable(bench)
             let wire = RecordingTransport(forwardingTo: ImpersonatingTransport(bench.identity))
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `a key that is left at one server is removed there and is not shown to another`() async throws {
+    @Test func `a key that is left at one server is removed there and is not named to another`() async throws {
         try await Bench.with { bench in
             let kid = try await enable(bench)
             let stranger = try FakeIdentity()

@@ -34,7 +34,7 @@ struct ServerFaultTests {
     }
 
     @Test(arguments: Operation.allCases, Answer.allCases)
-    func `nothing is lost, and it works the next time`(_ operation: Operation, _ answer: Answer) async throws {
+    func `nothing is lost, and the next call succeeds`(_ operation: Operation, _ answer: Answer) async throws {
         var index = 0
         var isMet = true
         while isMet {
@@ -74,7 +74,7 @@ struct ServerFaultTests {
         }
     }
 
-    /// What a program finds that starts now, with a server that does as it should.
+    /// Checks the state of a new program with a working server.
     private func check(_ operation: Operation, _ container: Container, _ situation: String) async throws {
         let isEnabled = try await container.isBiometricEnabled
         switch operation {

@@ -8,7 +8,7 @@ import LatchkeyTesting
 import Testing
 
 @Suite(.softwareTPM) struct SessionTests {
-    @Test func `an access token serves for nine tenths of its life`() async throws {
+    @Test func `an access token is used for nine tenths of its lifetime`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let clock = SettableClock()
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `tasks that need a token at once share one refresh`() async throws {
+    @Test func `concurrent tasks share one refresh`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             let wire = RecordingTransport(forwardingTo: bench.identity)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func `a process that wants to refresh waits for the one that does, and both go on`() async throws {
+    @Test func `a process that wants to refresh waits for another's refresh, and both continue`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             try await bench.start().authorize()
             let pausing = PausingTransport(bench.identity, at: "/oauth2/token", .before)
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func `a crash between the server's rotation and the store costs the session and not the key`() async throws {
+    @Test func `a crash between the server's rotation and the store ends the session and keeps the key`() async throws {
         try await Bench.with(.init(rotatesRefreshTokens: true)) { bench in
             let first = try await bench.start()
             try await first.authorize()
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func `a session that the server has ended ends quietly`() async throws {
+    @Test func `a session that the server has ended ends without an error`() async throws {
         try await Bench.with { bench in
             try await bench.start().authorize()
             await bench.identity.endAllSessions()
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `every change is told with its reason`() async throws {
+    @Test func `every change is reported with its reason`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             var changes = try await container.changes().makeAsyncIterator()
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func `containers with different names don't see each other`() async throws {
+    @Test func `containers with different names are separate`() async throws {
         try await Bench.with { bench in
             let work = try await bench.start(name: "work")
             try await work.authorize()
@@ -202,7 +202,8 @@ import Testing
 }
 
 @Suite(.softwareTPM) struct LogoutTests {
-    @Test func `no proof of before lets anybody in after a session was ended or biometric login disabled`() async throws
+    @Test func `an earlier verification is not reused after a session ended or biometric login was disabled`()
+        async throws
     {
         try await Bench.with { bench in
             let keystore = CountingKeystore(TPMKeystore(tcti: bench.tpm.tcti, anchors: MemoryTrustAnchors()))
@@ -236,7 +237,7 @@ import Testing
         }
     }
 
-    @Test func `an error of the server keeps the session, and force does not`() async throws {
+    @Test func `an error of the server keeps the session; force removes it`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -262,7 +263,7 @@ import Testing
         }
     }
 
-    @Test func `what is still to be removed on the server does not stop a logout`() async throws {
+    @Test func `a pending removal on the server does not stop a logout`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()
@@ -274,7 +275,7 @@ import Testing
         }
     }
 
-    @Test func `that the server has forgotten the key already does not stop a logout`() async throws {
+    @Test func `a key that the server has already removed does not stop a logout`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()
             try await container.authorize()

@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `disabling asks a server that has a removal endpoint`() async throws {
+    @Test func `disabling sends a request to a server with a removal endpoint`() async throws {
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `disabling asks a deployed server nothing`() async throws {
+    @Test func `disabling sends no request to a deployed server`() async throws {
         try await Bench.with(.init(hasRemovalEndpoint: false)) { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await bench.start(transport: wire)
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `what a device says at any time needs neither server nor hardware`() async throws {
+    @Test func `reading the state uses neither the server nor the hardware`() async throws {
         try await Bench.with { bench in
             let first = try await bench.start()
             try await first.authorize()

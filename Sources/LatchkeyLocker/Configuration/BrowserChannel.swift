@@ -19,7 +19,7 @@ public struct BrowserChannel: StrongAuthenticationChannel {
         let grant = try await AuthorizationRequest(
             clientID: request.clientID, scope: request.scope,
             options: AuthorizationOptions(prompt: [.login], timeout: timeout),
-            server: IssuerMetadata(issuer: request.issuer, sendsIssuer: request.requiresIssuer), hint: nil,
+            issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce
         ).grant(at: page, in: browser)
         return AuthorizationCode(code: grant.code, codeVerifier: grant.codeVerifier, redirectURI: grant.redirectURI)

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 internal import Synchronization
 
 extension Locker {
@@ -48,8 +49,8 @@ extension Locker {
             server, context, authorizedBy: NobodyPresent())
         let asked = configuration.backgroundScopes ?? []
         let answer = try await server.token(LockerServer.backgroundAccessGrant, assertion, scopes: asked)
-        let tokens = try answer.tokens(context.operation)
-        let shares = try answer.shares(context.operation)
+        let tokens = try answer.json(TokenResponse.self)
+        let shares = try answer.shares()
         let levels = try open(.background, enrolment, enrolment.isShared ? shares?.background : nil, context)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
         let token = try token(tokens, answer, asked: offered, context)

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyOAuth
 
 /// Enrolment, in an order such that a crash leaves an enrolment or none, here and at the server:
 /// 1. the device's key is made, and a row says that it would be left over;

@@ -11,7 +11,7 @@ extension Locker {
         let server = try await server(context.operation)
         if enrolment == nil { try await checkEnrolmentIsPossible(server) }
         let request = StrongAuthenticationRequest(
-            authorizationEndpoint: server.discovery.authorization.text, clientID: configuration.clientID,
+            authorizationEndpoint: try server.client.endpoint(.authorization).text, clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
             redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
             requiresIssuer: server.discovery.sendsIssuer)
@@ -19,15 +19,15 @@ extension Locker {
         let code = try await (context.options.channel ?? configuration.channel).authorize(request)
         try Task.checkCancellation()
         let answer = try await server.exchange(code, redirectURI: try redirectURI(of: code))
-        let tokens = try answer.tokens(context.operation)
+        let tokens = try answer.json(TokenResponse.self)
         guard let idToken = tokens.idToken else {
             throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
         }
-        let verifier = IDTokenVerifier(issuer: server.discovery.issuer, clientID: configuration.clientID)
-        let claims = try await verifier.verify(
-            idToken, keys: server.keys(), nonce: request.nonce, accessToken: tokens.accessToken, now: now,
+        let validator = server.client.idTokens
+        let claims = try await validator.validate(
+            idToken, keys: server.client.keys(), .init(nonce: request.nonce, accessToken: tokens.accessToken), now: now,
             serverDate: answer.date)
-        let loggedInAt = try verifier.checkLogin(claims, since: begun, now: now)
+        let loggedInAt = try validator.checkLogin(claims, since: begun, now: now)
         guard enrolment == nil || enrolment?.userID == claims.sub else {
             throw ErsteGroupAuthError(
                 operation: context.operation, code: .userMismatch,
@@ -87,10 +87,9 @@ extension Locker {
         context.consent.confirm()
         try Task.checkCancellation()
         let answer = try await server.token(LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
-        let tokens = try answer.tokens(context.operation)
+        let tokens = try answer.json(TokenResponse.self)
         if let idToken = tokens.idToken {
-            let claims = try IDTokenVerifier(issuer: server.discovery.issuer, clientID: configuration.clientID)
-                .checkClaims(idToken, now: now, serverDate: answer.date)
+            let claims = try server.client.idTokens.checkClaims(idToken, now: now, serverDate: answer.date)
             guard claims.sub == enrolment.userID else {
                 throw ErsteGroupAuthError.invalidResponse(context.operation, "the server answered for another user")
             }
@@ -98,7 +97,7 @@ extension Locker {
             throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
         }
         draft.token = try token(tokens, answer, asked: configuration.scopes, context)
-        draft.levels = try open(enrolment, answer.shares(context.operation), context)
+        draft.levels = try open(enrolment, answer.shares(), context)
         try await countOnline(context, &draft)
         draft.secret = context.consent.pin
         _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
@@ -126,12 +125,13 @@ extension Locker {
     // MARK: For both
 
     func token(
-        _ tokens: TokenResponse, _ answer: LockerAnswer, asked: [String], loggedInAt: Date? = nil,
+        _ tokens: TokenResponse, _ answer: ServerResponse<ErsteGroupAuthError>, asked: [String],
+        loggedInAt: Date? = nil,
         _ context: FlowContext
     ) throws(ErsteGroupAuthError) -> AccessToken {
         AccessToken(
             tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
-            scopes: try answer.scopes(asked: asked, context.operation), loggedInAt: loggedInAt)
+            scopes: try answer.scopes(asked: asked), loggedInAt: loggedInAt)
     }
 
     /// All levels of an active session.

@@ -18,7 +18,7 @@ public final class Locker: Sendable {
     let changes = Broadcast<AuthSessionChange>()
     let state = Mutex(LockerState())
     private let issuer: Endpoint
-    private let discovered = Mutex<LockerDiscovery?>(nil)
+    private let discovered = Mutex<ProviderMetadata?>(nil)
 
     /// Makes a locker. Nothing is touched yet; ``open()`` is next.
     ///
@@ -145,24 +145,14 @@ public final class Locker: Sendable {
     /// The server, for one operation. Its discovery document is read once in the life of the locker.
     func server(_ operation: String) async throws(ErsteGroupAuthError) -> LockerServer {
         let known = discovered.withLock { $0 }
-        let discovery = if let known { known } else { try await discover(operation) }
+        let discovery =
+            if let known { known } else {
+                try await LockerServer.discover(at: issuer, configuration.transport, operation)
+            }
         discovered.withLock { $0 = discovery }
         return LockerServer(
             operation: operation, clientID: configuration.clientID, discovery: discovery,
             transport: configuration.transport)
-    }
-
-    private func discover(_ operation: String) async throws(ErsteGroupAuthError) -> LockerDiscovery {
-        let request = issuer.appending(LockerDiscovery.path).request(.get)
-        let discovery = try await LockerAnswer.success(configuration.transport, request, [], operation)
-            .json(LockerDiscovery.self, operation)
-        do throws(MetadataFlaw) {
-            // The discovery document has been refused already if an endpoint has another origin.
-            try discovery.metadata.check(at: issuer, secretsGoTo: [], additionalOrigins: [])
-        } catch {
-            throw .invalidResponse(operation, error.reason)
-        }
-        return discovery
     }
 
     /// An assertion, signed by the hardware.

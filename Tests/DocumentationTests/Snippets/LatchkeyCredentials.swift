@@ -2,7 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
 
-/// Stores what a token endpoint answered, and lends the credential for a service later.
+/// Stores a token response.
 func keepToken(_ answer: Data, of issuer: String, for clientID: String, in records: RecordContainer) async throws {
     try await CredentialStore.bootstrap(CredentialStore(records: records))
     let token = try Token(response: answer, context: Token.Context(issuer: issuer, clientID: clientID))

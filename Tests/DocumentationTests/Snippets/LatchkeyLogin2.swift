@@ -1,7 +1,7 @@
 import Foundation
 import LatchkeyLogin
 
-/// The person's browser, as the desktop knows it.
+/// Opens the desktop's default browser.
 struct DesktopBrowser: Browser {
     func open(_ url: String) async throws {
         _ = try Process.run(URL(filePath: "/usr/bin/xdg-open"), arguments: [url])

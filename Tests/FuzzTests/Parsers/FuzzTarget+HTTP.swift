@@ -11,26 +11,28 @@ import HTTPTypes
 extension FuzzTarget {
     static let loginAnswers = FuzzTarget("login-answers") { (input) throws(Contradiction) in
         let date = HTTPFields([HTTPField(name: .date, value: "Sun, 06 Nov 2094 08:49:37 GMT")])
-        let answer = ServerResponse(status: 200, fields: date, body: Data(input))
-        if let document = try? answer.json(DiscoveryDocument.self, "fuzz") {
-            _ = (document.challenge.text, document.biometricRemoval?.appending("/x").text)
+        let answer = ServerResponse<LoginError>(operation: "fuzz", status: 200, fields: date, body: Data(input))
+        if let metadata = try? answer.json(ProviderMetadata.self) {
+            _ = (metadata.challenge?.text, metadata[.biometricRemoval]?.appending("/x").text)
         }
-        if let envelope = try? answer.json(LatchkeyLogin.Challenge.Envelope.self, "fuzz") {
+        if let envelope = try? answer.json(LatchkeyLogin.Challenge.Envelope.self) {
             _ = LatchkeyLogin.Challenge(envelope.result, date: answer.date).isExpired
         }
-        if let tokens = try? answer.json(TokenResponse.self, "fuzz") {
+        if let tokens = try? answer.json(TokenResponse.self) {
             _ = LatchkeyLogin.AccessToken(tokens, receivedAt: Date()).refreshAt
             _ = tokens.idToken.flatMap(IDToken.init)
         }
-        _ = try? answer.json(JWKSet.self, "fuzz")
-        if let user = try? answer.json(LatchkeyLogin.UserInfo.self, "fuzz") {
+        _ = try? answer.json(JWKSet.self)
+        if let user = try? answer.json(LatchkeyLogin.UserInfo.self) {
             let again = (try? JSONEncoder().encode(user)).flatMap {
                 try? JSONDecoder().decode(LatchkeyLogin.UserInfo.self, from: $0)
             }
             try expect(again == user, "what is said of a user is written as something else")
         }
         _ = try? JSONDecoder().decode(StoredSession.self, from: answer.body).session(generation: 1)
-        _ = ServerResponse(status: 400, fields: [:], body: Data(input)).failure("fuzz").description
+        _ =
+            ServerResponse<LoginError>(operation: "fuzz", status: 400, fields: [:], body: Data(input)).failure
+            .description
     }
 
     static let credentialAnswers = FuzzTarget("credential-answers") { (input) throws(Contradiction) in
@@ -53,14 +55,15 @@ extension FuzzTarget {
     }
 
     static let lockerAnswers = FuzzTarget("locker-answers") { (input) throws(Contradiction) in
-        let answer = LockerAnswer(status: 200, fields: [:], body: Data(input))
-        if let discovery = try? answer.json(LockerDiscovery.self, "fuzz") {
-            _ = (discovery.challenge.text, discovery.enrolment?.appending("/x").text)
+        let answer = ServerResponse<ErsteGroupAuthError>(
+            operation: "fuzz", status: 200, fields: [:], body: Data(input))
+        if let discovery = try? answer.json(ProviderMetadata.self) {
+            _ = (discovery.challenge?.text, discovery.enrolment?.appending("/x").text)
         }
-        _ = try? answer.json(LockerEnrolmentAnswer.self, "fuzz")
-        _ = try? answer.tokens("fuzz")
-        _ = try? answer.shares("fuzz")
-        _ = try? answer.scopes(asked: [], "fuzz")
+        _ = try? answer.json(LockerEnrolmentAnswer.self)
+        _ = try? answer.json(TokenResponse.self)
+        _ = try? answer.shares()
+        _ = try? answer.scopes(asked: [])
         if let attributes = try? JSONDecoder().decode([String: String].self, from: answer.body) {
             var counters = LockerCounters(attributes, generation: 0)
             _ = counters.isTooOld(at: Date(), maximumAge: .seconds(60))
@@ -89,7 +92,7 @@ extension FuzzTarget {
         let text = String(decoding: input, as: UTF8.self)
         let request = AuthorizationRequest(
             clientID: "c", scope: "s", options: AuthorizationOptions(),
-            server: IssuerMetadata(issuer: "https://a.example", sendsIssuer: input.first == 0), hint: nil)
+            issuer: "https://a.example", requiresIssuer: input.first == 0, hint: nil)
         _ = request.answer(text)
         _ = request.answer(text + "&state=\(request.state)")
         if let fields = FormEncoding.decode(text) {

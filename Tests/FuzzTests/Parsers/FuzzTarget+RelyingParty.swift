@@ -57,16 +57,13 @@ extension FuzzTarget {
     static let idTokens = FuzzTarget("id-tokens") { (input) throws(Contradiction) in
         let text = compact(input)
         let now = Date(timeIntervalSince1970: 1_800_000_000)
-        _ = try? IDTokenVerifier(issuer: "https://a.example", clientID: "client").verify(
-            text, keys: JWKSet(keys: []), nonce: "n", accessToken: "a", now: now, serverDate: now)
-        _ = try? IDTokenVerifier(issuer: "https://a.example", clientID: "client")
-            .checkClaims(text, now: now, serverDate: now.addingTimeInterval(1000))
+        let validator = IDTokenValidator(issuer: "https://a.example", clientID: "client")
+        let expected = IDTokenValidator.Expectations(
+            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60)
+        _ = try? validator.validate(text, keys: JWKSet(keys: []), expected, now: now, serverDate: now)
+        _ = try? validator.checkClaims(text, expected, now: now, serverDate: now.addingTimeInterval(1000))
         guard let token = JWT(text) else { return }
         _ = (token.subject, token.audience, token.name, token.email)
-        let companions = IDTokenValidator.Companions(
-            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumAge: 60)
-        _ = try? IDTokenValidator(issuer: "https://a.example", clientID: "client").validate(
-            token, keys: [], with: companions, at: now)
         if let parts = JWS.parse(text) {
             try expect(
                 text.hasPrefix(parts.signingInput + "."), "the signed text is not what the signature stands behind")

@@ -7,7 +7,7 @@ import LatchkeyCredentialsFoundation
 import LatchkeyTesting
 import Testing
 
-/// What is done with a token: revocation, the user's data, introspection, requests.
+/// Revocation, user data, introspection, and requests with a token.
 @Suite(.softwareTPM)
 struct RequestTests {
     @Test(arguments: [
@@ -15,7 +15,7 @@ struct RequestTests {
         (.refreshToken, true, 1, false), (.deviceSecret, true, 1, true), (.all, true, 3, false),
         (.all, false, 2, false),
     ])
-    func `what can't be used any more is removed`(
+    func `a credential that can't be used any more is removed`(
         type: Credential.RevokeType, refreshes: Bool, requests: Int, stays: Bool
     ) async throws {
         let bench = try Bench()
@@ -39,7 +39,7 @@ struct RequestTests {
         }
     }
 
-    @Test func `asking to revoke what is not there sends nothing`() async throws {
+    @Test func `revoking a missing secret sends no request`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(refreshes: false))
         for type in [Credential.RevokeType.refreshToken, .deviceSecret] {
@@ -48,7 +48,7 @@ struct RequestTests {
         #expect(bench.provider.requests.isEmpty)
     }
 
-    @Test func `when the server fails half way, the rest stays and can be revoked`() async throws {
+    @Test func `if the server fails in between, the other secrets stay and can be revoked`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
@@ -75,7 +75,7 @@ struct RequestTests {
         #expect(try store.credential(id: "half") == nil)
     }
 
-    @Test func `a server without revocation says so`() async throws {
+    @Test func `a server without a revocation endpoint is reported as unsupported`() async throws {
         let bench = try Bench(.softwareTPM, Provider.Manner(canRevoke: false, canIntrospect: false))
         let credential = try await bench.start().store(bench.provider.signIn())
         await #expect(throws: credentials(.unsupported)) { try await credential.revoke() }
@@ -83,7 +83,7 @@ struct RequestTests {
         #expect(try await credential.token.accessToken == "access-1")
     }
 
-    @Test func `the user's data are the user's`() async throws {
+    @Test func `user data of another user are refused`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let user = try await credential.userInfo()
@@ -95,7 +95,7 @@ struct RequestTests {
         await #expect(throws: credentials(.oauthError)) { try await credential.userInfo() }
     }
 
-    @Test func `introspection says whether a token works`() async throws {
+    @Test func `introspection tells whether a token is active`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         #expect(try await credential.introspect().isActive)
@@ -104,7 +104,7 @@ struct RequestTests {
         #expect(try await credential.introspect(.refreshToken).isActive)
     }
 
-    @Test func `a request gets a token that works`() async throws {
+    @Test func `a request gets a valid token`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
@@ -116,7 +116,7 @@ struct RequestTests {
         #expect(foundation.value(forHTTPHeaderField: "Authorization") == "Bearer access-2")
     }
 
-    @Test func `where the refresh fails, a token that has not ended is used, and one that has is not`() async throws {
+    @Test func `if the refresh fails, only a token that has not expired is used`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         var request = HTTPRequest(method: .get, scheme: "https", authority: "api.test", path: "/x")
@@ -130,7 +130,7 @@ struct RequestTests {
     }
 
     @Test(arguments: ["http://api.test/x", "ftp://api.test/x", "http://127.0.0.1.evil.test/"])
-    func `no token goes where it can be read`(url: String) async throws {
+    func `no token is added to a request without TLS`(url: String) async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let parts = try #require(URL(string: url))
@@ -142,7 +142,7 @@ struct RequestTests {
         #expect(foundation.value(forHTTPHeaderField: "Authorization") == nil)
     }
 
-    @Test func `a server that is another than it was asked for is not believed`() async throws {
+    @Test func `a metadata document with another issuer is refused`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         bench.provider.fail(
@@ -189,7 +189,7 @@ struct RequestTests {
         #expect(bench.provider.count("/userinfo") == 2)
     }
 
-    @Test func `a client with a secret shows it where the server wants it`() async throws {
+    @Test func `a client secret is sent as the server requires`() async throws {
         let bench = try Bench()
         let context = Token.Context(issuer: "https://id.test", clientID: "app:1", clientSecret: "s c")
         let answer = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r"}"#

@@ -1,9 +1,11 @@
 import Foundation
 import Latchkey
-import LatchkeyCredentials
 import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeyTesting
 import Testing
+
+@testable import LatchkeyCredentials
 
 /// Credentials of a provider that we did not write, over real HTTP.
 @Suite(.softwareTPM, .requiresOpenIDProvider)
@@ -29,13 +31,13 @@ struct CanailleTests {
             let credential = try store.store(first, tags: ["provider": "canaille"])
             #expect(try store.find { $0.subject == "jane" && $0.email == "jane@example.com" } == [credential])
             let idToken = try #require(first.idToken)
-            let client = try await credential.oauth2
-            try await client.validate(idToken, with: .init(nonce: "n", accessToken: first.accessToken))
+            let client = try await credential.server
+            try await client.validate(idToken, .init(nonce: "n", accessToken: first.accessToken))
             await #expect(throws: credentials(.invalidToken)) {
-                try await client.validate(idToken, with: .init(nonce: "m"))
+                try await client.validate(idToken, .init(nonce: "m"))
             }
             await #expect(throws: credentials(.invalidToken)) {
-                try await client.validate(idToken, with: .init(nonce: "n", accessToken: "another"))
+                try await client.validate(idToken, .init(nonce: "n", accessToken: "another"))
             }
 
             #expect(try await credential.userInfo().name == "Jane Doe")
@@ -44,7 +46,7 @@ struct CanailleTests {
             #expect(second.accessToken != first.accessToken)
             #expect(second.refreshToken != first.refreshToken)
             // It takes a refresh token once.
-            await #expect(throws: credentials(.signInAgain)) { try await client.refresh(first) }
+            await #expect(throws: credentials(.signInAgain)) { try await client.exchange(first, at: Date()) }
             let third = try await credential.refresh()
             #expect(try await credential.userInfo().subject == "jane")
             #expect(try await bench.start().credential(id: first.id)?.token == third)
@@ -52,7 +54,7 @@ struct CanailleTests {
             try await credential.revoke()
             #expect(try store.allCredentials.isEmpty)
             #expect(try await !client.introspect(.accessToken, of: third).isActive)
-            await #expect(throws: credentials(.signInAgain)) { try await client.refresh(third) }
+            await #expect(throws: credentials(.signInAgain)) { try await client.exchange(third, at: Date()) }
         }
         #expect(requests == 4)
     }

@@ -1,11 +1,13 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyCredentials
 import LatchkeyHTTP
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
+
+@testable import LatchkeyCredentials
 
 /// Credentials of our own identity server, over real HTTP.
 @Suite(.softwareTPM, .requires(program: "python3"))
@@ -46,7 +48,7 @@ struct IdentityServerTests {
             context: Token.Context(issuer: server.endpoint, clientID: server.clientID))
         let credential = try store.store(first)
         let idToken = try #require(first.idToken)
-        try await credential.oauth2.validate(idToken, with: .init(nonce: "n", accessToken: first.accessToken))
+        try await credential.server.validate(idToken, .init(nonce: "n", accessToken: first.accessToken))
         #expect(try await credential.userInfo().subject == idToken.subject)
         let second = try await credential.refresh()
         #expect(second.accessToken != first.accessToken)

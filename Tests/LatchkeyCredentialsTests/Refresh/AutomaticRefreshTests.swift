@@ -7,7 +7,7 @@ import Testing
 /// Automatic refresh, on a clock that runs as fast as it is slept on.
 @Suite(.softwareTPM)
 struct AutomaticRefreshTests {
-    @Test func `a token is refreshed before each end, and no sooner`() async throws {
+    @Test func `a token is refreshed shortly before each expiry`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let start = bench.clock.now
@@ -21,7 +21,7 @@ struct AutomaticRefreshTests {
         credential.automaticRefresh = false
     }
 
-    @Test func `a server that fails is asked seldom`() async throws {
+    @Test func `a failing server gets few requests`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 10))
         for _ in 0..<100 { bench.provider.fail("/token", .status(503, "")) }
@@ -37,7 +37,7 @@ struct AutomaticRefreshTests {
     }
 
     @Test(arguments: [0, 1, 4, 200])
-    func `a token that lives shorter than any grace neither traps nor spins`(lifetime: Int) async throws {
+    func `a token with a very short lifetime causes neither a trap nor a busy loop`(lifetime: Int) async throws {
         let bench = try Bench(.softwareTPM, Provider.Manner(lifetime: lifetime))
         let credential = try await bench.start().store(bench.provider.signIn())
         let start = bench.clock.now
@@ -50,7 +50,7 @@ struct AutomaticRefreshTests {
         credential.automaticRefresh = false
     }
 
-    @Test func `it ends when the user has to sign in again, and for a gated credential at once`() async throws {
+    @Test func `it ends with signInAgain, and at once for a credential with a policy`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let over = try store.store(bench.provider.signIn(id: "over", lifetime: 10))
@@ -66,7 +66,7 @@ struct AutomaticRefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a clock that is set back makes it neither wait for it nor spin`() async throws {
+    @Test func `a clock that is set back causes neither a long wait nor a busy loop`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         try await credential.refresh()
@@ -79,7 +79,7 @@ struct AutomaticRefreshTests {
         credential.automaticRefresh = false
     }
 
-    @Test func `it keeps no credential alive`() async throws {
+    @Test func `it does not keep a credential alive`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         bench.clock.allow(sleeps: 1)

@@ -1,17 +1,18 @@
 import Foundation
 import GRDB
 import Latchkey
-import LatchkeyCredentials
 import LatchkeySimulators
 import LatchkeyTesting
 import RawDatabase
 import Testing
 
+@testable import LatchkeyCredentials
+
 /// What becomes of a refresh token that the server has given, when something fails after that: the server takes the old
 /// one no more.
 @Suite(.softwareTPM)
 struct RefreshAnswerTests {
-    @Test func `a token that is another user's is not shown, and the next refresh goes on from it`() async throws {
+    @Test func `another user's token is not used, and the next refresh uses its refresh token`() async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -27,7 +28,9 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 3)
     }
 
-    @Test func `what can't be checked now is checked by the next refresh, without another request`() async throws {
+    @Test func `a response that can't be checked now is checked by the next refresh, without another request`()
+        async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
@@ -44,7 +47,7 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 2)
     }
 
-    @Test func `keys that were changed a moment after they were read are no reason to distrust`() async throws {
+    @Test func `keys that changed shortly after they were read do not invalidate a token`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
@@ -62,23 +65,23 @@ struct RefreshAnswerTests {
     }
 
     @Test(arguments: [nil, "key-1"])
-    func `a key that was changed under its name, or has none, is read again`(keyID: String?) async throws {
+    func `a key that changed without a new name, or has no name, is read again`(keyID: String?) async throws {
         let bench = try Bench()
-        let client = try await bench.start().store(bench.provider.signIn()).oauth2
-        try await client.validate(bench.provider.idToken("jane"))
+        let client = try await bench.start().store(bench.provider.signIn()).server
+        try await client.validate(bench.provider.idToken("jane"), at: bench.clock.now)
         bench.clock.advance(30)
         bench.provider.use(try Signer())
         let header: [String: JSONValue] = ["alg": .string("ES256")].merging(keyID.map { ["kid": .string($0)] } ?? [:]) {
             $1
         }
         let claims = try bench.provider.idToken("jane").claims
-        try await client.validate(bench.provider.signer.sign(claims, header: header))
+        try await client.validate(bench.provider.signer.sign(claims, header: header), at: bench.clock.now)
         #expect(bench.provider.count("/keys") == 2)
-        // Nobody's signature makes them be read once in half a minute, and no more.
+        // A forged signature causes at most one read every 30 seconds.
         let forged = try Signer().sign(claims, header: header)
-        await #expect(throws: credentials(.transient)) { try await client.validate(forged) }
+        await #expect(throws: credentials(.transient)) { try await client.validate(forged, at: bench.clock.now) }
         bench.clock.advance(30)
-        await #expect(throws: credentials(.invalidToken)) { try await client.validate(forged) }
+        await #expect(throws: credentials(.invalidToken)) { try await client.validate(forged, at: bench.clock.now) }
         #expect(bench.provider.count("/keys") == 3)
     }
 
@@ -87,7 +90,7 @@ struct RefreshAnswerTests {
             ["access_token": .null], ["access_token": .string("")], ["token_type": .number(1)],
             ["expires_in": .number(-5)], ["id_token": .string("x")], ["scope": .array([])],
         ] as [[String: JSONValue]])
-    func `an answer that makes no token still has the next refresh token`(members: [String: JSONValue]) async throws {
+    func `the refresh token of an invalid response is used`(members: [String: JSONValue]) async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -98,7 +101,7 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 2)
     }
 
-    @Test func `a token of another login is not shown`() async throws {
+    @Test func `a token of another login is not used`() async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn(claims: ["nonce": .string("n")])
         let credential = try await bench.start().store(token)
@@ -112,7 +115,7 @@ struct RefreshAnswerTests {
     }
 
     @Test(arguments: [-7200.0, 7200])
-    func `a wrong clock keeps nobody from refreshing, where the server tells its own`(ahead: Double) async throws {
+    func `a wrong clock does not prevent a refresh if the server sends its date`(ahead: Double) async throws {
         let bench = try Bench(.softwareTPM, Provider.Manner(clockOffset: ahead, tellsTime: true))
         let credential = try await bench.start().store(bench.provider.signIn())
         let token = try await credential.refresh()
@@ -123,7 +126,7 @@ struct RefreshAnswerTests {
         await #expect(throws: credentials(.invalidToken)) { try await other.refresh() }
     }
 
-    @Test func `a token that could not be shown is durable`() async throws {
+    @Test func `a token that is not in use yet is stored`() async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -137,7 +140,7 @@ struct RefreshAnswerTests {
     }
 
     @Test(arguments: [false, true])
-    func `a lock while the server answers loses nothing, and shows nothing`(diskFails: Bool) async throws {
+    func `a lock during the request loses no token and returns none`(diskFails: Bool) async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
@@ -165,7 +168,7 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a lock of everything while the server answers loses nothing`() async throws {
+    @Test func `a lock of all keys during the request loses no token`() async throws {
         let bench = try Bench()
         let (records, _) = try await bench.records()
         let store = CredentialStore(
@@ -177,12 +180,12 @@ struct RefreshAnswerTests {
         await hold.reached()
         await records.lock()
         hold.go()
-        // Nobody need be present for this one, so it is opened again.
+        // This credential has no policy, so it is opened again.
         #expect(try await refresh.value.accessToken == "access-2")
         #expect(try await credential.token.refreshToken == "refresh-2")
     }
 
-    @Test func `what is removed or revoked includes what was not shown`() async throws {
+    @Test func `removal and revocation include a response that is not in use yet`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let credential = try store.store(bench.provider.signIn(id: "a"))
@@ -205,7 +208,9 @@ struct RefreshAnswerTests {
         #expect(try records.idsNow("credential.pending").isEmpty)
     }
 
-    @Test func `what comes for a credential that was stored anew meanwhile is not the new one's`() async throws {
+    @Test func `a response for a credential that was removed and stored again is not used for the new one`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         let old = try await store.store(bench.provider.signIn(id: "a"), security: .pin)

@@ -10,7 +10,7 @@ import Testing
 @Suite(.softwareTPM)
 struct RefreshTests {
     @Test(.softwareToken, arguments: Hardware.allCases)
-    func `a refreshed token is stored, and the id and what was left out stay`(hardware: Hardware) async throws {
+    func `a refreshed token is stored, and the id and missing members stay`(hardware: Hardware) async throws {
         let bench = try Bench(hardware)
         let store = try await bench.start()
         let token = try bench.provider.signIn(deviceSecret: true)
@@ -39,7 +39,7 @@ struct RefreshTests {
         #expect(fresh.idToken == token.idToken)
     }
 
-    @Test func `without a refresh token nothing is sent`() async throws {
+    @Test func `without a refresh token there is no request`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(refreshes: false))
         await #expect(throws: credentials(.missingToken)) { try await credential.refresh() }
@@ -61,7 +61,7 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `who gives up takes the others' refresh away from nobody`() async throws {
+    @Test func `a cancelled caller does not cancel the refresh of others`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let hold = bench.provider.hold()
@@ -74,7 +74,7 @@ struct RefreshTests {
         #expect(try await credential.token.accessToken == "access-2")
     }
 
-    @Test func `two programs share one request, and both have the token that works`() async throws {
+    @Test func `two programs share one request, and both have the valid token`() async throws {
         let bench = try Bench()
         let first = try await bench.start().store(bench.provider.signIn())
         let second = try #require(try await bench.start().credential(id: first.id))
@@ -92,12 +92,12 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a token that could not be stored is seen by nobody, and stored by the next refresh`() async throws {
+    @Test func `a token that could not be stored is not returned, and the next refresh stores it`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
         let credential = try store.store(token)
-        // Another program that writes for longer than anybody waits.
+        // Another program holds the write lock longer than the timeout.
         let other = try DatabaseQueue.raw(at: bench.databasePath)
         try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
         await #expect(throws: keystore(.transient)) { try await credential.refresh() }
@@ -110,7 +110,9 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a credential that is removed meanwhile stays removed, and its new token is revoked`() async throws {
+    @Test func `a credential that is removed during a refresh stays removed, and its new token is revoked`()
+        async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         let hold = bench.provider.hold()
@@ -123,7 +125,7 @@ struct RefreshTests {
         #expect(try await bench.start().allCredentials.isEmpty)
     }
 
-    @Test func `tags that are set meanwhile stay set`() async throws {
+    @Test func `tags that are set during a refresh stay`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(), tags: ["a": "1"])
         let hold = bench.provider.hold()
@@ -136,7 +138,7 @@ struct RefreshTests {
         #expect(try await credential.token.accessToken == "access-2")
     }
 
-    @Test func `when the server is through with a token, the user has to sign in again`() async throws {
+    @Test func `if the server refuses the refresh token, the error is signInAgain`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
@@ -156,7 +158,7 @@ struct RefreshTests {
         (.status(200, #"{"x":1}"#), .invalidResponse),
         (.status(400, #"{"error":"invalid_client"}"#), .oauthError), (.status(302, ""), .unexpectedStatus),
     ])
-    func `an answer that is none changes nothing`(step: Provider.Step, code: CredentialError.Code) async throws {
+    func `an invalid response changes nothing`(step: Provider.Step, code: CredentialError.Code) async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -165,7 +167,7 @@ struct RefreshTests {
         #expect(try await credential.token == token)
     }
 
-    @Test func `another user's token is not taken`() async throws {
+    @Test func `another user's token is refused`() async throws {
         let bench = try Bench()
         let token = try bench.provider.signIn()
         let credential = try await bench.start().store(token)
@@ -174,12 +176,12 @@ struct RefreshTests {
         #expect(try await credential.token == token)
     }
 
-    @Test func `a token that somebody else signed is not taken`() async throws {
+    @Test func `a token with another signer's signature is refused`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
         let credential = try store.store(token)
-        // The server's keys are known; then somebody signs with a key of the same name.
+        // The server's keys are known. Then another signer uses a key with the same name.
         _ = try await credential.refresh()
         bench.clock.advance(60)
         let forged = try Signer().sign(bench.provider.idToken("jane").claims)
@@ -188,7 +190,7 @@ struct RefreshTests {
         #expect(try await credential.token.accessToken == "access-2")
     }
 
-    @Test func `a key that is new is looked for once`() async throws {
+    @Test func `a new key is read once`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
         _ = try await credential.refresh()
@@ -201,7 +203,7 @@ struct RefreshTests {
         #expect(bench.provider.count("/keys") == 2)
     }
 
-    @Test func `a token is refreshed when it ends soon, and not before`() async throws {
+    @Test func `a token is refreshed only shortly before its expiry`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
         bench.clock.advance(3299)
@@ -212,7 +214,7 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a token that lives shorter than the grace is used for half of its life`() async throws {
+    @Test func `a token whose lifetime is shorter than the grace interval is used for half of it`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 200))
         try await credential.refreshIfNeeded()
@@ -224,7 +226,7 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `a token from the future, as a clock says that was set back, is refreshed`() async throws {
+    @Test func `a token that was issued in the future is refreshed`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(lifetime: 3600))
         bench.clock.advance(-59)
@@ -236,7 +238,7 @@ struct RefreshTests {
         #expect(bench.provider.count("/token") == 1)
     }
 
-    @Test func `while one gated credential is open, another asks for itself`() async throws {
+    @Test func `while one credential with a policy is open, another one prompts`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .pin(Bench.pin), .decline, .decline])
         let store = try await bench.start(presence: presence)
@@ -256,7 +258,7 @@ struct RefreshTests {
         #expect(presence.requests.count == 5)
     }
 
-    @Test func `a gated credential asks once for a refresh, before the server is asked`() async throws {
+    @Test func `a credential with a policy prompts once for a refresh, before the request`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence([.pin(Bench.pin), .pin(Bench.pin), .decline])
         let credential = try await bench.start(presence: presence).store(bench.provider.signIn(), security: .pin)

@@ -10,7 +10,7 @@ import Testing
 /// restart after it: no credential is ever lost, half there, or less protected than the last success said.
 @Suite(.softwareTPM)
 struct FaultTests {
-    /// What is known of a credential, in so many words.
+    /// The visible state of a credential.
     private struct Held: Equatable {
         var access: String
         var refresh: String?
@@ -42,7 +42,7 @@ struct FaultTests {
     ]
 
     @Test(arguments: 0..<12)
-    func `nothing is lost and nothing is weakened`(seed: UInt64) async throws {
+    func `no token is lost, and no protection is weakened`(seed: UInt64) async throws {
         var random = SplitMix(seed: seed)
         let bench = try Bench()
         var (store, hardware) = try await start(bench)
@@ -131,7 +131,7 @@ struct FaultTests {
         }
     }
 
-    /// What is stored, every token opened.
+    /// The stored credentials, with every token opened.
     private func look(_ store: CredentialStore) async throws -> Model {
         var model = Model(standard: try store.defaultCredential?.id)
         for credential in try store.allCredentials {

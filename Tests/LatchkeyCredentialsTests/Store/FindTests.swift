@@ -40,7 +40,7 @@ struct FindTests {
         #expect(try ids { $0["nonce"] != nil }.isEmpty)
     }
 
-    @Test func `by any code`() async throws {
+    @Test func `by a predicate`() async throws {
         let (_, store) = try await bench()
         let found = try store.find { metadata in
             let service = metadata.tags["service"]?.uppercased()
@@ -52,7 +52,7 @@ struct FindTests {
         #expect(throws: Stop.self) { try store.find { _ in throw Stop() } }
     }
 
-    @Test func `the code may use the store itself, and change it`() async throws {
+    @Test func `the predicate may use and change the store`() async throws {
         let (bench, _) = try await bench()
         let store = try await bench.start()
         let found = try store.find { (metadata: Token.Metadata) -> Bool in
@@ -64,7 +64,7 @@ struct FindTests {
         #expect(try store.allIDs == ["1", "2", "4"])
     }
 
-    @Test func `code sees each credential once, however many there are`() async throws {
+    @Test func `the predicate sees each credential once`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         for number in 0..<600 { try store.store(bench.provider.signIn(id: "\(number)", refreshes: false)) }
@@ -77,7 +77,7 @@ struct FindTests {
         #expect(found.map(\.id) == (500..<600).map(String.init))
     }
 
-    @Test func `both ways find the same`() async throws {
+    @Test func `query and predicate find the same credentials`() async throws {
         let (_, store) = try await bench()
         for service in ["a", "b", "c"] {
             let indexed: [Credential] = try store.find { $0.tags["service"] == service }
@@ -89,7 +89,7 @@ struct FindTests {
     }
 
     @Test(arguments: ["x", #"{"tag.service":"a"}"#])
-    func `a row that can't be read hides no others, and is told of`(attributes: String) async throws {
+    func `a row that can't be read is left out and reported`(attributes: String) async throws {
         let (bench, store) = try await bench()
         try tamper(bench, "UPDATE record SET attributes = ? WHERE id = 'credential.metadata.1'", [attributes])
         let events = store.events
@@ -100,14 +100,14 @@ struct FindTests {
         #expect(throws: keystore(.damaged)) { try #require(try store.credential(id: "1")).metadata }
     }
 
-    @Test func `what an index is made to say is not believed`() async throws {
+    @Test func `an edited index is not believed`() async throws {
         let (bench, store) = try await bench()
         try tamper(
             bench, "UPDATE recordAttribute SET value = 'a' WHERE id = 'credential.metadata.2' AND name = 'tag.service'")
         #expect(try store.find { $0.tags["service"] == "a" }.map(\.id) == ["1", "3"])
     }
 
-    @Test func `metadata that somebody edited is refused when the token is read`() async throws {
+    @Test func `edited metadata is refused when the token is read`() async throws {
         let (bench, _) = try await bench()
         try tamper(
             bench,
@@ -120,12 +120,12 @@ struct FindTests {
         #expect(try store.allCredentials.count == 3)
     }
 
-    @Test func `a default that can't be told is not taken for none`() async throws {
+    @Test func `a default that can't be read is not treated as missing`() async throws {
         let (bench, _) = try await bench()
         try tamper(bench, "UPDATE record SET attributes = '{}' WHERE id = 'credential.default'")
         let store = try await bench.start()
         #expect(throws: keystore(.damaged)) { try store.defaultCredential }
-        // It keeps nobody from removing, storing, or saying which it is to be.
+        // Removing, storing and setting the default still work.
         try #require(try store.credential(id: "1")).remove()
         try store.store(bench.provider.signIn(id: "5"))
         #expect(throws: keystore(.damaged)) { try store.defaultCredential }
@@ -136,7 +136,7 @@ struct FindTests {
         #expect(try store.defaultCredential == nil)
     }
 
-    @Test func `an app says which claims may be searched`() async throws {
+    @Test func `an app selects the claims that can be searched`() async throws {
         let bench = try Bench()
         let store = try await bench.start(
             configuration: CredentialConfiguration(copiedClaims: .only([.subject]), clock: bench.clock))

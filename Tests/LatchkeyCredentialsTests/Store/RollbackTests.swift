@@ -8,7 +8,8 @@ import Testing
 @Suite(.softwareTPM)
 struct RollbackTests {
     @Test(arguments: [true, false])
-    func `a copy from before opens no token with the old PIN`(isPINChange: Bool) async throws {
+    func `a copy of the store from before a PIN change opens no token with the old PIN`(isPINChange: Bool) async throws
+    {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn(), security: .pin)
         let copy = try bench.directory.copyOfStore()

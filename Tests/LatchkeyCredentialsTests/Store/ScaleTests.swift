@@ -6,12 +6,12 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// A hundred thousand credentials. What is measured is printed; what is asserted does not depend on the machine's mood.
+/// 100,000 credentials. Measurements are printed; expectations do not depend on the machine's speed.
 @Suite(.softwareTPM)
 struct ScaleTests {
     private static let count = 100_000
 
-    @Test func `finding among a hundred thousand needs no hardware, and looks only at what it finds`() async throws {
+    @Test func `finding among 100,000 credentials uses no hardware and reads only the matching rows`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         try store.store(bench.provider.signIn(id: "seed"), tags: ["n": "seed", "group": "seed"])
@@ -41,7 +41,7 @@ struct ScaleTests {
         #expect(try plan(bench).allSatisfy { !$0.contains("SCAN record") })
     }
 
-    /// The same rows a hundred thousand times, as storing would write them but for the encryption: nobody opens these.
+    /// Writes the same rows 100,000 times, without encryption, because the tokens are never opened.
     private func fill(_ bench: Bench) throws {
         let database = try DatabaseQueue.raw(at: bench.databasePath)
         try database.write { database in

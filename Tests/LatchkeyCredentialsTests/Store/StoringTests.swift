@@ -10,7 +10,7 @@ import Testing
 @Suite(.softwareTPM)
 struct StoringTests {
     @Test(.softwareToken, arguments: Hardware.allCases)
-    func `a stored token is there after a restart, as it was`(hardware: Hardware) async throws {
+    func `a stored token is unchanged after a restart`(hardware: Hardware) async throws {
         let bench = try Bench(hardware)
         let token = try bench.provider.signIn(deviceSecret: true)
         let stored = try await bench.start().store(token, tags: ["service": "purchase"])
@@ -30,7 +30,7 @@ struct StoringTests {
         #expect(file.range(of: Data(token.accessToken.utf8)) == nil)
     }
 
-    @Test func `a token is stored once`() async throws {
+    @Test func `storing a token twice is refused`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let token = try bench.provider.signIn()
@@ -56,7 +56,7 @@ struct StoringTests {
         #expect(try store.allCredentials.map(\.id) == ["one", "two"])
     }
 
-    @Test func `the first token is the default, and nobody follows when it is removed`() async throws {
+    @Test func `the first token becomes the default, and no other one replaces it`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         #expect(try store.defaultCredential == nil)
@@ -77,7 +77,9 @@ struct StoringTests {
         #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
     }
 
-    @Test func `a default that was removed by somebody else is none, and the next first token is it`() async throws {
+    @Test func `a default that another program removed is cleared, and the next first token becomes the default`()
+        async throws
+    {
         let bench = try Bench()
         let store = try await bench.start()
         try store.store(bench.provider.signIn(id: "a"))
@@ -87,7 +89,7 @@ struct StoringTests {
         #expect(try store.defaultCredential?.id == "b")
     }
 
-    @Test func `a token that a newer version wrote is neither used nor called damaged`() async throws {
+    @Test func `a token of a newer version is unsupported, not damaged`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let credential = try store.store(bench.provider.signIn(id: "a"))
@@ -104,7 +106,7 @@ struct StoringTests {
         try credential.remove()
     }
 
-    @Test func `a token of a new login takes the place of an old one`() async throws {
+    @Test func `a token of a new login replaces the old one`() async throws {
         let bench = try Bench()
         let store = try await bench.start(presence: ScriptedPresence(pins: Bench.pin, Bench.pin, Bench.pin))
         let credential = try await store.store(
@@ -123,7 +125,7 @@ struct StoringTests {
         }
     }
 
-    @Test func `many tasks at once come through`() async throws {
+    @Test func `many concurrent tasks succeed`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let count = 4 * ProcessInfo.processInfo.activeProcessorCount
@@ -144,11 +146,11 @@ struct StoringTests {
         #expect(try store.allIDs.count == count / 2)
     }
 
-    @Test func `the first and the last credential may come and go at once`() async throws {
+    @Test func `the first and the last credential may be stored and removed at the same time`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let others = [try await bench.start(), try await bench.start()]
-        // Threads of their own, not tasks: they overtake each other between any two steps, and hold up no other test.
+        // Threads instead of tasks: they interleave between any two steps, and do not block other tests.
         try await withThrowingTaskGroup { group in
             for number in 0..<6 {
                 let store = [store, others[0], others[1]][number % 3]
@@ -171,7 +173,7 @@ struct StoringTests {
         #expect(try store.defaultCredential == nil)
     }
 
-    @Test func `a removed credential is gone, with all that was stored of it`() async throws {
+    @Test func `removing a credential deletes all of its rows`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let credential = try store.store(bench.provider.signIn(), tags: ["a": "1"])
@@ -187,7 +189,7 @@ struct StoringTests {
         #expect(try records.idsNow("credential.token").isEmpty)
     }
 
-    @Test func `removing needs no hardware`() async throws {
+    @Test func `removing uses no hardware`() async throws {
         let bench = try Bench()
         let id = try await bench.start().store(bench.provider.signIn()).id
         let offline = try await bench.start(keystore: AbsentKeystore(), isOpen: false)
@@ -196,7 +198,7 @@ struct StoringTests {
         #expect(try offline.defaultCredential == nil)
     }
 
-    @Test func `each change is one event, after it is durable`() async throws {
+    @Test func `each change is one event, after it is stored`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let events = store.events
@@ -216,7 +218,7 @@ struct StoringTests {
             ])
     }
 
-    @Test func `a notification finds everything in place`() async throws {
+    @Test func `a notification arrives after its change is stored`() async throws {
         let bench = try Bench()
         let store = try await bench.start()
         let seen = Mutex<[String]>([])
@@ -240,7 +242,7 @@ struct StoringTests {
             ])
     }
 
-    @Test func `tags change without the token being opened, and keep its protection`() async throws {
+    @Test func `tags change without opening the token, and keep its protection`() async throws {
         let bench = try Bench()
         let presence = ScriptedPresence(pins: Bench.pin)
         let store = try await bench.start(presence: presence)
@@ -265,7 +267,7 @@ struct StoringTests {
     }
 
     @Test(.softwareToken, arguments: Hardware.allCases)
-    func `a gated token asks each time, and a wrong PIN opens nothing`(hardware: Hardware) async throws {
+    func `a token with a policy prompts each time, and a wrong PIN does not open it`(hardware: Hardware) async throws {
         let bench = try Bench(hardware)
         let pin = try hardware.pin
         // A token has its PIN already, and is asked for it; a TPM's key gets one.
@@ -279,14 +281,15 @@ struct StoringTests {
         await #expect(throws: keystore(.wrongProof)) { try await credential.token }
         await #expect(throws: keystore(.cancelled)) { try await credential.token }
         #expect(presence.requests.map(\.purpose) == [first, .current, .current, .current])
-        // What can be known without the token still can.
+        // The metadata can still be read.
         #expect(try store.find { $0.subject == "jane" } == [credential])
         await #expect(throws: keystore(.unavailable)) {
             try await #require(try await bench.start(presence: NobodyPresent()).credential(id: token.id)).token
         }
     }
 
-    @Test(.softwareToken) func `one proof opens tokens for its policy's time, until the store is locked`() async throws
+    @Test(.softwareToken) func `one verification opens tokens for the policy's reuse time, until the store is locked`()
+        async throws
     {
         let bench = try Bench(.softwareToken)
         let pin = try bench.hardware.pin
@@ -317,7 +320,7 @@ struct StoringTests {
         let token = try bench.provider.signIn()
         #expect(throws: keystore(.wrongState)) { try store.store(token) }
         #expect(try store.allCredentials.isEmpty)
-        // What can wait opens it.
+        // Asynchronous calls open it.
         #expect(try await store.store(token, security: .none).token == token)
     }
 }

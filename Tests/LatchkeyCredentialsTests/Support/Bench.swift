@@ -1,10 +1,12 @@
 import Foundation
 import Latchkey
-import LatchkeyCredentials
+import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTesting
+
+@testable import LatchkeyCredentials
 
 /// One machine with one store and one TPM, and a server. The test needs the trait `.softwareTPM`.
 struct Bench: Sendable {
@@ -22,7 +24,7 @@ struct Bench: Sendable {
         provider = Provider(manner, clock: clock)
     }
 
-    /// What a program has after its start: an open store over the same rows.
+    /// Starts a program: a new store over the same rows.
     func start(
         presence: (any PresenceAuthority)? = nil,
         transport: (any HTTPTransport)? = nil, keystore wrapping: (any Keystore)? = nil,
@@ -48,7 +50,7 @@ struct Bench: Sendable {
     var databasePath: String { directory.path(of: "default/latchkey.sqlite") }
 }
 
-/// What protects the records in a test.
+/// The hardware of a test.
 enum Hardware: CaseIterable, Sendable, CustomStringConvertible {
     case softwareTPM
     /// The test needs the trait `.softwareToken` too.
@@ -76,5 +78,20 @@ enum Hardware: CaseIterable, Sendable, CustomStringConvertible {
         case .softwareTPM: "swtpm"
         case .softwareToken: "SoftHSM2"
         }
+    }
+}
+
+extension Credential {
+    /// The server of the credential's token.
+    var server: CredentialServer {
+        get async throws { store.server(of: try await token.context) }
+    }
+}
+
+extension CredentialServer {
+    func validate(
+        _ token: JWT, _ expected: IDTokenValidator.Expectations = .init(), at now: Date = Date()
+    ) async throws(CredentialError) {
+        try await validate(token, expected, at: now, "check the ID token")
     }
 }

@@ -13,7 +13,7 @@ func keystore(_ code: KeystoreError.Code) -> KeystoreError {
     KeystoreError(operation: "", code: code, reason: "", recovery: "")
 }
 
-/// Changes the store's file as somebody could who may write it.
+/// Changes the store's file, like an attacker who can write it.
 func tamper(_ bench: Bench, _ sql: String, _ arguments: StatementArguments = [], rows: Int = 1) throws {
     let database = try DatabaseQueue.raw(at: bench.databasePath)
     try database.write { database in

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A place where somebody waits until somebody else says go.
+/// A point where a task waits until the test releases it.
 final class Hold: Sendable {
     private struct State {
         var isOpen = false
@@ -24,7 +24,7 @@ final class Hold: Sendable {
         }
     }
 
-    /// Waits until somebody waits here, for a minute at most.
+    /// Waits until a task waits here, for a minute at most.
     func reached() async {
         let watchdog = Task {
             try await Task.sleep(for: .seconds(60))

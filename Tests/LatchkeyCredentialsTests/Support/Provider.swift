@@ -4,8 +4,7 @@ import Latchkey
 import LatchkeyCredentials
 import Synchronization
 
-/// An OpenID provider in memory, for what a real one does not do on demand: it takes a refresh token once, and counts
-/// what it is asked.
+/// An OpenID provider in memory that can fail on demand. It accepts a refresh token once, and counts its requests.
 final class Provider: HTTPTransport {
     struct Manner: Sendable {
         var issuer = "https://id.test"
@@ -89,7 +88,7 @@ final class Provider: HTTPTransport {
     /// Whether the server still takes a token.
     func isValid(_ token: String?) -> Bool { state.withLock { state in token.map(state.valid.contains) ?? false } }
 
-    /// What a user gets who has just signed in.
+    /// The token of a user who has just signed in.
     func signIn(
         subject: String = "jane", id: String = Token.newID(), refreshes: Bool = true, deviceSecret: Bool = false,
         claims: [String: JSONValue] = [:], lifetime: Int? = nil

@@ -2,7 +2,7 @@ import Foundation
 import LatchkeyCredentials
 import Synchronization
 
-/// A clock that stands until a test sets it, or until somebody sleeps: then it is later at once.
+/// A clock that a test sets. A sleep advances it at once.
 final class SettableClock: CredentialClock {
     private struct State {
         var now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -22,12 +22,12 @@ final class SettableClock: CredentialClock {
     /// All sleeps so far.
     var sleeps: [Duration] { state.withLock { $0.sleeps } }
 
-    /// After so many more sleeps nobody wakes up again.
+    /// After this many more sleeps, no sleep ends.
     func allow(sleeps: Int) {
         state.withLock { $0.sleepsLeft = sleeps }
     }
 
-    /// Waits until somebody sleeps for good, for a minute at most.
+    /// Waits until a task sleeps permanently, for a minute at most.
     func asleep() async {
         let watchdog = Task {
             try await Task.sleep(for: .seconds(60))

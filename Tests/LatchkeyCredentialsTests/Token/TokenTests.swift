@@ -24,13 +24,13 @@ struct TokenTests {
         #expect(UUID(uuidString: token.id) != nil)
     }
 
-    @Test func `a token without an end never ends`() throws {
+    @Test func `a token without an expiry never expires`() throws {
         let token = try token(#"{"access_token":"a","token_type":"Bearer"}"#)
         #expect(token.expiresAt == nil)
         #expect(!token.isExpired(at: .distantFuture))
     }
 
-    @Test func `what is written is read again, id and time included`() throws {
+    @Test func `an encoded token is decoded with its id and time`() throws {
         let token = try token(
             #"{"access_token":"a","token_type":"Bearer","expires_in":"60","x":{"y":[1,true,null,"z"]}}"#)
         let written = try JSONEncoder().encode(token)
@@ -46,13 +46,13 @@ struct TokenTests {
     }
 
     @Test(arguments: ["1e300", "-1e300", "253402300800"])
-    func `a token of a time that is none is refused`(_ time: String) throws {
+    func `a token with an invalid time is refused`(_ time: String) throws {
         let stored = #"{"version":1,"id":"1","issuedAt":\#(time),"context":{"issuer":"https://id.test","clientID":"a"}"#
         let json = stored + #","response":{"access_token":"a","token_type":"Bearer"}}"#
         #expect(throws: DecodingError.self) { try JSONDecoder().decode(Token.self, from: Data(json.utf8)) }
     }
 
-    @Test func `an ID token says where a bare answer is from`() throws {
+    @Test func `the ID token names the server and client of a response without a context`() throws {
         let signer = try Signer()
         let one = try signer.sign(["iss": .string("https://id.test"), "sub": .string("j"), "aud": .string("app")])
         let bare = #"{"access_token":"a","token_type":"Bearer","id_token":"\#(one.rawValue)"}"#
@@ -79,12 +79,12 @@ struct TokenTests {
         #"{"access_token":"a","token_type":"Bearer","refresh_token":""}"#,
         #"{"access_token":"a","token_type":"Bearer","id_token":"x"}"#,
     ])
-    func `what is no token is refused`(json: String) {
+    func `an invalid response is refused`(json: String) {
         #expect(throws: credentials(.invalidInput)) { try token(json) }
     }
 
     @Test(arguments: ["http://id.test", "ftp://id.test", "id.test", ""])
-    func `an address that no token may be sent to is refused`(issuer: String) {
+    func `an issuer that is neither https nor local is refused`(issuer: String) {
         #expect(throws: credentials(.invalidInput)) {
             try token(
                 #"{"access_token":"a","token_type":"Bearer"}"#, context: Token.Context(issuer: issuer, clientID: "app"))
@@ -92,13 +92,13 @@ struct TokenTests {
     }
 
     @Test(arguments: ["", "a b", "ä", "a\n", String(repeating: "x", count: 97)])
-    func `an id that can't name a row is refused`(id: String) {
+    func `an invalid id is refused`(id: String) {
         #expect(throws: credentials(.invalidInput)) {
             try Token(response: Data(#"{"access_token":"a","token_type":"Bearer"}"#.utf8), context: context, id: id)
         }
     }
 
-    @Test func `no description shows a secret`() throws {
+    @Test func `descriptions contain no secret`() throws {
         let signer = try Signer()
         let idToken = try signer.sign(["iss": .string("https://id.test"), "sub": .string("canary-subject")])
         let token = try token(

@@ -111,7 +111,7 @@ struct HostileServerTests {
     func `a login counts from when it was asked for`(member: String, elapsed: Double, loggedInAt: Double?) throws {
         let payload = #"{"iss":"https://id.example","sub":"u","aud":"c","exp":1300,"iat":1000,\#(member)}"#
         let token = try JSONDecoder().decode(IDToken.self, from: Data(payload.utf8))
-        let verifier = IDTokenVerifier(issuer: "https://id.example", clientID: "c")
+        let verifier = IDTokenValidator(issuer: "https://id.example", clientID: "c")
         // This machine's clock is an hour ahead.
         let now = Date(timeIntervalSince1970: 4600)
         let check = { try verifier.checkLogin(token, since: now.addingTimeInterval(-elapsed), now: now) }

@@ -39,7 +39,7 @@ actor FormChannel: StrongAuthenticationChannel {
         let redirectURI = "http://127.0.0.1:9/callback"
         let login = AuthorizationRequest(
             clientID: request.clientID, scope: request.scope, options: AuthorizationOptions(prompt: [.login]),
-            server: IssuerMetadata(issuer: request.issuer, sendsIssuer: request.requiresIssuer), hint: nil,
+            issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
         var visit = Visit(transport: transport, end: redirectURI)

@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    /// The server ends a device's session when the device logs in again: nobody may meet that half-way.
+    /// The server ends a device's session when the device logs in again: no other process may interrupt that.
     @Test func `processes that log in at once all succeed`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a device removed on the settings page finds out when it authenticates`() async throws {
+    @Test func `a device removed on the settings page gets an error when it authenticates`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func `another user is stopped by the server's page, which is told who may log in`() async throws {
+    @Test func `the server's page refuses another user, because the request names the user`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
@@ -135,7 +135,9 @@ import Testing
         }
     }
 
-    @Test func `a deployed server is told by an ID token who may log in, until it is disabled`() async throws {
+    @Test func `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
+        async throws
+    {
         let extensions = ["biometric_removal": false, "biometric_login_hint": false]
         try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"]) { server in
             let machine = try await Machine(server)
@@ -174,7 +176,7 @@ import Testing
     }
 
     @Test(arguments: [-7_200.0, 7_200])
-    func `a wrong clock costs nothing`(offset: TimeInterval) async throws {
+    func `a wrong clock changes nothing`(offset: TimeInterval) async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
@@ -197,7 +199,7 @@ import Testing
             server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#, error: "x_rate_limited",
             description: "rate limit exceeded, please try again later.", enrolments: 2),
     ])
-    private func `what the server refuses is said in its words, and leaves nothing enabled`(refusal: Refusal)
+    private func `a refusal is reported in the server's words, and nothing is enabled`(refusal: Refusal)
         async throws
     {
         let members = try JSONSerialization.jsonObject(with: Data(refusal.server.utf8)) as? [String: Any] ?? [:]
@@ -216,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `a client that the server does not know gets no further than the page`() async throws {
+    @Test func `a client that the server does not know fails at the login page`() async throws {
         try await IdentityProcess.with { server in
             let directory = try TemporaryDirectory()
             let store = try await RecordStore(directory: directory.path)

@@ -12,7 +12,7 @@ struct LoginToken: Sendable {
     let policy: AccessPolicy
     /// The owner, for so many proofs.
     let owner: @Sendable (_ proofs: Int) -> ScriptedPresence
-    /// Somebody else, for one.
+    /// For example, another user.
     let stranger: @Sendable () -> ScriptedPresence
     /// How many proofs it takes to store the first session: two where nothing is sealed and opened without the owner.
     var proofsToAuthorize = 0
@@ -35,7 +35,7 @@ struct LoginToken: Sendable {
             ScriptedPresence(Array(repeating: .pin("correct"), count: proofs)) { token.show($0) }
         }
         stranger = { ScriptedPresence([.pin("another")]) { token.show($0) } }
-        // A finger can't be repeated for anybody.
+        // A finger can't be reused.
         proofsToEnable = 2
     }
 }

@@ -20,12 +20,12 @@ import VirtualSmartCard
         try await wholeLife(LoginToken(FingerprintToken()))
     }
 
-    /// The key for the login is in 9a and asks for the PIN; what is stored is sealed with that in 9e, which needs nobody.
+    /// The login key is in slot 9a and requires the PIN. The key in slot 9e, which does not, seals the stored records.
     @Test(.virtualYubiKey, arguments: ["libykcs11.so", "opensc-pkcs11.so"])
-    func `the whole life of a device on a YubiKey with a key that was there`(_ module: String) async throws {
+    func `the whole life of a device on a YubiKey with an existing key`(_ module: String) async throws {
         let yubiKey = try VirtualYubiKey.current
         for slot in [KeySlot.authentication, .cardAuthentication] { try await yubiKey.provision(slot) }
-        // Modules remember the pcscd that they saw first; the copy has seen nothing.
+        // Modules keep their first connection to pcscd; a copy of the module has none.
         let directory = try TemporaryDirectory()
         let original = URL(filePath: "/usr/lib/x86_64-linux-gnu/\(module)").resolvingSymlinksInPath()
         try FileManager.default.copyItem(atPath: original.path, toPath: directory.path(of: module))
@@ -33,8 +33,8 @@ import VirtualSmartCard
         try await wholeLife(LoginToken(keystore: onCard, pin: CardProfile.defaultPIN))
     }
 
-    /// tpm2-pkcs11 has no key that needs nobody: what is stored is sealed under the PIN too. Opening the store and
-    /// signing ask for it once together; whoever logs in without biometrics is asked once, at the store's birth.
+    /// tpm2-pkcs11 has no key without a PIN, so the PIN seals the stored records too. Opening the store and signing share one
+    /// prompt. A login without biometrics prompts once, when the store is created.
     @Test(.requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"))
     func `the whole life of a device on a token in a TPM`() async throws {
         try await SoftwareTPMToken.withToken { token in

@@ -9,12 +9,12 @@ struct AuthorizationRequestTests {
     ) -> AuthorizationRequest {
         AuthorizationRequest(
             clientID: "app", scope: "openid", options: .init(),
-            server: IssuerMetadata(issuer: "https://a.test", sendsIssuer: sendsIssuer), hint: hint)
+            issuer: "https://a.test", requiresIssuer: sendsIssuer, hint: hint)
     }
 
     private let request = AuthorizationRequestTests.request()
 
-    @Test func `only an answer with this request's state is one`() {
+    @Test func `a response with another state is ignored`() {
         #expect(request.answer("code=c&state=\(request.state)") == .code("c"))
         for query in [
             "code=c", "code=c&state=", "code=c&state=\(request.state)x", "", "state", "code=c&state=%",
@@ -24,7 +24,7 @@ struct AuthorizationRequestTests {
         }
     }
 
-    @Test func `errors and a missing code are answers too`() {
+    @Test func `errors and a missing code end the request`() {
         let state = "state=\(request.state)"
         #expect(request.answer("error=cancel&\(state)") == .refused(OAuth2Error(error: "cancel")))
         #expect(
@@ -37,7 +37,7 @@ struct AuthorizationRequestTests {
 
     /// RFC 9207 section 2.4, for codes and errors alike.
     @Test(arguments: ["code=c", "error=cancel", ""])
-    func `an answer of another issuer is refused, also one without an issuer where the server announces it`(
+    func `an answer of another issuer is refused, and an answer without an issuer if the server announces one`(
         answer: String
     ) {
         for sendsIssuer in [true, false] {

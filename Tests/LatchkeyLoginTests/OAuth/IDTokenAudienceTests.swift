@@ -14,7 +14,7 @@ struct IDTokenAudienceTests {
             (["https://a.test"], "app", false), (["app", "https://b.test"], "app", false),
         ] as [([String], String?, Bool)])
     func `a token is for the client alone`(audience: [String], party: String?, isAccepted: Bool) {
-        let token = IDTokenAudience(audience, authorizedParty: party)
-        #expect(token.isOnly("app", of: "https://a.test") == isAccepted)
+        let validator = IDTokenValidator(issuer: "https://a.test", clientID: "app")
+        #expect(validator.isAudience(audience, authorizedParty: party) == isAccepted)
     }
 }

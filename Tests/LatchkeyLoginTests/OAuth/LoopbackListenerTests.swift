@@ -16,7 +16,7 @@ struct LoopbackListenerTests {
         await listener.close()
     }
 
-    @Test func `only the right GET of the path ends the wait`() async throws {
+    @Test func `only a GET of the path with the right query ends the wait`() async throws {
         try await withListener { listener in
             let uri = listener.redirectURI
             let origin = uri.dropLast(LoopbackListener.path.count)
@@ -33,14 +33,14 @@ struct LoopbackListenerTests {
         }
     }
 
-    @Test func `it listens on the loopback interface and stops when closed`() async throws {
+    @Test func `the listener uses the loopback interface and stops when closed`() async throws {
         let listener = try await LoopbackListener.start(page: \.self) { _ in nil }
         #expect(listener.redirectURI.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/callback/) != nil)
         await listener.close()
         await #expect(throws: keystore(.unavailable)) { try await get(listener.redirectURI) }
     }
 
-    @Test func `nobody waits for ever`() async throws {
+    @Test func `the wait ends after the timeout`() async throws {
         try await withListener { listener in
             await #expect(throws: AuthorizationFailure.timedOut) {
                 try await listener.answer(within: .milliseconds(50))

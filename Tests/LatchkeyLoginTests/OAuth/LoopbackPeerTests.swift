@@ -42,11 +42,11 @@ struct LoopbackPeerTests {
         #expect(try peer().owner(inRow: row(uid: "0", inode: "0")) == nil)
     }
 
-    @Test func `a connection that does not exist is not ours, nor is one that is not IPv4`() throws {
-        let nobody = LoopbackPeer(
+    @Test func `a connection that does not exist is another user's, and IPv6 is not supported`() throws {
+        let missing = LoopbackPeer(
             client: try SocketAddress(ipAddress: "127.0.0.1", port: 1),
             server: try SocketAddress(ipAddress: "127.0.0.1", port: 2))
-        #expect(nobody?.owner == .somebodyElse)
+        #expect(missing?.owner == .otherUser)
         #expect(LoopbackPeer(client: try SocketAddress(ipAddress: "::1", port: 1), server: nil) == nil)
     }
 }

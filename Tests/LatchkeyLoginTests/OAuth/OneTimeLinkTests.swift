@@ -24,7 +24,7 @@ struct OneTimeLinkTests {
     }
 
     /// The status that another user of this machine gets; 000 without an answer.
-    private func statusForNobody(_ url: String) async throws -> String {
+    private func statusForOtherUser(_ url: String) async throws -> String {
         let result = try await Subprocess.run(
             .name("setpriv"),
             arguments: [
@@ -34,7 +34,7 @@ struct OneTimeLinkTests {
         return result.standardOutput
     }
 
-    @Test func `it leads the user's own programs to the login page`() async throws {
+    @Test func `the link redirects the user's own programs to the login page`() async throws {
         try await withListener { listener async throws in
             for _ in 0..<2 {
                 let answer = try await get(listener.link)
@@ -46,19 +46,21 @@ struct OneTimeLinkTests {
         }
     }
 
-    @Test func `where nobody knows whose a program is, a second visit ends the login`() {
+    @Test func `if the user of a connection is unknown, a second visit ends the login`() {
         let ends = Mutex<[AuthorizationAnswer]>([])
-        let desk = RedirectDesk(link: OneTimeLink(), page: "https://identity.test/authorize", accept: { _ in nil }) {
+        let responder = RedirectResponder(
+            link: OneTimeLink(), page: "https://identity.test/authorize", accept: { _ in nil }
+        ) {
             answer in ends.withLock { $0.append(answer) }
         }
-        #expect(desk.start(forKnownUser: false).location == "https://identity.test/authorize")
-        #expect(desk.start(forKnownUser: true).location == "https://identity.test/authorize")
+        #expect(responder.start(forKnownUser: false).location == "https://identity.test/authorize")
+        #expect(responder.start(forKnownUser: true).location == "https://identity.test/authorize")
         #expect(ends.withLock { $0 }.isEmpty)
-        #expect(desk.start(forKnownUser: false) == .linkReused)
+        #expect(responder.start(forKnownUser: false) == .linkReused)
         #expect(ends.withLock { $0 } == [.linkReused])
     }
 
-    @Test func `no other request uses it up`() async throws {
+    @Test func `other requests do not use up the link`() async throws {
         try await withListener { listener async throws in
             #expect(listener.link.wholeMatch(of: /http:\/\/127\.0\.0\.1:[0-9]+\/start\/[A-Za-z0-9_-]{43}/) != nil)
             #expect(try await get(String(listener.link.dropLast())).status == 404)
@@ -73,10 +75,10 @@ struct OneTimeLinkTests {
     @Test(
         .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"),
         .requires(program: "curl"))
-    func `another user is neither let through nor heard`() async throws {
+    func `connections of another user are closed`() async throws {
         try await withListener { listener async throws in
-            #expect(try await statusForNobody(listener.link) == "000")
-            #expect(try await statusForNobody("\(listener.redirectURI)?right") == "000")
+            #expect(try await statusForOtherUser(listener.link) == "000")
+            #expect(try await statusForOtherUser("\(listener.redirectURI)?right") == "000")
             #expect(try await get(listener.link).status == 303)
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
             #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
@@ -122,7 +124,7 @@ struct OneTimeLinkTests {
         time.sleep(120)
         """#
 
-    @Test(.softwareTPM) func `the browser's argument has nothing of the request`() async throws {
+    @Test(.softwareTPM) func `the browser's argument contains nothing of the request`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start(browser: TwiceVisitingBrowser(browser: bench.browser))
             try await container.authorize()

@@ -14,7 +14,7 @@ final class AnsweringBrowser: Browser {
         openings = AsyncStream.makeStream()
     }
 
-    /// What the listener said to the answers.
+    /// The listener's responses.
     var statuses: [Int] { state.withLock(\.self) }
 
     /// Waits until a page was shown, and answered where it is to be.

@@ -24,7 +24,7 @@ struct Bench {
         try await body(bench)
     }
 
-    /// What a program has after its start: a container of its own over the same store.
+    /// Starts a program: a new container over the same store.
     func start(
         name: String = "default",
         presence: any PresenceAuthority = ScriptedPresence(Array(repeating: .pin(pin), count: 8)),
@@ -43,7 +43,7 @@ struct Bench {
             transport: transport ?? identity)
     }
 
-    /// The rows, as a program of its own sees them.
+    /// The rows, as another program reads them.
     func records(_ name: String = "default", _ keystore: (any Keystore)? = nil) async throws -> RecordContainer {
         let store = try await RecordStore(directory: directory.path)
         return try RecordContainer(

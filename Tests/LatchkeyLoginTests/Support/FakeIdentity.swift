@@ -8,7 +8,7 @@ import Latchkey
 actor FakeIdentity: HTTPTransport {
     static let address = "https://identity.test"
 
-    /// What this server has and does.
+    /// The behaviour of this server.
     struct Manner: Sendable {
         var hasRemovalEndpoint = true
         var takesUserIDHint = false
@@ -20,9 +20,9 @@ actor FakeIdentity: HTTPTransport {
         var accessTokenLife = 1800
         /// How many seconds a challenge lives.
         var challengeLife: TimeInterval = 300
-        /// How many challenges it loses before it keeps one.
+        /// The number of challenges that it loses before it keeps one.
         var losesChallenges = 0
-        /// What it puts into ID tokens instead of what is right.
+        /// Wrong values for ID tokens.
         var nonce: String?
         var issuer: String?
         /// Its audience, instead of the client, and the authorized party.

@@ -2,8 +2,8 @@ import Foundation
 import HTTPTypes
 import Latchkey
 
-/// A server under an address of its own that answers with another server's words: the discovery document names this
-/// server, and challenges and tokens are the other's.
+/// A malicious server that relays another server: the discovery document names this server, and challenges and tokens are
+/// the other server's.
 struct ImpersonatingTransport: HTTPTransport {
     static let address = "https://other.test"
 

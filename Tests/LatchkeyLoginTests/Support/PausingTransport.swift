@@ -35,7 +35,7 @@ actor PausingTransport: HTTPTransport {
         if !isReached { await withCheckedContinuation { waiting.append($0) } }
     }
 
-    /// Lets the stopped program go on, so that the test can end.
+    /// Continues the stopped program, so that the test can end.
     func resume() { release(alive: true) }
 
     /// Lets no more of the stopped program happen: it never hears from the server.

@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyTesting
 
 extension RecordingTransport {
-    /// What was asked, in order: method, path, and for the token endpoint the grant.
+    /// The requests, in order: method, path, and for the token endpoint the grant.
     var summary: [String] {
         recordings.map { recording in
             let line = "\(recording.request.method) \(recording.request.path ?? "")"

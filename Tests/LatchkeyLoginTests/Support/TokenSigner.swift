@@ -31,7 +31,7 @@ struct TokenSigner {
             """
     }
 
-    /// The key set as the server publishes it, with a key of a kind that nobody knows beside it.
+    /// The key set as the server publishes it, and another key of an unknown kind.
     var keySet: String {
         get throws {
             let parameters = try #require(ecKey.publicKey.parameters)
@@ -109,6 +109,7 @@ struct IDClaims: JWTPayload {
     var aud: [String]
     var exp: Int
     var iat: Int
+    var nbf: Int? = nil
     var nonce: String?
     var at_hash: String?
     var azp: String?

@@ -10,7 +10,7 @@ struct DeviceInfoTests {
         return try JSONDecoder().decode([String: [String: [String: String]]].self, from: bytes)
     }
 
-    @Test func `the shape is one that servers know, with a model that people know`() throws {
+    @Test func `the format is one that servers know, with a readable model`() throws {
         let system = DeviceInfo.System(name: "Linux", release: "6.1", version: "#1 SMP", architecture: "x86_64")
         let device = DeviceInfo(model: "LENOVO ThinkPad X1", hostName: "desk", system: system)
         let ios = try #require(try object(device)["ios"])
@@ -24,7 +24,7 @@ struct DeviceInfoTests {
     }
 
     @Test(arguments: ["x86_64", "arm64"])
-    func `a machine without a name is still no simulator`(architecture: String) throws {
+    func `a machine without a name is not shown as a simulator`(architecture: String) throws {
         let system = DeviceInfo.System(name: "Linux", release: "", version: "", architecture: architecture)
         let machine = try object(DeviceInfo(model: "", hostName: "", system: system))["ios"]?["uname"]?["machine"]
         #expect(machine == "Linux \(architecture)")

@@ -6,8 +6,8 @@ import Testing
 @testable import LatchkeyOAuth
 
 struct ServerResponseTests {
-    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse {
-        ServerResponse(status: status, fields: fields, body: Data(body.utf8))
+    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse<LoginError> {
+        ServerResponse(operation: "log in", status: status, fields: fields, body: Data(body.utf8))
     }
 
     @Test(arguments: [
@@ -19,8 +19,8 @@ struct ServerResponseTests {
         (#"{"error":7}"#, 502, .unexpectedStatus), ("<html>", 503, .unexpectedStatus), ("", 302, .unexpectedStatus),
         ("", 429, .rateLimited),
     ])
-    func `a body is judged by its content, an OAuth error first`(body: String, status: Int, code: LoginError.Code) {
-        let failure = response(status, body).failure("log in")
+    func `a body is decoded by its content, first as an OAuth error`(body: String, status: Int, code: LoginError.Code) {
+        let failure = response(status, body).failure
         #expect(failure.code == code)
         #expect(failure.httpStatus == status)
         #expect(!failure.recovery.isEmpty)
@@ -47,13 +47,13 @@ struct ServerResponseTests {
         #"{"access_token":"a b","token_type":"Bearer","expires_in":60}"#,
         #"{"token_type":"Bearer","expires_in":60}"#, "", "[]",
     ])
-    func `tokens out of their bounds are no tokens`(body: String) {
-        #expect(throws: login(.invalidResponse)) { try response(200, body).json(TokenResponse.self, "log in") }
+    func `token responses with invalid members are refused`(body: String) {
+        #expect(throws: login(.invalidResponse)) { try response(200, body).json(TokenResponse.self) }
     }
 
-    @Test func `tokens may lack what is optional and have what is new`() throws {
+    @Test func `token responses may lack optional members and have unknown ones`() throws {
         let body = #"{"access_token":"a","token_type":"bearer","expires_in":60,"x":[{}],"refresh_token":""}"#
-        let tokens = try response(200, body).json(TokenResponse.self, "log in")
+        let tokens = try response(200, body).json(TokenResponse.self)
         #expect(tokens.refreshToken == nil)
         #expect(tokens.idToken == nil)
     }
@@ -62,11 +62,10 @@ struct ServerResponseTests {
         ("2026-01-01T00:05:00Z", 300.0), ("2026-01-01T00:05:00.5Z", 300.5), ("2026-01-01T00:01:00.123456789Z", 60.123),
         ("2026-01-01T01:05:00+01:00", 300), ("soon", 300), ("2025-01-01T00:00:00Z", 0),
     ])
-    func `a challenge lives as long as the server says, by the server's own clock`(expiry: String, life: Double) throws
-    {
+    func `a challenge expires when the server says, by the server's clock`(expiry: String, life: Double) throws {
         let date = try Date("2026-01-01T00:00:00Z", strategy: .iso8601)
         let body = #"{"result":{"token":"T","expire_at":"\#(expiry)","x":1}}"#
-        let envelope = try response(200, body).json(Challenge.Envelope.self, "log in")
+        let envelope = try response(200, body).json(Challenge.Envelope.self)
         let challenge = Challenge(envelope.result, date: date)
         #expect(abs(challenge.life / .seconds(1) - life) < 0.001)
         #expect(challenge.isExpired == (life == 0))

@@ -1,0 +1,82 @@
+public import HTTPTypes
+public import Latchkey
+
+extension Credential {
+    /// Adds the access token to a request. A token that is about to expire is refreshed first. If that fails, a token that
+    /// has not expired is used.
+    ///
+    /// - Throws: ``CredentialError``; `refused` for a request that goes neither over `https` nor to this machine.
+    public func authorize(_ request: inout HTTPRequest) async throws {
+        let operation = "authorize the request"
+        let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
+        guard Endpoint(url) != nil else {
+            throw CredentialError(
+                operation: operation, code: .refused, reason: "it goes neither over https nor to this machine",
+                recovery: "Use an https address.")
+        }
+        request.headerFields[.authorization] = try await authorization(operation)
+    }
+
+    /// The value of the field `Authorization`.
+    package func authorization(_ operation: String) async throws -> String {
+        try await withUsableToken(operation) { try $0.authorization(operation) }
+    }
+
+    /// Calls `body` with a valid token. Prompts at most once.
+    func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R) async throws -> R {
+        try await withOpen(operation) {
+            do {
+                try await refreshIfNeeded()
+            } catch {
+                let token = try await stored(operation).token
+                guard !token.isExpired(at: store.configuration.clock.now) else { throw error }
+                return try await body(token)
+            }
+            return try await body(stored(operation).token)
+        }
+    }
+}
+
+extension Credential {
+    /// The server's claims about the user.
+    public struct UserInfo: Hashable, Sendable, Codable, HasClaims {
+        public let claims: [String: JSONValue]
+
+        public init(from decoder: any Decoder) throws {
+            claims = try [String: JSONValue](from: decoder)
+            guard let subject = claims["sub"]?.string, !subject.isEmpty else {
+                throw DecodingError.dataCorrupted(
+                    .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
+            }
+        }
+
+        public func encode(to encoder: any Encoder) throws {
+            try claims.encode(to: encoder)
+        }
+    }
+
+    /// Requests the user's claims from the server. An access token that is about to expire is refreshed first.
+    ///
+    /// - Throws: ``CredentialError``.
+    public func userInfo() async throws -> UserInfo {
+        try await withUsableToken("fetch the user's data") { token in
+            try await self.store.server(of: token.context).userInfo(token)
+        }
+    }
+
+    /// Requests the state of one of the token's secrets (RFC 7662).
+    ///
+    /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint, `missingToken`.
+    public func introspect(_ kind: Token.Kind = .accessToken) async throws -> TokenIntrospection {
+        let token = try await token
+        return try await store.server(of: token.context).introspect(kind, of: token)
+    }
+}
+
+extension CredentialStore {
+    func server(of context: Token.Context) -> CredentialServer {
+        CredentialServer(
+            context: context, providers: providers, transport: transport,
+            additionalOrigins: configuration.additionalOrigins)
+    }
+}

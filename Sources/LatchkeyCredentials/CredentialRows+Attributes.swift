@@ -1,0 +1,111 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the text `1` and the number
+/// 1 differ.
+extension CredentialRows {
+    /// The maximum length of a copied claim, in bytes of JSON. Longer claims are in the token only.
+    private static let longestClaim = 1024
+
+    private enum Name {
+        static let tag = "tag."
+        static let claim = "claim."
+        static let server = "server"
+        static let client = "client"
+        static let issued = "issued"
+        static let expires = "expires"
+        static let refreshable = "refreshable"
+        static let policy = "policy"
+    }
+
+    static func attribute(tag: String) -> String { Name.tag + tag }
+    static func attribute(claim: String) -> String { Name.claim + claim }
+
+    /// The canonical JSON of a claim's value.
+    static func text(of value: JSONValue) -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        // A number that JSON can't represent matches no claim.
+        return (try? encoder.encode(value)).map { String(decoding: $0, as: UTF8.self) } ?? ""
+    }
+
+    /// The metadata row of a token.
+    static func metadata(
+        of token: Token, tags: [String: String], security: AccessPolicy,
+        copying copied: CredentialConfiguration.CopiedClaims
+    ) -> Record {
+        var attributes: [String: String] = [
+            Name.server: token.context.issuer, Name.client: token.context.clientID,
+            Name.policy: security.requirement.rawValue, Name.issued: seconds(token.issuedAt),
+        ]
+        if let end = token.expiresAt { attributes[Name.expires] = seconds(end) }
+        if token.refreshToken != nil { attributes[Name.refreshable] = "yes" }
+        for (name, value) in tags { attributes[attribute(tag: name)] = value }
+        for (name, value) in token.claims where copied.includes(name) {
+            let text = text(of: value)
+            if text.utf8.count <= longestClaim { attributes[attribute(claim: name)] = text }
+        }
+        return Record(id: metadataID(token.id), kind: kind, attributes: attributes)
+    }
+
+    /// The same row with other tags.
+    static func metadata(_ record: Record, taggedAs tags: [String: String]) -> Record {
+        var attributes = record.attributes.filter { !$0.key.hasPrefix(Name.tag) }
+        for (name, value) in tags { attributes[attribute(tag: name)] = value }
+        return Record(id: record.id, kind: record.kind, protection: record.protection, attributes: attributes)
+    }
+
+    static func tags(of record: Record) -> [String: String] {
+        members(of: record, Name.tag)
+    }
+
+    /// The metadata in a row.
+    static func metadata(_ record: Record) throws(KeystoreError) -> Token.Metadata {
+        guard
+            let server = record.attributes[Name.server], let client = record.attributes[Name.client],
+            let policy = record.attributes[Name.policy].flatMap(AccessPolicy.Requirement.init),
+            let issued = record.attributes[Name.issued].flatMap(date)
+        else { throw .damaged("read the credential ‘\(id(of: record.id))’", "its metadata is incomplete") }
+        let claims = members(of: record, Name.claim).compactMapValues { text in
+            try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
+        }
+        return Token.Metadata(
+            id: id(of: record.id), tags: tags(of: record), claims: claims, server: server, clientID: client,
+            issuedAt: issued, expiresAt: record.attributes[Name.expires].flatMap(date),
+            isRefreshable: record.attributes[Name.refreshable] != nil, security: policy, createdAt: record.createdAt)
+    }
+
+    private static func seconds(_ date: Date) -> String { String(Int(date.timeIntervalSince1970)) }
+
+    private static func date(_ text: String) -> Date? {
+        Int(text).map { Date(timeIntervalSince1970: TimeInterval($0)) }
+    }
+
+    private static func members(of record: Record, _ prefix: String) -> [String: String] {
+        var members: [String: String] = [:]
+        for (name, value) in record.attributes where name.hasPrefix(prefix) {
+            members[String(name.dropFirst(prefix.count))] = value
+        }
+        return members
+    }
+
+    /// - Throws: ``CredentialError`` with code `invalidInput` for tags that can't be stored.
+    static func check(tags: [String: String]) throws {
+        guard tags.count <= 64 else {
+            throw CredentialError.invalidInput("tag the credential", "it has more than 64 tags")
+        }
+        for (name, value) in tags {
+            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter
+            else {
+                throw CredentialError.invalidInput(
+                    "tag the credential", "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")
+            }
+        }
+    }
+}
+
+extension String {
+    fileprivate var hasControlCharacter: Bool {
+        unicodeScalars.contains { $0.properties.generalCategory == .control }
+    }
+}

@@ -1,0 +1,132 @@
+public import Latchkey
+
+extension CredentialStore {
+    /// Stores a token that only this device can open. The first credential of a store becomes the default.
+    ///
+    /// - Parameters:
+    ///   - token: A token whose id is not stored.
+    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before ``open()``.
+    @discardableResult
+    public func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
+        try insert(token, tags)
+    }
+
+    /// Stores a token that the hardware opens only after the user verification of `security`. The first token with a PIN
+    /// prompts for a new PIN; later ones prompt for that PIN.
+    ///
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the hardware can't enforce the
+    ///   policy.
+    @discardableResult
+    public func store(
+        _ token: Token, tags: [String: String] = [:], security: AccessPolicy
+    ) async throws -> Credential {
+        try CredentialRows.check(tags: tags)
+        guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
+        let prompt = prompt("store a token of \(token.context.issuer)")
+        guard security != .none else {
+            return try await unlocked.withOpen(.device, for: prompt, authorizedBy: presence) {
+                try await disk.run { try self.insert(token, tags) }
+            }
+        }
+        let protection = CredentialRows.classes(token.id).newClass(security)
+        return try await unlocked.withNew(protection, for: prompt, authorizedBy: presence) { prepared in
+            try await disk.run { try self.insert(token, tags, in: prepared) }
+        }
+    }
+
+    /// The stored credential with the token's id. Stores the token if there is none.
+    public func credential(for token: Token) throws -> Credential {
+        if let existing = try credential(id: token.id) { return existing }
+        do {
+            return try store(token)
+        } catch let error as CredentialError where error.code == .duplicate {
+            return credential(stored: token.id)
+        }
+    }
+
+    /// Whether the hardware can revoke the key of a credential. After its removal, no copy of the store then opens it. Does
+    /// not use the hardware.
+    ///
+    /// - Returns: nil for a credential without a policy, and if no credential has this id.
+    /// - Throws: `KeystoreError` when the store can't be read.
+    package func isStoredRevocably(id: String) async throws -> Bool? {
+        guard let protection = try rows.protection(id), protection.policy != .none else { return nil }
+        return try await records.areRevocable([CredentialRows.classes(id)])
+    }
+
+    /// - Parameter prepared: The token's own key, or nil for the device's.
+    private func insert(
+        _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil
+    ) throws -> Credential {
+        try CredentialRows.check(tags: tags)
+        let protection = prepared?.protection ?? .device
+        let metadata = CredentialRows.metadata(
+            of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
+        let insertion = try CredentialRows.insertion(token, metadata: metadata, in: protection)
+        let becomesDefault = try changingDefault {
+            // Without other credentials, a stored default refers to a removed credential.
+            let becomesDefault = try !records.hasAny(CredentialRows.kind)
+            var changes = insertion
+            if becomesDefault {
+                changes.append(CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))
+            }
+            do {
+                try records.applyNow(changes, classes: prepared.map { [.add($0)] } ?? [])
+            } catch let error as KeystoreError where error.code == .conflict {
+                throw try rows.exists(token.id) ? CredentialError.duplicate(token.id) : error
+            }
+            return becomesDefault
+        }
+        let credential = credential(stored: token.id)
+        tell(.created(credential))
+        if becomesDefault { tell(.defaultChanged(credential)) }
+        return credential
+    }
+
+    /// Runs a change that may change the default, and repeats it if another program changed the default at the same time:
+    /// by storing the first credential or removing the last.
+    func changingDefault<R>(_ change: () throws -> R) throws -> R {
+        for _ in 1..<100 {
+            do {
+                return try change()
+            } catch let error as KeystoreError where error.code == .conflict {
+                continue
+            }
+        }
+        return try change()
+    }
+}
+
+extension CredentialStore {
+    /// The app's default credential, or nil.
+    ///
+    /// - Throws: `KeystoreError` with code `damaged` if the row that names it can't be read.
+    public var defaultCredential: Credential? {
+        get throws {
+            guard let existing = try rows.existingDefault else { return nil }
+            return try credential(id: existing.id)
+        }
+    }
+
+    /// Sets or clears the default. Clearing it removes no credential.
+    ///
+    /// - Throws: ``CredentialError`` with code `notFound` for a credential that is not stored.
+    public func setDefault(_ credential: Credential?) throws {
+        do {
+            guard try rows.existingDefault?.id != credential?.id else { return }
+        } catch let error as KeystoreError {
+            // The new default replaces a row that can't be read.
+            guard error.code == .damaged else { throw error }
+        }
+        if let credential {
+            guard try rows.exists(credential.id) else {
+                throw CredentialError.notFound("set the default credential", credential.id)
+            }
+            try records.applyNow([CredentialRows.put(defaultID: credential.id)])
+        } else {
+            try records.applyNow([.delete(CredentialRows.defaultID, ifGeneration: nil)])
+        }
+        tell(.defaultChanged(credential))
+    }
+}

@@ -1,0 +1,101 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import Synchronization
+
+/// A server's response to a refresh, before it is validated.
+///
+/// Most servers accept a refresh token once. The response is therefore stored, sealed, as soon as it arrives, even if it is
+/// invalid: the server accepts only its refresh token.
+struct RefreshAnswer: Codable, Sendable {
+    /// The refreshed token; with ``flaw``, the old token with the new refresh token.
+    let token: Token
+    /// The time of receipt, by the server's clock if known. The ID token must be valid at this time.
+    let receivedAt: Date
+    /// Why the response can't be used. Only its refresh token is valid.
+    let flaw: CredentialError?
+
+    private enum CodingKeys: CodingKey {
+        case token, receivedAt
+    }
+
+    init(token: Token, receivedAt: Date, flaw: CredentialError? = nil) {
+        self.token = token
+        self.receivedAt = receivedAt
+        self.flaw = flaw
+    }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        token = try container.decode(Token.self, forKey: .token)
+        receivedAt = try container.decode(Date.self, forKey: .receivedAt)
+        flaw = nil
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(token, forKey: .token)
+        try container.encode(receivedAt, forKey: .receivedAt)
+    }
+
+    /// The response without a secret that was revoked.
+    func without(_ kind: Token.Kind) -> RefreshAnswer {
+        RefreshAnswer(token: token.without(kind), receivedAt: receivedAt)
+    }
+}
+
+extension RefreshAnswer {
+    /// - Throws: `KeystoreError` with code `damaged`.
+    init(_ bytes: SecretBytes, id: String) throws(KeystoreError) {
+        guard
+            let answer = bytes.withUnsafeBytes({ try? JSONDecoder().decode(Self.self, from: Data($0)) }),
+            answer.token.id == id
+        else { throw .damaged("refresh the credential", "the server's latest response can't be read") }
+        self = answer
+    }
+
+    var bytes: SecretBytes {
+        get throws { SecretBytes(try JSONEncoder().encode(self)) }
+    }
+}
+
+/// A sealed response that could not be stored. A lock closes it like the stored ones.
+struct UnsavedAnswer: Sendable {
+    /// A ``RefreshAnswer``, sealed with the credential's key.
+    let sealed: SecretBytes
+    /// The generation of the token that was refreshed. The response is valid for this generation only.
+    let tokenGeneration: Int
+}
+
+/// The running refreshes, one for each credential. All callers share them.
+final class RefreshCoordinator: Sendable {
+    private struct State {
+        var running: [String: Task<Token, any Error>] = [:]
+        var unsaved: [String: UnsavedAnswer] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Waits for the running refresh of `id`, or starts `refresh`. It cannot be cancelled, so that the server's response is
+    /// stored.
+    func join(_ id: String, _ refresh: @escaping @Sendable () async throws -> Token) async throws -> Token {
+        let task = state.withLock { state in
+            if let running = state.running[id] { return running }
+            let task = Task {
+                defer { self.state.withLock { $0.running[id] = nil } }
+                return try await refresh()
+            }
+            state.running[id] = task
+            return task
+        }
+        return try await task.value
+    }
+
+    /// A response that could not be stored. Without it, the credential is lost.
+    func unsaved(_ id: String) -> UnsavedAnswer? {
+        state.withLock { $0.unsaved[id] }
+    }
+
+    func setUnsaved(_ answer: UnsavedAnswer?, _ id: String) {
+        state.withLock { $0.unsaved[id] = answer }
+    }
+}

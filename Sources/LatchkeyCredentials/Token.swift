@@ -1,0 +1,193 @@
+public import FoundationEssentials
+public import Latchkey
+internal import LatchkeyOAuth
+
+/// A token response: an access token with its other members (RFC 6749 section 5.1).
+///
+/// It contains secrets as plain text. Keep ``Credential`` values, and read their token only for a request. The description
+/// contains no secret. ``init(response:context:id:receivedAt:)`` parses a server's response.
+public struct Token: Hashable, Sendable, Identifiable, HasClaims {
+    /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change it.
+    public let id: String
+    /// When the response was received.
+    public let issuedAt: Date
+    /// The server and client of the token.
+    public let context: Context
+    /// The latest ID token, decoded.
+    public let idToken: JWT?
+    /// All members of the response.
+    let response: [String: JSONValue]
+
+    /// The server and client of a token.
+    public struct Context: Hashable, Sendable, Codable {
+        /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
+        public let issuer: String
+        /// The OAuth client id.
+        public let clientID: String
+        /// The client's secret, if any.
+        public let clientSecret: String?
+
+        /// Creates a context.
+        public init(issuer: String, clientID: String, clientSecret: String? = nil) {
+            self.issuer = issuer
+            self.clientID = clientID
+            self.clientSecret = clientSecret
+        }
+    }
+
+    /// The type of the access token, for example `Bearer`.
+    public var tokenType: String { response[Member.tokenType]?.string ?? "" }
+    /// The lifetime of the access token in seconds from ``issuedAt``, if stated.
+    public var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
+    /// The access token: visible ASCII characters.
+    public var accessToken: String { response[Member.accessToken]?.string ?? "" }
+    /// The granted scopes, separated by spaces, if stated.
+    public var scope: String? { response[Member.scope]?.string }
+    /// The refresh token, if any.
+    public var refreshToken: String? { response[Member.refreshToken]?.string }
+    /// The device secret for the login of other apps on this device (OpenID Connect Native SSO), if any.
+    public var deviceSecret: String? { response[Member.deviceSecret]?.string }
+    /// The type of the issued token in a token exchange (RFC 8693), if any.
+    public var issuedTokenType: String? { response[Member.issuedTokenType]?.string }
+
+    /// The claims of the ID token; empty without one.
+    public var claims: [String: JSONValue] { idToken?.claims ?? [:] }
+
+    /// The expiry of the access token; nil if not stated.
+    public var expiresAt: Date? { expiresIn.map(issuedAt.addingTimeInterval) }
+
+    /// Whether the access token has expired at `now`. A token without an expiry never expires.
+    public func isExpired(at now: Date = Date()) -> Bool { expiresAt.map { $0 <= now } ?? false }
+
+    /// Creates a token from validated members.
+    init(id: String, issuedAt: Date, context: Context, idToken: JWT?, checked response: [String: JSONValue]) {
+        self.id = id
+        self.issuedAt = issuedAt
+        self.context = context
+        self.idToken = idToken
+        self.response = response
+    }
+
+    /// The members of a token response that Latchkey uses.
+    enum Member {
+        static let accessToken = "access_token"
+        static let tokenType = "token_type"
+        static let expiresIn = "expires_in"
+        static let refreshToken = "refresh_token"
+        static let idToken = "id_token"
+        static let scope = "scope"
+        static let deviceSecret = "device_secret"
+        static let issuedTokenType = "issued_token_type"
+    }
+}
+
+extension Token: CustomStringConvertible, CustomReflectable {
+    public var description: String { "‹token \(id)›" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension Token.Context: CustomStringConvertible, CustomReflectable {
+    public var description: String { "\(clientID) at \(issuer)" }
+    public var customMirror: Mirror { Mirror(self, children: ["issuer": issuer, "clientID": clientID]) }
+}
+
+extension Token {
+    /// The searchable data of a stored token. Reading it does not prompt, and does not use the hardware.
+    ///
+    /// It is verified only when the token is read. Use it to decide what to show, not what to allow.
+    public struct Metadata: Hashable, Sendable, Identifiable, HasClaims {
+        /// The token's id.
+        public let id: String
+        /// The app's labels.
+        public let tags: [String: String]
+        /// The ID token's claims about the user; see ``CredentialConfiguration/copiedClaims``.
+        public let claims: [String: JSONValue]
+        /// The issuer's address.
+        public let server: String
+        /// The OAuth client id.
+        public let clientID: String
+        /// When the response was received; whole seconds.
+        public let issuedAt: Date
+        /// The expiry of the access token, if stated; whole seconds.
+        public let expiresAt: Date?
+        /// Whether it has a refresh token.
+        public let isRefreshable: Bool
+        /// The user verification that opening the token requires.
+        public let security: AccessPolicy.Requirement
+        /// When the credential was first stored; whole seconds.
+        public let createdAt: Date
+    }
+}
+
+extension Token {
+    /// One of the secrets of a token. The raw value is its name in a `token_type_hint` (RFC 7009 section 2.1).
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// The device secret of native single sign-on.
+        case deviceSecret = "device_secret"
+        /// The refresh token.
+        case refreshToken = "refresh_token"
+        /// The access token.
+        case accessToken = "access_token"
+
+        var words: String { rawValue.replacing("_", with: " ") }
+    }
+
+    /// The secret of this kind, if any.
+    public subscript(kind: Kind) -> String? {
+        switch kind {
+        case .accessToken: accessToken
+        case .refreshToken: refreshToken
+        case .deviceSecret: deviceSecret
+        }
+    }
+
+    /// The token without a secret that was revoked. A revoked access token is marked as expired.
+    func without(_ kind: Kind) -> Token {
+        var members = response
+        switch kind {
+        case .accessToken: members[Member.expiresIn] = .number(0)
+        case .refreshToken, .deviceSecret: members[kind.rawValue] = nil
+        }
+        return Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
+    }
+
+    /// The token after a refresh. The id and members that the response lacks stay.
+    ///
+    /// - Parameters:
+    ///   - now: This machine's clock.
+    ///   - serverDate: The server's clock, if known.
+    /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a refresh token.
+    func refreshed(
+        by answer: Data, at now: Date, serverDate: Date?, _ operation: String
+    ) throws(CredentialError) -> RefreshAnswer {
+        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
+            throw .invalidResponse(operation, "the server's response does not follow its protocol")
+        }
+        var merged = response
+        // The old expiry does not apply to a new access token.
+        for name in [Member.accessToken, Member.expiresIn] { merged[name] = nil }
+        merged.merge(members) { $1 == .null ? $0 : $1 }
+        let receivedAt = serverDate ?? now
+        do {
+            let token = try Token(members: merged, context: context, id: id, receivedAt: now)
+            return RefreshAnswer(token: token, receivedAt: receivedAt)
+        } catch {
+            let flaw = CredentialError.invalidResponse(operation, error.reason)
+            guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
+            var same = response
+            same[Member.refreshToken] = .string(rotated)
+            let token = Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: same)
+            return RefreshAnswer(token: token, receivedAt: receivedAt, flaw: flaw)
+        }
+    }
+
+    /// The value of the field `Authorization` (RFC 6750 section 2.1).
+    func authorization(_ operation: String) throws(CredentialError) -> String {
+        guard tokenType.lowercased() == "bearer" else {
+            throw .unsupported(
+                operation, "tokens of type ‘\(tokenType)’ are not supported",
+                recovery: "Request a bearer token from the server.")
+        }
+        return "Bearer \(accessToken)"
+    }
+}

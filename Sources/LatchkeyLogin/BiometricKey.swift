@@ -1,0 +1,51 @@
+public import FoundationEssentials
+public import Latchkey
+
+/// A hardware key for login on this device.
+public struct BiometricKey: Hashable, Sendable, Identifiable {
+    /// The name of the key on this device and on the server (`kid`).
+    public var id: KeyID { key.id }
+    /// The id of the key's owner.
+    public let userID: String
+    /// The key in hardware.
+    public let key: HardwareKey
+    /// The generation of the row that holds it.
+    let generation: Int
+    /// Whether the server has required that requests of this key name the server and the client.
+    let requiresAudience: Bool
+    /// Why the hardware refused to make the key revocable. Only on the value that
+    /// ``Container/enableBiometric(policy:replacing:)`` returns; nil on a key that was read from the store.
+    public internal(set) var notRevocableReason: String?
+
+    /// Two values are equal if they come from the same stored row.
+    public static func == (left: BiometricKey, right: BiometricKey) -> Bool {
+        left.userID == right.userID && left.key == right.key && left.generation == right.generation
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(key)
+        hasher.combine(generation)
+    }
+
+    /// The user verification that each use requires.
+    public var policy: AccessPolicy { key.policy }
+    /// The assurance level of the key.
+    public var assurance: AssuranceLevel { key.assurance }
+    /// Whether the hardware can revoke the key. A copy of the store from before a PIN change, or from before biometric login
+    /// was disabled, is then useless.
+    public var isRevocable: Bool { key.isRevocable }
+    /// When the key was made; whole seconds.
+    public var createdAt: Date { key.createdAt }
+}
+
+extension BiometricKey {
+    /// The key in a row.
+    init(_ record: Record) throws(KeystoreError) {
+        guard let key = record.key, let owner = record.attributes[LoginRows.owner] else {
+            throw .damaged("read the biometric key", "its record has no key or no owner")
+        }
+        self.init(
+            userID: owner, key: key, generation: record.generation,
+            requiresAudience: record.attributes[LoginRows.audience] == LoginRows.audienceRequired)
+    }
+}

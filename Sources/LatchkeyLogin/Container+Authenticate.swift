@@ -1,0 +1,125 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import LatchkeyOAuth
+
+extension Container {
+    /// Logs in with the container's key. No session is necessary; the new session replaces the old one.
+    ///
+    /// Servers return one error, `InvalidCredentials`, for a removed key, a wrong clock and a used challenge. To tell them
+    /// apart, the clock is compared with the server's before the prompt, and a challenge that expired during the prompt is
+    /// not used. A server that lost the challenge accepts a second attempt with a new one. The accepted PIN is used for it
+    /// again; a finger is read again. If that fails too, and the clocks agree, the server does not know the key. The key is
+    /// then removed.
+    ///
+    /// - Throws: ``LoginError``: `notEnabled` before any prompt, `identityNotFound` after the key was removed, or
+    ///   `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
+    @discardableResult
+    public func authenticateBiometric() async throws -> AuthorizeResult {
+        let operation = "authenticate"
+        try await checkServer(operation)
+        let prompt = prompt("log in to")
+        let consent = SingleConsent(presence)
+        guard let stored = try await rows.key(for: prompt, authorizedBy: consent) else {
+            throw LoginError.notEnabled(operation)
+        }
+        consent.confirm()
+        let server = try await server(for: operation)
+        if configuration.tokenStorage == .persistent {
+            try await rows.open(for: prompt, authorizedBy: consent)
+            consent.confirm()
+        }
+        var lastRefusal: (error: LoginError, clock: ClockCheck?)?
+        for _ in 1...2 {
+            let (challenge, date) = try await server.challenge()
+            let clock = ClockCheck(server: date, device: now)
+            if let clock, clock.isHopeless { throw LoginError.clockSkew(operation, seconds: clock.ahead) }
+            let jwt = try await signedRequest(
+                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt, consent)
+            guard !challenge.isExpired else { continue }
+            let (response, result) = try await redeem(jwt, stored, server)
+            if let result { return result }
+            let failure = response.failure
+            guard failure.isInvalidCredentials else { throw failure }
+            let checked = ClockCheck(server: response.date, device: now) ?? clock
+            if let checked, checked.isSuspicious { throw LoginError.clockSkew(operation, seconds: checked.ahead) }
+            lastRefusal = (failure, checked)
+        }
+        guard let (error, clock) = lastRefusal else {
+            throw LoginError(
+                operation: operation, code: .timedOut, reason: "the challenge expired before the prompt was answered",
+                recovery: "Start again when you are ready.")
+        }
+        // Without the server's time, a wrong clock may be the cause.
+        guard clock != nil else { throw error }
+        try await forget(stored)
+        throw LoginError.identityNotFound(
+            operation, "Log in another way, then enable biometric login again.", oauthError: error.oauthError,
+            httpStatus: error.httpStatus)
+    }
+
+    /// Exchanges the signature for a session, and makes it the current one.
+    ///
+    /// Only one process at a time does this: a server ends a device's session when the device logs in again, so two
+    /// concurrent logins would end each other's session before either is stored.
+    private func redeem(
+        _ jwt: String, _ stored: BiometricKey, _ server: IdentityServer
+    ) async throws -> (ServerResponse<LoginError>, AuthorizeResult?) {
+        try await records.exclusively(for: server.operation) {
+            let response = try await server.authenticate(jwt: jwt)
+            return (response, response.isSuccess ? try await adopt(response, stored, server) : nil)
+        }
+    }
+
+    private func adopt(
+        _ response: ServerResponse<LoginError>, _ stored: BiometricKey, _ server: IdentityServer
+    ) async throws -> AuthorizeResult {
+        let tokens = try response.json(TokenResponse.self)
+        let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
+            guard let compact = tokens.idToken else { return stored.userID }
+            let token = try server.claims(of: compact, now: configuration.now(), serverDate: response.date)
+            guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
+            return token.sub
+        }
+        // If this fails, the next login records it.
+        if server.metadata.requiresAudience, !stored.requiresAudience { try? await rememberAudience(stored) }
+        return result
+    }
+
+    /// Records that the server requires an audience, so that later metadata cannot withdraw that. If another process has
+    /// changed the key's row, the next login records it.
+    private func rememberAudience(_ stored: BiometricKey) async throws {
+        _ = try await rows.applyUnlessChanged(
+            [
+                rows.put(
+                    stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
+            ], for: prompt("log in to"))
+    }
+
+    /// Removes a key that the server does not know. The verified row of the key names this server. If another process has
+    /// changed the row, it belongs to another key and is kept.
+    private func forget(_ stored: BiometricKey) async throws {
+        let changes = LoginRows.deleteKey(ifGeneration: stored.generation) + [LoginRows.delete(identity: stored.id)]
+        guard try await rows.applyUnlessChanged(changes, for: prompt("log in to")) != nil else { return }
+        try await records.discard(stored.key)
+    }
+}
+
+/// The difference between this machine's clock and the server's.
+struct ClockCheck: Sendable {
+    /// The maximum difference that servers accept, in seconds.
+    static let limit: Double = 300
+    /// The difference from which the clock may be the cause of a refusal. Network and rounding need the rest.
+    static let suspicion: Double = 240
+
+    /// Seconds that this machine is ahead.
+    let ahead: Double
+
+    /// - Returns: nil if the server's time is not known.
+    init?(server: Date?, device: Date) {
+        guard let server else { return nil }
+        ahead = device.timeIntervalSince(server)
+    }
+
+    var isHopeless: Bool { abs(ahead) > Self.limit }
+    var isSuspicious: Bool { abs(ahead) > Self.suspicion }
+}

@@ -1,0 +1,96 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import LatchkeyOAuth
+
+extension Container {
+    /// Logs a user in with the browser: authorization code with PKCE, and the response on a loopback port (RFC 8252).
+    ///
+    /// While biometric login is enabled on this device, only the owner of the key can log in. The request names the owner,
+    /// in `login_hint` if the server announces that it takes a user id, otherwise in `id_token_hint`. Another user is
+    /// refused, even if the server accepts the login.
+    ///
+    /// The browser gets a link to a port of this process, which redirects to the login page. Other users can read the
+    /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
+    /// the system does not tell the user of a connection, a second visit ends the login.
+    ///
+    /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new session is revoked, and
+    ///   nothing changes on this device), or `invalidToken`. Errors of `Browser.open(_:)`.
+    @discardableResult
+    public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws -> AuthorizeResult {
+        let operation = "log in"
+        try await checkServer(operation)
+        let server = try await server(for: operation)
+        let request = AuthorizationRequest(
+            clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
+            issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
+            hint: try await hint(server, operation))
+        do {
+            return try await redeem(request.grant(at: server.client.endpoint(.authorization), in: browser), server)
+        } catch let failure as AuthorizationFailure {
+            throw LoginError(operation, failure)
+        }
+    }
+
+    private func hint(
+        _ server: IdentityServer, _ operation: String
+    ) async throws -> AuthorizationRequest.UserHint? {
+        guard let owner = try await unverified.key()?.userID else { return nil }
+        if server.metadata.takesUserIDHint { return .userID(owner) }
+        return try await rows.hint(for: PromptContext(reason: operation, container: name)).map { .idToken($0) }
+    }
+
+    private func redeem(
+        _ grant: AuthorizationGrant, _ server: IdentityServer
+    ) async throws -> AuthorizeResult {
+        let (tokens, date) = try await server.exchange(grant)
+        return try await adopt(tokens, keyID: nil, server) { [configuration] in
+            guard let compact = tokens.idToken else {
+                throw LoginError.invalidToken(server.operation, "the server sent no ID token")
+            }
+            let keys = try await server.client.keys()
+            do throws(IDTokenFlaw) {
+                return try server.client.idTokens.validate(
+                    compact, keys: keys, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
+                    now: configuration.now(), serverDate: date
+                ).sub
+            } catch {
+                throw LoginError(server.operation, .idToken(error))
+            }
+        }
+    }
+
+    /// Makes new tokens the current session if they are valid, or revokes them on the server.
+    ///
+    /// - Parameter subject: Returns the id of the user that they belong to.
+    func adopt(
+        _ tokens: TokenResponse, keyID: KeyID?, _ server: IdentityServer, subject: @Sendable () async throws -> String
+    ) async throws -> AuthorizeResult {
+        guard let refreshToken = tokens.refreshToken else {
+            throw LoginError.invalidResponse(server.operation, "the server sent no refresh token")
+        }
+        do {
+            let access = AccessToken(tokens, receivedAt: now)
+            let userID = try await subject()
+            try await checkOwner(userID, server.operation)
+            let user = try await server.userInfo(access: access)
+            guard user.userID == userID else {
+                throw LoginError.invalidResponse(server.operation, "the server's response is for another user")
+            }
+            try await checkOwner(userID, server.operation)
+            let session = Session(
+                userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
+            _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil, server.operation)
+            observers.tell(SessionStateChange(.authenticated))
+            return AuthorizeResult(userInfo: user, keyID: keyID)
+        } catch {
+            _ = try? await finish { try await server.revoke(refreshToken) }
+            throw error
+        }
+    }
+
+    /// Refuses users other than the key's owner, and a key of another server.
+    private func checkOwner(_ userID: String, _ operation: String) async throws {
+        try await checkServer(operation)
+        if let owner = try await unverified.key()?.userID, owner != userID { throw LoginError.userMismatch(operation) }
+    }
+}

@@ -1,0 +1,153 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+extension Container {
+    /// Whether this device has a session. Does not use the hardware.
+    public var sessionState: SessionState {
+        get async throws { try await sessionGeneration() == nil ? .noSession : .authenticated }
+    }
+
+    /// The current state (reason `noToken` or `foundToken`), then every change that this container makes, after it is
+    /// stored.
+    public func changes() async throws -> AsyncStream<SessionStateChange> {
+        let reason: SessionStateChange.Reason = try await sessionState == .authenticated ? .foundToken : .noToken
+        return observers.stream(startingWith: SessionStateChange(reason))
+    }
+
+    /// An access token for the app's own requests, refreshed if it is about to expire. Send it as a bearer token, and only
+    /// to the app's servers.
+    ///
+    /// - Throws: ``LoginError``; `unauthenticated` without a session.
+    public var accessToken: String {
+        get async throws { try await accessibleSession("get an access token").access.value }
+    }
+
+    /// The server's claims about the user.
+    ///
+    /// - Throws: ``LoginError``; `unauthenticated` without a session. If the server has ended the session, the session on
+    ///   this device ends too.
+    public func fetchUserInfo() async throws -> UserInfo {
+        let operation = "fetch the user's data"
+        let (session, access) = try await accessibleSession(operation)
+        do {
+            let user = try await server(for: operation).userInfo(access: access)
+            guard user.userID == session.userID else {
+                throw LoginError.invalidResponse(operation, "the server's response is for another user")
+            }
+            return user
+        } catch let error as LoginError where error.isInvalidGrant {
+            try await endSession(.invalid, ifGeneration: session.generation)
+            throw error
+        }
+    }
+
+    /// Ends the session on the server and on this device. By default it also disables biometric login, so that another user
+    /// can log in. The last user's id is kept.
+    ///
+    /// - Parameters:
+    ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.
+    ///   - force: Removes the login from this device even if the server refuses or cannot be reached. A login that belongs to
+    ///     another server is removed from this device, and no request is sent.
+    /// - Throws: ``LoginError``, or `KeystoreError`; without `force` the session is then kept.
+    public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
+        let operation = "log out"
+        if !force { try await checkServer(operation) }
+        let hasKey = force ? true : try await unverified.key() != nil
+        if hasKey && !keepBiometric {
+            do {
+                try await disableBiometric(force: force)
+            } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
+                // The key is already removed.
+            }
+        }
+        do {
+            if force { try await checkServer(operation) }
+            if let session = try await currentSession(operation) {
+                try await server(for: operation).revoke(session.refreshToken)
+            }
+        } catch  where force {
+            // The session on the server expires later. Another server gets no request.
+        }
+        try await endSession(.logout, ifGeneration: nil)
+    }
+
+    /// Deletes the session on this device, and sends no request. Biometric login stays enabled.
+    public func clear() async throws {
+        try await endSession(.clear, ifGeneration: nil)
+    }
+
+    // MARK: Helpers
+
+    /// The session and an access token that does not expire soon.
+    func accessibleSession(
+        _ operation: String, recovery: String = "Log in, then try again."
+    ) async throws -> (session: Session, access: AccessToken) {
+        guard let session = try await refreshedSession(operation), let access = session.access else {
+            throw LoginError.unauthenticated(operation, recovery: recovery)
+        }
+        return (session, access)
+    }
+
+    /// The generation of the session, or nil without one. Does not use the hardware.
+    func sessionGeneration() async throws -> Int? {
+        switch configuration.tokenStorage {
+        case .memory: session?.generation
+        case .persistent: try await unverified.sessionGeneration()
+        }
+    }
+
+    /// The session, read again if another process has changed it.
+    func currentSession(_ operation: String) async throws -> Session? {
+        guard let generation = try await sessionGeneration() else {
+            session = nil
+            return nil
+        }
+        if let session, session.generation >= generation { return session }
+        let stored = try await rows.session(for: PromptContext(reason: operation, container: name))
+        // Generations only increase: a session that another task has stored is newer than the one read here.
+        if let stored, stored.generation <= session?.generation ?? 0 { return session }
+        session = stored
+        return stored
+    }
+
+    /// Stores a session and other rows in one transaction, then makes it the current session.
+    ///
+    /// - Parameter ifGeneration: The generation of the session that it replaces, or nil for any.
+    /// - Returns: The stored session, or nil, with nothing changed, if the stored session has another generation.
+    func store(
+        _ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?, _ operation: String
+    ) async throws -> Session? {
+        var session = session
+        let prompt = PromptContext(reason: operation, container: name)
+        switch configuration.tokenStorage {
+        case .memory:
+            if !changes.isEmpty { try await rows.apply(changes, for: prompt) }
+            guard ifGeneration == nil || ifGeneration == self.session?.generation else { return nil }
+            memoryGeneration += 1
+            session.generation = memoryGeneration
+        case .persistent:
+            let all = try changes + [rows.put(session, ifGeneration: ifGeneration)]
+            guard let stored = try await rows.applyUnlessChanged(all, for: prompt)?.last else { return nil }
+            session.generation = stored.generation
+        }
+        self.session = session
+        return session
+    }
+
+    /// Deletes the session, unless it has another generation.
+    func endSession(_ reason: SessionStateChange.Reason, ifGeneration: Int?) async throws {
+        switch configuration.tokenStorage {
+        case .memory:
+            guard ifGeneration == nil || ifGeneration == session?.generation else { return }
+        case .persistent:
+            let ended = try await rows.applyUnlessChanged(
+                [.delete(LoginRows.sessionID, ifGeneration: ifGeneration)],
+                for: PromptContext(reason: "end the session", container: name))
+            guard ended != nil else { return }
+        }
+        session = nil
+        // A verification from before the logout must not authorize the next use.
+        keystore.endReuse()
+        observers.tell(SessionStateChange(reason))
+    }
+}

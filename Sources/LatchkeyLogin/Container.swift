@@ -1,0 +1,141 @@
+internal import FoundationEssentials
+public import Latchkey
+public import LatchkeyHTTP
+public import LatchkeyOAuth
+
+/// A user's login on this device: first in the browser, then with a hardware key that a PIN or finger unlocks.
+///
+/// Everything stored belongs to the container's name. Use one container for each account. All calls may be made from any
+/// task, and several processes may use one container.
+///
+/// A stored session or key belongs to the server and client that were configured when it was stored. Every operation that
+/// would use it at another server throws ``LoginError`` with code `conflict` before it uses the network or prompts. Plain
+/// HTTP on a loopback address is for development: any local user who takes the port is that server.
+///
+/// A call throws ``LoginError``, or `KeystoreError` for errors of the hardware or the store. Everything that can be
+/// checked without the user is checked before the first prompt.
+public actor Container {
+    /// The container's configuration.
+    public nonisolated let configuration: ContainerConfiguration
+    let endpoint: Endpoint
+    /// The stored login must belong to this server and client.
+    let configuredServer: LoginServer
+    let records: RecordContainer
+    let rows: LoginRows
+    let unverified: UnverifiedRows
+    let presence: any PresenceAuthority
+    let browser: any Browser
+    let transport: any HTTPTransport
+    let observers = Broadcast<SessionStateChange>()
+
+    /// The server's metadata, after the first operation that needs it.
+    private var provider: ProviderMetadata?
+    /// The session in memory. A stored session with a higher generation replaces it.
+    var session: Session?
+    /// The generation of the latest session that is in memory only.
+    var memoryGeneration = 0
+    /// The running refresh, which all callers share.
+    var refreshing: Task<Session?, any Error>?
+
+    /// - Parameters:
+    ///   - records: The container's rows and keystore. The name is the container's.
+    ///   - presence: Prompts for a PIN.
+    ///   - browser: Opens the login page.
+    ///   - transport: Sends requests to the server.
+    /// - Throws: ``LoginError`` with code `invalidInput` for an address that is neither `https` nor on this machine, or an
+    ///   empty client id.
+    public init(
+        _ configuration: ContainerConfiguration, records: RecordContainer, presence: any PresenceAuthority,
+        browser: any Browser, transport: any HTTPTransport = AsyncHTTPTransport()
+    ) throws(LoginError) {
+        guard let endpoint = Endpoint(configuration.endpoint), !endpoint.path.contains("?") else {
+            throw LoginError("open a container", .invalidAddress(configuration.endpoint))
+        }
+        guard let server = LoginServer(address: configuration.endpoint, clientID: configuration.clientID) else {
+            throw .invalidInput("open a container", "the client id is empty")
+        }
+        self.configuration = configuration
+        self.endpoint = endpoint
+        configuredServer = server
+        self.records = records
+        rows = LoginRows(records: records, server: server, presence: presence)
+        unverified = UnverifiedRows(records: records)
+        self.presence = presence
+        self.browser = browser
+        self.transport = transport
+    }
+
+    /// The container's name.
+    public nonisolated var name: String { records.name }
+
+    // MARK: State without the hardware
+
+    /// Whether biometric login is enabled on this device for the last user who logged in. Does not use the hardware.
+    public var isBiometricEnabled: Bool {
+        get async throws {
+            guard let owner = try await unverified.key()?.userID else { return false }
+            return try await unverified.lastUser() == owner
+        }
+    }
+
+    /// The id of the last user who logged in, or nil. Kept after a logout. Does not use the hardware.
+    public var lastUserID: String? {
+        get async throws { try await unverified.lastUser() }
+    }
+
+    /// The id of the user that the biometric key belongs to, or nil. Does not use the hardware.
+    public var biometricUserID: String? {
+        get async throws { try await unverified.key()?.userID }
+    }
+
+    /// The keys for biometric login: at most one. Does not use the hardware.
+    public func listBiometricKeys() async throws -> [BiometricKey] {
+        try await unverified.key().map { [$0] } ?? []
+    }
+
+    // MARK: Helpers
+
+    var keystore: any Keystore { records.keystore }
+
+    var now: Date { configuration.now() }
+
+    /// The text of a prompt.
+    func prompt(_ action: String) -> PromptContext {
+        PromptContext(reason: "\(action) \(endpoint.authority)", container: name)
+    }
+
+    /// The server, for one operation. Its metadata is read once for each container.
+    func server(for operation: String) async throws -> IdentityServer {
+        let connection = ServerConnection<LoginError>(transport: transport, operation: operation)
+        let origins = configuration.additionalOrigins
+        let metadata =
+            if let provider { provider } else {
+                try await IdentityServer.discover(at: endpoint, additionalOrigins: origins, over: connection)
+            }
+        provider = metadata
+        return IdentityServer(
+            client: OAuthClient(
+                metadata, clientID: configuration.clientID, additionalOrigins: origins, over: connection),
+            device: configuration.device)
+    }
+
+    /// Builds a request and signs it with the key.
+    func signedRequest(
+        _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
+        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ consent: SingleConsent
+    ) async throws -> String {
+        let request = BiometricRequest(
+            action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now,
+            audience: audience)
+        let input = try request.signingInput()
+        let signature = try await keystore.sign(
+            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: consent)
+        consent.confirm()
+        return JWS.compact(input, signature: signature)
+    }
+
+    /// Completes work even if the caller's task is cancelled, so that changes on the server are recorded.
+    func finish<T: Sendable>(_ work: @escaping @Sendable () async throws -> T) async throws -> T {
+        try await Task { try await work() }.value
+    }
+}

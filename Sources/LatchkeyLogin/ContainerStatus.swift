@@ -1,0 +1,34 @@
+public import Latchkey
+
+/// The state of a container on this device. Reading it does not prompt, and does not use the hardware or the network.
+public struct ContainerStatus: Hashable, Sendable {
+    /// The container's name.
+    public let container: String
+    /// The id of the last user who logged in, or nil. Kept after a logout.
+    public let lastUserID: String?
+    /// The key for biometric login, or nil.
+    public let key: BiometricKey?
+    /// Whether a session is stored. A session in another program's memory does not count.
+    public let sessionState: SessionState
+    /// The server and client that the stored session and key belong to, not verified. nil if neither is stored, or if an
+    /// earlier version stored them without a server.
+    public let server: LoginServer?
+
+    /// Whether biometric login is enabled on this device for the last user who logged in.
+    public var isBiometricEnabled: Bool {
+        guard let key else { return false }
+        return key.userID == lastUserID
+    }
+
+    /// Reads the state.
+    ///
+    /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
+    public init(of records: RecordContainer) async throws(KeystoreError) {
+        let rows = UnverifiedRows(records: records)
+        container = records.name
+        lastUserID = try await rows.lastUser()
+        key = try await rows.key()
+        sessionState = try await rows.sessionGeneration() == nil ? .noSession : .authenticated
+        server = try await rows.login().lazy.compactMap { LoginServer($0.attributes) }.first
+    }
+}

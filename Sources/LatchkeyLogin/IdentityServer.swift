@@ -1,0 +1,185 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+internal import Latchkey
+internal import LatchkeyOAuth
+
+/// The endpoints of an identity server as calls, for one operation.
+struct IdentityServer: Sendable {
+    let client: OAuthClient<LoginError>
+    let device: DeviceInfo
+
+    /// The scopes of every login.
+    static let scope = "openid offline_access https://authgear.com/scopes/full-access"
+
+    var operation: String { client.operation }
+    var metadata: ProviderMetadata { client.metadata }
+
+    /// Reads the server's metadata.
+    ///
+    /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than `address`, has no endpoint
+    ///   for a login, or an endpoint at an origin that must not get tokens.
+    static func discover(
+        at address: Endpoint, additionalOrigins: Set<String>, over connection: ServerConnection<LoginError>
+    ) async throws(LoginError) -> ProviderMetadata {
+        let metadata = try await ProviderMetadata.read(at: address.text, over: connection)
+        for required in [ProviderMetadata.EndpointName.authorization, .userInfo, .revocation] {
+            guard metadata[required] != nil else { throw connection.failure(.missingEndpoint(required)) }
+        }
+        let secret = [ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval]
+        do throws(MetadataFlaw) {
+            try metadata.check(secretsGoTo: secret.compactMap { metadata[$0] }, additionalOrigins: additionalOrigins)
+        } catch {
+            throw connection.failure(.metadata(error))
+        }
+        return metadata
+    }
+
+    // MARK: Biometric
+
+    /// The audience of a biometric request.
+    ///
+    /// - Parameter key: An enabled key. If the server has required an audience for it before, the metadata cannot withdraw
+    ///   that.
+    func audience(for key: BiometricKey?) -> BiometricRequest.Audience? {
+        guard metadata.requiresAudience || key?.requiresAudience == true else { return nil }
+        return BiometricRequest.Audience(issuer: metadata.issuer, clientID: client.clientID)
+    }
+
+    func challenge() async throws(LoginError) -> (Challenge, date: Date?) {
+        guard let endpoint = metadata.challenge else {
+            throw client.connection.failure(.missingEndpoint(.authorization))
+        }
+        let response = try await client.connection.success(
+            endpoint.request(.post, [.contentType: "application/json"]), encode(["purpose": "biometric_request"]))
+        return (Challenge(try response.json(Challenge.Envelope.self).result, date: response.date), response.date)
+    }
+
+    /// Registers the key in `jwt` for the user. The response has no body.
+    func setUp(jwt: String, access: AccessToken) async throws(LoginError) {
+        let response = try await client.post(
+            [("grant_type", BiometricRequest.grantType), ("jwt", jwt)], to: .token,
+            fields: [.authorization: access.authorization])
+        guard response.isSuccess else { throw response.failure }
+    }
+
+    /// Logs in with the key that signed `jwt`.
+    ///
+    /// - Returns: The response, with any status. The date of a refusal is needed too.
+    func authenticate(jwt: String) async throws(LoginError) -> ServerResponse<LoginError> {
+        try await client.post(
+            [
+                ("grant_type", BiometricRequest.grantType), ("jwt", jwt), ("scope", Self.scope),
+                ("x_device_info", try deviceInfo()),
+            ], to: .token)
+    }
+
+    /// Removes the key from the user's account.
+    func removeIdentity(_ id: KeyID, access: AccessToken) async throws(LoginError) {
+        let request = try client.endpoint(.biometricRemoval).request(
+            .post, [.contentType: "application/json", .authorization: access.authorization])
+        let response = try await client.connection.send(request, encode(["kid": id.rawValue]))
+        guard !response.isSuccess else { return }
+        let failure = response.failure
+        guard response.status == 404, failure.serverError?.reason == "IdentityNotFound" else { throw failure }
+        throw .identityNotFound(
+            operation, "Biometric login is disabled on this device. No further step is necessary.",
+            serverError: failure.serverError, httpStatus: response.status)
+    }
+
+    // MARK: OAuth
+
+    func exchange(_ grant: AuthorizationGrant) async throws(LoginError) -> (TokenResponse, date: Date?) {
+        let response = try await client.redeem(
+            grant.code, verifier: grant.codeVerifier, redirectURI: grant.redirectURI,
+            [("x_device_info", try deviceInfo())])
+        return (try response.json(TokenResponse.self), response.date)
+    }
+
+    func refresh(_ token: SecretBytes) async throws(LoginError) -> TokenResponse {
+        try await client.refresh(token.text, [("x_device_info", try deviceInfo())]).json(TokenResponse.self)
+    }
+
+    func revoke(_ token: SecretBytes) async throws(LoginError) {
+        try await client.revoke(token.text, identifiesClient: false)
+    }
+
+    func userInfo(access: AccessToken) async throws(LoginError) -> UserInfo {
+        try await client.userInfo(UserInfo.self, authorization: access.authorization)
+    }
+
+    /// The claims of an ID token that comes directly from the server.
+    func claims(of idToken: String, now: Date, serverDate: Date?) throws(LoginError) -> IDToken {
+        do throws(IDTokenFlaw) {
+            return try client.idTokens.checkClaims(idToken, now: now, serverDate: serverDate)
+        } catch {
+            throw LoginError(operation, .idToken(error))
+        }
+    }
+
+    // MARK: Helpers
+
+    private func encode(_ value: [String: String]) throws(LoginError) -> [UInt8] {
+        do {
+            return Array(try JSONEncoder().encode(value))
+        } catch {
+            throw .invalidInput(operation, "a request can't be encoded as JSON")
+        }
+    }
+
+    private func deviceInfo() throws(LoginError) -> String {
+        do {
+            return try device.formValue()
+        } catch {
+            throw .invalidInput(operation, "the device's description can't be encoded as JSON")
+        }
+    }
+}
+
+/// A one-time challenge from the server.
+struct Challenge: Sendable {
+    /// The lifetime of a challenge whose expiry the server does not state.
+    static let defaultLife: Duration = .seconds(300)
+
+    /// Opaque; 32 characters from current servers.
+    let token: String
+    /// The lifetime, from the time of receipt.
+    let life: Duration
+    private let received = ContinuousClock.now
+
+    /// - Parameter date: The server's clock when it sent the challenge.
+    init(_ result: Result, date: Date?) {
+        token = result.token
+        guard let date, let text = result.expiresAt, let expiry = Self.date(text) else {
+            life = Self.defaultLife
+            return
+        }
+        life = .seconds(max(0, expiry.timeIntervalSince(date)))
+    }
+
+    /// Whether the challenge has expired on the server, measured with a monotonic clock.
+    var isExpired: Bool { ContinuousClock.now - received >= life }
+
+    /// RFC 3339, with and without a fraction.
+    private static func date(_ text: String) -> Date? {
+        (try? Date(text, strategy: .iso8601)) ?? (try? Date(text, strategy: .iso8601.fractional))
+    }
+
+    struct Result: Decodable {
+        let token: String
+        let expiresAt: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case token
+            case expiresAt = "expire_at"
+        }
+    }
+
+    /// The response body: `{"result": {…}}`.
+    struct Envelope: Decodable {
+        let result: Result
+    }
+}
+
+extension Date.ISO8601FormatStyle {
+    fileprivate var fractional: Date.ISO8601FormatStyle { Date.ISO8601FormatStyle(includingFractionalSeconds: true) }
+}

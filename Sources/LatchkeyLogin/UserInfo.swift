@@ -1,0 +1,53 @@
+public import Latchkey
+internal import LatchkeyOAuth
+
+/// The server's claims about the user (OpenID Connect Core section 5.3).
+///
+/// It encodes to the JSON object that the server sent.
+public struct UserInfo: Hashable, Sendable {
+    /// All claims, `sub` included.
+    public let claims: [String: JSONValue]
+
+    /// The user's id (`sub`).
+    public let userID: String
+
+    /// Whether the user has no way to log in yet; nil if the claim is missing.
+    public var isAnonymous: Bool? { claims["https://authgear.com/claims/user/is_anonymous"]?.bool }
+    /// Whether the user has verified an address; nil if the claim is missing.
+    public var isVerified: Bool? { claims["https://authgear.com/claims/user/is_verified"]?.bool }
+    /// Whether the user can authenticate again; nil if the claim is missing.
+    public var canReauthenticate: Bool? { claims["https://authgear.com/claims/user/can_reauthenticate"]?.bool }
+    /// The full name in display form.
+    public var name: String? { claims["name"]?.string }
+    /// The short name that the user prefers; not unique.
+    public var preferredUsername: String? { claims["preferred_username"]?.string }
+    /// The preferred email address.
+    public var email: String? { claims["email"]?.string }
+    /// Whether the server has verified ``email``.
+    public var isEmailVerified: Bool? { claims["email_verified"]?.bool }
+    /// The preferred phone number, in E.164 form.
+    public var phoneNumber: String? { claims["phone_number"]?.string }
+}
+
+extension UserInfo: Codable {
+    public init(from decoder: any Decoder) throws {
+        claims = try [String: JSONValue](from: decoder)
+        guard let subject = claims["sub"]?.string, IDToken.isSubject(subject) else {
+            throw DecodingError.dataCorrupted(
+                .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
+        }
+        userID = subject
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        try claims.encode(to: encoder)
+    }
+}
+
+/// The result of a login.
+public struct AuthorizeResult: Hashable, Sendable {
+    /// The server's claims about the user.
+    public let userInfo: UserInfo
+    /// The biometric key of the login; nil after a login in the browser.
+    public let keyID: KeyID?
+}

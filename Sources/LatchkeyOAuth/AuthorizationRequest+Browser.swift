@@ -1,0 +1,81 @@
+package import Latchkey
+
+extension AuthorizationRequest {
+    /// Opens the login page in the browser and waits for the response on a loopback port (RFC 8252).
+    ///
+    /// The browser gets a link to a port of this process, which redirects to the login page. Other users can read the
+    /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
+    /// the system does not tell the user of a connection, a second visit ends the login.
+    ///
+    /// - Parameter page: The server's authorization endpoint.
+    /// - Throws: ``AuthorizationFailure``, or the error of ``Browser/open(_:)``.
+    package func grant(at page: Endpoint, in browser: any Browser) async throws -> AuthorizationGrant {
+        let listener = try await LoopbackListener.start(
+            page: { url(at: page, redirectURI: $0) }, accept: { self.answer($0) })
+        let answer: AuthorizationAnswer
+        do {
+            answer = try await show(listener, in: browser)
+        } catch {
+            await listener.close()
+            throw error
+        }
+        await listener.close()
+        switch answer {
+        case .code(let code):
+            return AuthorizationGrant(
+                code: code, codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
+        case .refused(let error): throw AuthorizationFailure.refused(error)
+        case .otherIssuer(let named): throw AuthorizationFailure.otherIssuer(named, expected: issuer)
+        case .linkReused: throw AuthorizationFailure.linkReused
+        }
+    }
+
+    /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the answer.
+    private func show(_ listener: LoopbackListener, in browser: any Browser) async throws -> AuthorizationAnswer {
+        try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
+            group.addTask { try await listener.answer(within: options.timeout) }
+            group.addTask {
+                try await browser.open(listener.link)
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let outcome = try await group.next() {
+                if let outcome { return outcome }
+            }
+            throw AuthorizationFailure.cancelled
+        }
+    }
+}
+
+/// The values that redeem an authorization code. The ID token must contain the nonce.
+package struct AuthorizationGrant: Hashable, Sendable {
+    package let code: String
+    package let codeVerifier: String
+    package let redirectURI: String
+    package let nonce: String
+}
+
+/// Why a login in the browser gave no code.
+package enum AuthorizationFailure: Error, Hashable, Sendable {
+    /// The task was cancelled.
+    case cancelled
+    /// The user did not finish the login in time.
+    case timedOut
+    /// The link to the login page was opened twice, perhaps by another user.
+    case linkReused
+    /// No port on the loopback interface can be opened. The text is the cause.
+    case noPort(String)
+    /// The server's error response (RFC 6749 section 4.1.2.1).
+    case refused(OAuth2Error)
+    /// The response names another issuer, or does not name its issuer although the server announces it (RFC 9207).
+    case otherIssuer(String?, expected: String)
+
+    /// Why a response of another issuer is refused, as a clause.
+    package static func reason(forIssuer named: String?, expected: String) -> String {
+        guard let named else {
+            return "the authorization response does not name its issuer, although the server announces that it does"
+        }
+        return
+            "the authorization response comes from ‘\(String(oneLine: named, limit: 256))’ and not from ‘\(expected)’"
+    }
+}

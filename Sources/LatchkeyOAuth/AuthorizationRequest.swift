@@ -1,0 +1,125 @@
+internal import Crypto
+internal import FoundationEssentials
+package import Latchkey
+
+/// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC 7636 section 4.3).
+package struct AuthorizationRequest: Sendable {
+    package let clientID: String
+    /// Scopes, separated by spaces.
+    package let scope: String
+    package let options: AuthorizationOptions
+    /// The issuer that the authorization response must come from.
+    package let issuer: String
+    /// Whether the response must name the issuer (RFC 9207).
+    package let requiresIssuer: Bool
+    package let hint: UserHint?
+    package let pkce = PKCE.random()
+    package let state = RandomText.make()
+    package let nonce: String
+
+    package init(
+        clientID: String, scope: String, options: AuthorizationOptions, issuer: String, requiresIssuer: Bool,
+        hint: UserHint?, nonce: String = RandomText.make()
+    ) {
+        self.clientID = clientID
+        self.scope = scope
+        self.options = options
+        self.issuer = issuer
+        self.requiresIssuer = requiresIssuer
+        self.hint = hint
+        self.nonce = nonce
+    }
+
+    /// How the request names the only user who may log in.
+    package enum UserHint: Hashable, Sendable {
+        /// The user's id, for a server that announces `biometric_login_hint_supported`.
+        case userID(String)
+        /// An ID token of the user, current or expired.
+        case idToken(String)
+    }
+
+    /// The URL of the login page.
+    package func url(at endpoint: Endpoint, redirectURI: String) -> String {
+        var fields = [
+            ("response_type", "code"), ("client_id", clientID), ("redirect_uri", redirectURI),
+            ("scope", scope), ("code_challenge_method", "S256"), ("code_challenge", pkce.challenge),
+            ("state", state), ("nonce", nonce),
+        ]
+        if !options.prompt.isEmpty {
+            fields.append(("prompt", options.prompt.map(\.rawValue).joined(separator: " ")))
+        }
+        switch hint {
+        case .userID(let id):
+            let query = FormEncoding.encode([("type", "user_id"), ("user_id", id)])
+            fields.append(("login_hint", "https://authgear.com/login_hint?\(query)"))
+        case .idToken(let token): fields.append(("id_token_hint", token))
+        case nil: break
+        }
+        if !options.uiLocales.isEmpty { fields.append(("ui_locales", options.uiLocales.joined(separator: " "))) }
+        // A session cookie in the browser must not log in the next user.
+        fields.append(("x_suppress_idp_session_cookie", "true"))
+        fields.append(("x_sso_enabled", "false"))
+        return endpoint.text + (endpoint.path.contains("?") ? "&" : "?") + FormEncoding.encode(fields)
+    }
+
+    /// Parses the query of a redirect.
+    ///
+    /// - Returns: nil when the query is not a response to this request, or has another `state`. Every local program can
+    ///   send such a query to a loopback port, so it must not end the login.
+    package func answer(_ query: String) -> AuthorizationAnswer? {
+        guard
+            let fields = FormEncoding.decode(query), let returned = fields["state"],
+            constantTimeEqual(Array(returned.utf8), Array(state.utf8))
+        else { return nil }
+        guard isIssuer(fields["iss"]) else { return .otherIssuer(fields["iss"]) }
+        if let error = fields["error"] {
+            return .refused(
+                OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"]))
+        }
+        guard let code = fields["code"], !code.isEmpty else {
+            return .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code"))
+        }
+        return .code(code)
+    }
+
+    /// Compares character by character (RFC 9207 section 2.4).
+    private func isIssuer(_ named: String?) -> Bool {
+        named.map { $0.utf8.elementsEqual(issuer.utf8) } ?? !requiresIssuer
+    }
+}
+
+/// The response to an authorization request.
+package enum AuthorizationAnswer: Hashable, Sendable {
+    case code(String)
+    /// The error response (RFC 6749 section 4.1.2.1).
+    case refused(OAuth2Error)
+    /// The response names another issuer, or does not name its issuer although the server announces it (RFC 9207).
+    case otherIssuer(String?)
+    /// The link to the login page was opened twice. Another user may have the page now.
+    case linkReused
+}
+
+/// Proof Key for Code Exchange (RFC 7636) with S256.
+package struct PKCE: Sendable {
+    /// 43 characters.
+    package let verifier: String
+
+    /// Makes a verifier from 32 random bytes.
+    package static func random() -> PKCE {
+        PKCE(verifier: RandomText.make())
+    }
+
+    /// base64url of the verifier's SHA-256, 43 characters.
+    package var challenge: String {
+        Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8))))
+    }
+}
+
+/// Unguessable text for `state`, `nonce` and PKCE.
+package enum RandomText {
+    /// Returns 32 random bytes in base64url, 43 characters.
+    package static func make() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return Base64URL.encode(Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }))
+    }
+}

@@ -1,0 +1,64 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// The claims of an ID token (OpenID Connect Core section 2). Decoding does not verify the token; ``IDTokenValidator``
+/// does.
+package struct IDToken: Decodable, Hashable, Sendable {
+    package let iss: String
+    package let sub: String
+    package let aud: [String]
+    package let azp: String?
+    package let exp: Double
+    package let iat: Double
+    package let nbf: Double?
+    package let nonce: String?
+    package let atHash: String?
+    package let cHash: String?
+    package let dsHash: String?
+    /// When the user logged in, by the server's clock; seconds since 1970.
+    package let authTime: Double?
+
+    private enum CodingKeys: String, CodingKey {
+        case iss, sub, aud, azp, exp, iat, nbf, nonce
+        case atHash = "at_hash"
+        case cHash = "c_hash"
+        case dsHash = "ds_hash"
+        case authTime = "auth_time"
+    }
+
+    /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
+    package init?(compact: String) {
+        guard
+            let parts = JWS.parse(compact), let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
+        else { return nil }
+        self = token
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        iss = try container.decode(String.self, forKey: .iss)
+        sub = try container.decode(String.self, forKey: .sub)
+        if let one = try? container.decode(String.self, forKey: .aud) {
+            aud = [one]
+        } else {
+            aud = try container.decode([String].self, forKey: .aud)
+        }
+        azp = try container.decodeIfPresent(String.self, forKey: .azp)
+        exp = try container.decode(Double.self, forKey: .exp)
+        iat = try container.decode(Double.self, forKey: .iat)
+        nbf = try container.decodeIfPresent(Double.self, forKey: .nbf)
+        nonce = try container.decodeIfPresent(String.self, forKey: .nonce)
+        atHash = try container.decodeIfPresent(String.self, forKey: .atHash)
+        cHash = try container.decodeIfPresent(String.self, forKey: .cHash)
+        dsHash = try container.decodeIfPresent(String.self, forKey: .dsHash)
+        authTime = try container.decodeIfPresent(Double.self, forKey: .authTime)
+        guard Self.isSubject(sub) else {
+            throw DecodingError.dataCorruptedError(forKey: .sub, in: container, debugDescription: "not a user id")
+        }
+    }
+
+    /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core section 2).
+    package static func isSubject(_ text: String) -> Bool {
+        (1...255).contains(text.utf8.count) && text.isVisibleASCII
+    }
+}

@@ -1,0 +1,184 @@
+internal import Crypto
+package import FoundationEssentials
+package import Latchkey
+
+/// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It accepts RS256 and ES256 only.
+package struct IDTokenValidator: Sendable {
+    /// The accepted difference between the clocks of server and device, in seconds.
+    package static let leeway: TimeInterval = 60
+    /// The maximum age of a token (`iat`), in seconds.
+    package static let maximumAge: TimeInterval = 300
+
+    package let issuer: String
+    package let clientID: String
+
+    package init(issuer: String, clientID: String) {
+        self.issuer = issuer
+        self.clientID = clientID
+    }
+
+    /// The values that a token must match. A nil value is not checked.
+    package struct Expectations: Sendable {
+        /// The nonce of the authorization request.
+        package var nonce: String?
+        /// The access token for `at_hash`.
+        package var accessToken: String?
+        /// The authorization code for `c_hash`.
+        package var code: String?
+        /// The device secret for `ds_hash`.
+        package var deviceSecret: String?
+        /// The maximum time since the login (`auth_time`), in seconds.
+        package var maximumLoginAge: TimeInterval?
+
+        package init(
+            nonce: String? = nil, accessToken: String? = nil, code: String? = nil, deviceSecret: String? = nil,
+            maximumLoginAge: TimeInterval? = nil
+        ) {
+            self.nonce = nonce
+            self.accessToken = accessToken
+            self.code = code
+            self.deviceSecret = deviceSecret
+            self.maximumLoginAge = maximumLoginAge
+        }
+    }
+
+    /// Validates signature and claims.
+    ///
+    /// - Parameters:
+    ///   - keys: The server's keys.
+    ///   - serverDate: The server's clock, if known. It tells a wrong clock from an invalid token.
+    package func validate(
+        _ compact: String, keys: JWKSet, _ expected: Expectations = Expectations(), now: Date, serverDate: Date? = nil
+    ) throws(IDTokenFlaw) -> IDToken {
+        try checkSignature(compact, keys)
+        return try checkClaims(compact, expected, now: now, serverDate: serverDate)
+    }
+
+    /// Validates the claims only. TLS replaces the signature for a token that comes directly from the token endpoint
+    /// (OpenID Connect Core section 3.1.3.7 item 6).
+    @discardableResult
+    package func checkClaims(
+        _ compact: String, _ expected: Expectations = Expectations(), now: Date, serverDate: Date? = nil
+    ) throws(IDTokenFlaw) -> IDToken {
+        guard let token = IDToken(compact: compact) else { throw .unreadable }
+        guard token.iss == issuer else { throw .issuer(token.iss) }
+        guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
+        try checkTimes(token, now.timeIntervalSince1970, serverDate)
+        if let nonce = expected.nonce {
+            guard let returned = token.nonce, Self.isEqual(returned, nonce) else { throw .nonce }
+        }
+        try checkHash(token.atHash, "at_hash", of: expected.accessToken)
+        try checkHash(token.cHash, "c_hash", of: expected.code)
+        try checkHash(token.dsHash, "ds_hash", of: expected.deviceSecret)
+        if let maximumAge = expected.maximumLoginAge {
+            guard let login = token.authTime, now.timeIntervalSince1970 - login <= maximumAge + Self.leeway else {
+                throw .login
+            }
+        }
+        return token
+    }
+
+    /// Validates the signature only.
+    package func checkSignature(_ compact: String, _ keys: JWKSet) throws(IDTokenFlaw) {
+        guard let parts = JWS.parse(compact) else { throw .unreadable }
+        do throws(SignatureFlaw) {
+            try parts.verify(with: keys)
+        } catch {
+            switch error {
+            case .unreadable: throw .unreadable
+            case .criticalExtension: throw .criticalExtension
+            case .algorithm, .signature: throw .signature
+            }
+        }
+    }
+
+    /// Checks that the user logged in for this token after the login began, and not in an earlier session of the browser
+    /// (`auth_time`). Both compared times are the server's, so this machine's clock may be wrong.
+    ///
+    /// - Parameter begun: When the login began, by this machine's clock.
+    /// - Returns: When the user logged in, by this machine's clock.
+    package func checkLogin(_ token: IDToken, since begun: Date, now: Date) throws(IDTokenFlaw) -> Date {
+        guard let authTime = token.authTime else { throw .login }
+        let age = max(0, token.iat - authTime)
+        guard age <= max(0, now.timeIntervalSince(begun)) + Self.leeway else { throw .login }
+        return now.addingTimeInterval(-age)
+    }
+
+    /// Whether a token is for this client only (items 3 to 5): in addition to the client, only the issuer may be in the
+    /// audience, and a token with several audiences must name the client as its authorized party.
+    func isAudience(_ audience: [String], authorizedParty: String?) -> Bool {
+        guard audience.contains(clientID), audience.allSatisfy({ $0 == clientID || $0 == issuer }) else { return false }
+        guard let authorizedParty else { return audience.count == 1 }
+        return authorizedParty == clientID
+    }
+
+    private func checkTimes(_ token: IDToken, _ now: Double, _ serverDate: Date?) throws(IDTokenFlaw) {
+        let flaw: IDTokenFlaw? =
+            if token.exp <= now - Self.leeway {
+                .expired
+            } else if token.iat >= now + Self.leeway || token.nbf ?? 0 >= now + Self.leeway {
+                .notYetValid
+            } else if token.iat < now - Self.maximumAge {
+                .tooOld
+            } else {
+                nil
+            }
+        guard let flaw else { return }
+        if let ahead = serverDate.map({ now - $0.timeIntervalSince1970 }), abs(ahead) > Self.leeway {
+            throw .clock(secondsAhead: ahead)
+        }
+        throw flaw
+    }
+
+    /// Compares with the left half of the SHA-256 digest (OpenID Connect Core section 3.3.2.11). A token without the hash
+    /// is accepted.
+    private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw) {
+        guard let value, let hash else { return }
+        let expected = Base64URL.encode(Data(SHA256.hash(data: Data(value.utf8)).prefix(16)))
+        guard Self.isEqual(hash, expected) else { throw .hash(claim) }
+    }
+
+    private static func isEqual(_ left: String, _ right: String) -> Bool {
+        constantTimeEqual(Array(left.utf8), Array(right.utf8))
+    }
+}
+
+/// Why an ID token is not accepted.
+package enum IDTokenFlaw: Error, Hashable, Sendable {
+    case unreadable
+    /// It has a critical extension that is not supported (RFC 7515 section 4.1.11).
+    case criticalExtension
+    case signature
+    /// It names this other issuer.
+    case issuer(String)
+    case audience
+    case expired
+    case notYetValid
+    /// It was issued too long ago.
+    case tooOld
+    /// This machine's clock is ahead of the server's by these seconds; behind when negative.
+    case clock(secondsAhead: Double)
+    case nonce
+    /// This claim is not the hash of the token or code that came with the ID token.
+    case hash(String)
+    /// The user logged in too early, or the token has no `auth_time`.
+    case login
+
+    /// The cause, to continue the clause "the server's ID token".
+    package var reason: String {
+        switch self {
+        case .unreadable: "can't be read"
+        case .criticalExtension: "has a critical extension that is not supported"
+        case .signature: "is not signed by the server"
+        case .issuer(let issuer): "comes from ‘\(String(oneLine: issuer, limit: 256))’"
+        case .audience: "is for another program"
+        case .expired: "has expired"
+        case .notYetValid: "is not valid yet, or one of the clocks is wrong"
+        case .tooOld: "was issued too long ago, or one of the clocks is wrong"
+        case .clock: "is not valid now"
+        case .nonce: "belongs to another login"
+        case .hash(let claim): "does not match what came with it (\(claim))"
+        case .login: "does not come from a new login"
+        }
+    }
+}

@@ -1,0 +1,170 @@
+package import FoundationEssentials
+package import HTTPTypes
+package import Latchkey
+
+/// The OAuth 2.0 and OpenID Connect endpoints of one server as calls, for one client and one operation.
+package struct OAuthClient<Failure: OAuthClientError>: Sendable {
+    package typealias Form = [(name: String, value: String)]
+
+    package let metadata: ProviderMetadata
+    package let clientID: String
+    private let clientSecret: String?
+    private let additionalOrigins: Set<String>
+    package let connection: ServerConnection<Failure>
+
+    /// - Parameter additionalOrigins: Origins other than the issuer's that may get secrets.
+    package init(
+        _ metadata: ProviderMetadata, clientID: String, clientSecret: String? = nil,
+        additionalOrigins: Set<String> = [], over connection: ServerConnection<Failure>
+    ) {
+        self.metadata = metadata
+        self.clientID = clientID
+        self.clientSecret = clientSecret
+        self.additionalOrigins = additionalOrigins
+        self.connection = connection
+    }
+
+    package var operation: String { connection.operation }
+
+    // MARK: Tokens
+
+    /// Redeems an authorization code (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
+    package func redeem(
+        _ code: String, verifier: String, redirectURI: String, _ more: Form = []
+    ) async throws(Failure) -> ServerResponse<Failure> {
+        let form = [("code", code), ("redirect_uri", redirectURI), ("code_verifier", verifier)]
+        return try await requestToken("authorization_code", form + more)
+    }
+
+    /// Uses a refresh token (RFC 6749 section 6).
+    package func refresh(
+        _ token: String, _ more: Form = [], fields: HTTPFields = [:]
+    ) async throws(Failure) -> ServerResponse<Failure> {
+        try await requestToken("refresh_token", [("refresh_token", token)] + more, fields: fields)
+    }
+
+    /// Requests a token with any grant (RFC 6749 section 4.5).
+    ///
+    /// - Throws: For a status outside 200...299.
+    package func requestToken(
+        _ grantType: String, _ form: Form, fields: HTTPFields = [:]
+    ) async throws(Failure) -> ServerResponse<Failure> {
+        let response = try await post([("grant_type", grantType)] + form, to: .token, fields: fields)
+        guard response.isSuccess else { throw response.failure }
+        return response
+    }
+
+    /// Revokes a token (RFC 7009 section 2.1).
+    ///
+    /// - Parameters:
+    ///   - hint: `token_type_hint`; nil for none.
+    ///   - identifiesClient: Whether the form names the client.
+    package func revoke(
+        _ token: String, hint: String? = nil, identifiesClient: Bool = true, fields: HTTPFields = [:]
+    ) async throws(Failure) {
+        let response = try await post(
+            Self.tokenForm(token, hint), to: .revocation, fields: fields, identifiesClient: identifiesClient)
+        guard response.isSuccess else { throw response.failure }
+    }
+
+    /// Asks the server for the state of a token (RFC 7662 section 2.1).
+    package func introspect(_ token: String, hint: String, fields: HTTPFields = [:]) async throws(Failure) -> Data {
+        let response = try await post(Self.tokenForm(token, hint), to: .introspection, fields: fields)
+        guard response.isSuccess else { throw response.failure }
+        return response.body
+    }
+
+    private static func tokenForm(_ token: String, _ hint: String?) -> Form {
+        [("token", token)] + (hint.map { [("token_type_hint", $0)] } ?? [])
+    }
+
+    // MARK: The user and the keys
+
+    /// The server's claims about the user (OpenID Connect Core section 5.3).
+    ///
+    /// - Parameter authorization: The value of the field `Authorization`.
+    package func userInfo<T: Decodable>(_ type: T.Type, authorization: String) async throws(Failure) -> T {
+        let request = try endpoint(.userInfo).request(.get, [.authorization: authorization])
+        return try await connection.json(type, request)
+    }
+
+    /// The server's keys, which sign its ID tokens.
+    package func keys() async throws(Failure) -> JWKSet {
+        guard let endpoint = metadata[.keys] else { throw connection.failure(.missingEndpoint(.keys)) }
+        return try await connection.json(JWKSet.self, endpoint.request(.get))
+    }
+
+    /// The validator for ID tokens of this server for this client.
+    package var idTokens: IDTokenValidator { IDTokenValidator(issuer: metadata.issuer, clientID: clientID) }
+
+    // MARK: Requests
+
+    /// An endpoint that may get secrets.
+    package func endpoint(_ name: ProviderMetadata.EndpointName) throws(Failure) -> Endpoint {
+        guard let endpoint = metadata[name] else { throw connection.failure(.missingEndpoint(name)) }
+        do throws(MetadataFlaw) {
+            try metadata.check(secretsGoTo: [endpoint], additionalOrigins: additionalOrigins)
+        } catch {
+            throw connection.failure(.metadata(error))
+        }
+        return endpoint
+    }
+
+    /// Posts a form as this client (RFC 6749 section 2.3.1).
+    ///
+    /// - Returns: The response, with any status.
+    package func post(
+        _ form: Form, to name: ProviderMetadata.EndpointName, fields: HTTPFields = [:], identifiesClient: Bool = true
+    ) async throws(Failure) -> ServerResponse<Failure> {
+        var request = try endpoint(name).request(.post, fields)
+        request.headerFields[.contentType] = "application/x-www-form-urlencoded"
+        var form = form
+        if let clientSecret, !metadata.takesSecretInForm {
+            let pair = FormEncoding.encode([(clientID, clientSecret)]).replacing("=", with: ":")
+            request.headerFields[.authorization] = "Basic \(Data(pair.utf8).base64EncodedString())"
+        } else if identifiesClient {
+            let secret = clientSecret.map { [(name: "client_secret", value: $0)] } ?? []
+            form = [("client_id", clientID)] + secret + form
+        }
+        return try await connection.send(request, Array(FormEncoding.encode(form).utf8))
+    }
+}
+
+/// The token endpoint's response (RFC 6749 section 5.1).
+package struct TokenResponse: Decodable, Sendable {
+    package let accessToken: String
+    /// The lifetime of the access token in seconds.
+    package let expiresIn: Int
+    package let refreshToken: SecretBytes?
+    package let idToken: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case accessToken = "access_token"
+        case tokenType = "token_type"
+        case expiresIn = "expires_in"
+        case refreshToken = "refresh_token"
+        case idToken = "id_token"
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        func check(_ isValid: Bool, _ key: CodingKeys, _ flaw: String) throws {
+            guard !isValid else { return }
+            throw DecodingError.dataCorruptedError(forKey: key, in: container, debugDescription: flaw)
+        }
+        accessToken = try container.decode(String.self, forKey: .accessToken)
+        // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
+        try check(!accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken, "not a bearer token")
+        let type = try container.decode(String.self, forKey: .tokenType)
+        try check(type.lowercased() == "bearer", .tokenType, "not a bearer token")
+        expiresIn = try container.decode(Int.self, forKey: .expiresIn)
+        try check((1...31_536_000).contains(expiresIn), .expiresIn, "not between a second and a year")
+        let refresh = try container.decodeIfPresent(String.self, forKey: .refreshToken)
+        refreshToken = refresh.flatMap { $0.isEmpty ? nil : SecretBytes($0.utf8) }
+        idToken = try container.decodeIfPresent(String.self, forKey: .idToken)
+    }
+}
+
+extension String {
+    package var isVisibleASCII: Bool { utf8.allSatisfy { (0x21...0x7E).contains($0) } }
+}

@@ -1,0 +1,149 @@
+internal import FoundationEssentials
+internal import HTTPTypes
+package import Latchkey
+
+/// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
+///
+/// Decoding fails if an endpoint is not an ``Endpoint``: no token is sent to such an address.
+package struct ProviderMetadata: Decodable, Hashable, Sendable {
+    package let issuer: String
+    /// Whether each authorization response names the issuer (RFC 9207 section 3).
+    package let sendsIssuer: Bool
+    /// Whether the authorization endpoint takes a `login_hint` with a user's id. Deployed Authgear servers fail on one.
+    package let takesUserIDHint: Bool
+    /// Whether a biometric request must name the server and the client. Deployed Authgear servers ignore these claims.
+    package let requiresAudience: Bool
+    /// Whether the server keeps shares of a locker's level keys.
+    package let hasLevelShares: Bool
+    /// The maximum scopes of a locker's background access.
+    package let backgroundScopes: [String]
+    /// Whether a client secret is sent in the form and not with HTTP Basic.
+    package let takesSecretInForm: Bool
+    private let endpoints: [EndpointName: Endpoint]
+
+    /// The members that are endpoints.
+    package enum EndpointName: String, CaseIterable, CodingKey, Sendable {
+        case authorization = "authorization_endpoint"
+        case token = "token_endpoint"
+        case keys = "jwks_uri"
+        case userInfo = "userinfo_endpoint"
+        case revocation = "revocation_endpoint"
+        case introspection = "introspection_endpoint"
+        /// Removes a biometric identity. Deployed Authgear servers have no such endpoint.
+        case biometricRemoval = "biometric_removal_endpoint"
+        case lockerEnrolment = "locker_enrolment_endpoint"
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case issuer
+        case sendsIssuer = "authorization_response_iss_parameter_supported"
+        case authenticationMethods = "token_endpoint_auth_methods_supported"
+        case takesUserIDHint = "biometric_login_hint_supported"
+        case requiresAudience = "biometric_audience_required"
+        case hasLevelShares = "locker_level_shares_supported"
+        case backgroundScopes = "locker_background_scopes_supported"
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        func flag(_ key: CodingKeys) throws -> Bool { try container.decodeIfPresent(Bool.self, forKey: key) ?? false }
+        func list(_ key: CodingKeys) throws -> [String] {
+            try container.decodeIfPresent([String].self, forKey: key) ?? []
+        }
+        issuer = try container.decode(String.self, forKey: .issuer)
+        sendsIssuer = try flag(.sendsIssuer)
+        takesUserIDHint = try flag(.takesUserIDHint)
+        requiresAudience = try flag(.requiresAudience)
+        hasLevelShares = try flag(.hasLevelShares)
+        backgroundScopes = try list(.backgroundScopes)
+        // Without this member, the method is HTTP Basic.
+        let methods = try list(.authenticationMethods)
+        takesSecretInForm = !methods.contains("client_secret_basic") && methods.contains("client_secret_post")
+        let named = try decoder.container(keyedBy: EndpointName.self)
+        var endpoints: [EndpointName: Endpoint] = [:]
+        for name in EndpointName.allCases { endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name) }
+        self.endpoints = endpoints
+        for required in [EndpointName.token, .keys] where endpoints[required] == nil {
+            throw DecodingError.keyNotFound(required, .init(codingPath: [], debugDescription: "no endpoint"))
+        }
+    }
+
+    package subscript(name: EndpointName) -> Endpoint? { endpoints[name] }
+
+    /// The endpoint that issues challenges. It has the origin of the authorization endpoint.
+    package var challenge: Endpoint? { self[.authorization]?.onSameOrigin(path: "/oauth2/challenge") }
+
+    /// Checks that none of the endpoints can get secrets of a login at another server.
+    ///
+    /// A malicious server can name an honest server's authorization endpoint and its own token endpoint. It then gets the
+    /// honest server's code and verifier (RFC 9207 section 1). The issuer in the authorization response prevents that.
+    /// Without it, all endpoints must have the issuer's origin or a configured one.
+    ///
+    /// - Parameters:
+    ///   - endpoints: The endpoints that get secrets.
+    ///   - additionalOrigins: Other origins that the configuration lists.
+    package func check(secretsGoTo endpoints: [Endpoint], additionalOrigins: Set<String>) throws(MetadataFlaw) {
+        guard !sendsIssuer else { return }
+        let trusted = Set(([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
+        if let stranger = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
+            throw .origin(stranger, issuer: issuer)
+        }
+    }
+}
+
+extension ProviderMetadata {
+    /// Reads a server's metadata, and checks that it names the server (RFC 8414 section 3.3).
+    ///
+    /// - Parameter address: The configured server. A slash at its end makes no difference.
+    package static func read<Failure>(
+        at address: String, over connection: ServerConnection<Failure>
+    ) async throws(Failure) -> ProviderMetadata {
+        guard let endpoint = Endpoint(address), !endpoint.path.contains("?") else {
+            throw connection.failure(.invalidAddress(address))
+        }
+        let metadata = try await connection.json(
+            ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration").request(.get))
+        func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
+        guard bare(metadata.issuer) == bare(address) else {
+            throw connection.failure(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
+        }
+        return metadata
+    }
+}
+
+extension Endpoint {
+    /// The origin without the scheme's default port.
+    package var canonicalOrigin: String {
+        let port = scheme == "https" ? ":443" : ":80"
+        return origin.hasSuffix(port) ? String(origin.dropLast(port.count)) : origin
+    }
+}
+
+/// Why a server's metadata is not accepted.
+package enum MetadataFlaw: Error, Hashable, Sendable {
+    /// It names another issuer than the configured one.
+    case issuer(String, expected: String)
+    /// It sends secrets to an origin that is neither the issuer's nor configured.
+    case origin(String, issuer: String)
+
+    /// The cause, as a clause.
+    package var reason: String {
+        switch self {
+        case .issuer(let issuer, let expected):
+            "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’"
+        case .origin(let origin, let issuer):
+            "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
+                + "authorization responses name their issuer (RFC 9207)"
+        }
+    }
+
+    /// The next step.
+    package var recovery: String {
+        switch self {
+        case .issuer: "Check the server's address."
+        case .origin(_, let issuer):
+            "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. Only then list it "
+                + "(trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server gets another server's login codes."
+        }
+    }
+}

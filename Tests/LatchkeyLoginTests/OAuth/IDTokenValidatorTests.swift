@@ -1,0 +1,101 @@
+import Foundation
+import Latchkey
+import Testing
+
+@testable import LatchkeyOAuth
+
+struct IDTokenValidatorTests {
+    private let now = Date(timeIntervalSince1970: 1_800_000_000)
+    private let validator = IDTokenValidator(issuer: "https://a.test", clientID: "app")
+
+    private var good: IDClaims {
+        IDClaims(
+            iss: "https://a.test", sub: "user", aud: ["app"], exp: 1_800_000_300, iat: 1_800_000_000, nonce: "n",
+            at_hash: "77QmUPtjPfzWtF2AnpK9RQ")
+    }
+
+    /// The example of OpenID Connect Core A.3: this access token has that hash.
+    private let accessToken = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
+
+    private func verify(
+        _ claims: IDClaims, by signer: TokenSigner, keys: TokenSigner? = nil, serverDate: Date? = nil,
+        change: (String) -> String = { $0 }
+    ) async throws -> IDToken {
+        let set = try JSONDecoder().decode(JWKSet.self, from: Data((keys ?? signer).keySet.utf8))
+        return try await validator.validate(
+            change(signer.sign(claims)), keys: set, .init(nonce: "n", accessToken: accessToken), now: now,
+            serverDate: serverDate)
+    }
+
+    @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
+    func `a token of another implementation is accepted`(algorithm: TokenSigner.Algorithm) async throws {
+        let signer = try TokenSigner(algorithm)
+        #expect(try await verify(good, by: signer).sub == "user")
+        var other = good
+        other.at_hash = nil
+        other.aud = ["https://a.test", "app"]
+        other.azp = "app"
+        #expect(try await verify(other, by: signer).aud == ["https://a.test", "app"])
+    }
+
+    @Test func `every wrong claim is refused`() async throws {
+        let signer = try TokenSigner()
+        let changes: [(IDTokenFlaw, (inout IDClaims) -> Void)] = [
+            (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }), (.audience, { $0.aud = ["apps"] }),
+            (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }),
+            (.audience, { $0.aud = ["app", "other"] }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "other"], "app") }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "other"], "other") }),
+            (.audience, { $0.aud = ["app", "https://a.test"] }),
+            (.audience, { ($0.aud, $0.azp) = (["app", "https://a.test"], "https://a.test") }),
+            (.expired, { $0.exp = 1_799_999_940 }), (.notYetValid, { $0.nbf = 1_800_000_060 }),
+            (.notYetValid, { $0.iat = 1_800_000_060 }), (.tooOld, { $0.iat = 1_799_999_699 }),
+            (.nonce, { $0.nonce = "m" }), (.nonce, { $0.nonce = nil }),
+            (.hash("at_hash"), { $0.at_hash = "88QmUPtjPfzWtF2AnpK9RQ" }), (.unreadable, { $0.sub = "" }),
+            (.unreadable, { $0.sub = "a\nb" }), (.unreadable, { $0.sub = String(repeating: "x", count: 256) }),
+        ]
+        for (flaw, change) in changes {
+            var claims = good
+            change(&claims)
+            await #expect(throws: flaw) { try await verify(claims, by: signer) }
+        }
+    }
+
+    @Test func `a key that is not the server's is refused`() async throws {
+        let (server, other) = (try TokenSigner(), try TokenSigner())
+        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: other, keys: server) }
+        let rsa = try TokenSigner(.rs256)
+        await #expect(throws: IDTokenFlaw.signature) { try await verify(good, by: rsa, keys: server) }
+    }
+
+    @Test func `a changed, unsigned or weaker token is refused`() async throws {
+        let signer = try TokenSigner()
+        func header(_ text: String) -> (String) -> String {
+            { "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))" }
+        }
+        let changes: [(flaw: IDTokenFlaw, change: (String) -> String)] = [
+            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }), (.unreadable, { $0 + "." }),
+            (.unreadable, { _ in "" }),
+            (.signature, { $0.split(separator: ".").dropLast().joined(separator: ".") + "." }),
+            (.signature, header(#"{"alg":"none"}"#)), (.signature, header(#"{"alg":"HS256","kid":"server-key"}"#)),
+            (.signature, header(#"{"alg":"ES256","kid":"other"}"#)),
+            (.criticalExtension, header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#)),
+        ]
+        for (index, (flaw, change)) in changes.enumerated() {
+            await #expect(throws: flaw, "\(index)") {
+                try await verify(good, by: signer, change: change)
+            }
+        }
+    }
+
+    @Test func `a wrong clock is distinguished from an expired token`() async throws {
+        let signer = try TokenSigner()
+        var claims = good
+        claims.exp = 1_799_996_400
+        let truth = Date(timeIntervalSince1970: 1_799_996_300)
+        await #expect(throws: IDTokenFlaw.clock(secondsAhead: 3700)) {
+            try await verify(claims, by: signer, serverDate: truth)
+        }
+        await #expect(throws: IDTokenFlaw.expired) { try await verify(claims, by: signer, serverDate: now) }
+    }
+}
