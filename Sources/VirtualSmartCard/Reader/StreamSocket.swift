@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A connected stream socket that blocks. Closed when the last reference goes.
+/// A connected blocking stream socket. It closes when the last reference is released.
 final class StreamSocket: Sendable {
     private let descriptor: Int32
 
@@ -10,7 +10,7 @@ final class StreamSocket: Sendable {
 
     /// Connects to a port on this machine.
     ///
-    /// - Returns: nil when nobody listens there.
+    /// - Returns: nil if no program listens there.
     convenience init?(port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
@@ -34,14 +34,14 @@ final class StreamSocket: Sendable {
         close(descriptor)
     }
 
-    /// Ends the conversation: whoever reads gets the end, on both sides.
-    func hangUp() {
+    /// Shuts down both directions, so that blocked reads on both sides end.
+    func shutDown() {
         shutdown(descriptor, Int32(SHUT_RDWR))
     }
 
     /// Sends all of `bytes`.
     ///
-    /// - Returns: Whether the other side took them.
+    /// - Returns: False if the connection has ended.
     func send(_ bytes: [UInt8]) -> Bool {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -55,7 +55,7 @@ final class StreamSocket: Sendable {
 
     /// Receives at most `limit` bytes.
     ///
-    /// - Returns: nil at the end.
+    /// - Returns: nil at the end of the connection.
     func receive(atMost limit: Int) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: limit)
         while true {
@@ -68,10 +68,10 @@ final class StreamSocket: Sendable {
 
     /// Receives exactly `count` bytes, and acknowledges each part at once.
     ///
-    /// The reader's driver sends the length and the message apart; without the acknowledgement the second waits 40 ms
-    /// for the first to be acknowledged. Linux takes the option back whenever it likes (tcp(7), TCP_QUICKACK).
+    /// The reader's driver sends the length and the message separately. Without the acknowledgement, its kernel delays the
+    /// message for 40 ms. The option is not permanent (tcp(7), TCP_QUICKACK), so it is set around each read.
     ///
-    /// - Returns: nil at the end.
+    /// - Returns: nil at the end of the connection.
     func receiveAcknowledging(_ count: Int) -> [UInt8]? {
         var bytes: [UInt8] = []
         while bytes.count < count {

@@ -1,4 +1,4 @@
-/// A tag, a length and a value, as ISO/IEC 7816-4 section 5.2.2 writes them (BER-TLV).
+/// A BER-TLV data object (ISO/IEC 7816-4 section 5.2.2).
 struct TLV: Hashable {
     let tag: UInt16
     let value: [UInt8]
@@ -8,10 +8,9 @@ struct TLV: Hashable {
         self.value = value
     }
 
-    /// Reads one after the other up to the end of `bytes`.
+    /// Parses a sequence of data objects.
     ///
-    /// - Throws: ``StatusWord/incorrectData`` when a tag has more than two bytes, or a length more than two, or a
-    ///   value reaches past the end.
+    /// - Throws: ``StatusWord/incorrectData`` if a tag or a length has more than two bytes, or a value extends past the end.
     static func parse(_ bytes: [UInt8]) throws(StatusWord) -> [TLV] {
         var list: [TLV] = []
         var rest = bytes[...]
@@ -53,7 +52,7 @@ struct TLV: Hashable {
 }
 
 extension [TLV] {
-    /// The value of the first with this tag.
+    /// The value of the first data object with this tag.
     subscript(tag tag: UInt16) -> [UInt8]? { first { $0.tag == tag }?.value }
 
     var bytes: [UInt8] { flatMap(\.bytes) }

@@ -2,10 +2,10 @@ internal import Dispatch
 internal import Glibc
 internal import Synchronization
 
-/// A virtual YubiKey in a virtual reader: a ``PIVApplet`` behind a connection to vsmartcard's driver `vpcd`.
+/// A virtual YubiKey in a virtual reader, connected to vsmartcard's driver `vpcd`.
 ///
-/// It is inserted when it is made, as soon as the reader is there, and until it is ejected or the last reference goes.
-/// Its threads are its own; no member blocks.
+/// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a reader
+/// that does not exist yet. The card has its own threads; no member blocks.
 public final class VirtualCard: Sendable {
     private struct State {
         var applet: PIVApplet
@@ -15,15 +15,13 @@ public final class VirtualCard: Sendable {
         var connection: StreamSocket?
     }
 
-    /// Where the reader's driver listens, on 127.0.0.1.
-    public let port: UInt16
-    /// What it is like.
+    /// The card's model and serial number.
     public let profile: CardProfile
     private let touchTimeout: Duration
     private let sensor = TouchSensor()
     private let core: Core
 
-    /// What the threads hold; not the card itself, so that it goes when its owner lets it go.
+    /// The state that the threads share. They do not hold the card itself, so that its owner can release it.
     private final class Core: Sendable {
         let state: Mutex<State>
         let insertion = DispatchSemaphore(value: 0)
@@ -33,13 +31,12 @@ public final class VirtualCard: Sendable {
         }
     }
 
-    /// Makes a card and inserts it.
+    /// Creates a card and inserts it.
     ///
     /// - Parameters:
-    ///   - port: The port of the reader's slot.
-    ///   - touchTimeout: How long a key waits to be touched. A YubiKey waits about 15 seconds.
-    public init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
-        self.port = port
+    ///   - port: The port on 127.0.0.1 where the driver listens for the reader's slot.
+    ///   - touchTimeout: How long a key waits for a touch. A YubiKey waits about 15 seconds.
+    package init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
         profile = applet.profile
         self.touchTimeout = touchTimeout
         core = Core(State(applet: applet))
@@ -52,30 +49,30 @@ public final class VirtualCard: Sendable {
         remove(forGood: true)
     }
 
-    /// What happens when a key wants to be touched.
+    /// The reaction to a key that requires a touch.
     public var touch: TouchMode {
         get { sensor.mode }
         set { sensor.mode = newValue }
     }
 
-    /// Whether a key waits to be touched now.
+    /// Whether a key is waiting for a touch.
     public var isWaitingForTouch: Bool { sensor.isWaiting }
 
-    /// Touches the card. Does nothing when no key waits for it.
+    /// Touches the card. Does nothing if no key is waiting.
     ///
-    /// - Returns: Whether one did.
+    /// - Returns: Whether a key was waiting.
     @discardableResult
     public func press() -> Bool { sensor.press() }
 
-    /// Whether it is in the reader.
+    /// Whether the card is in the reader.
     public var isInserted: Bool { core.state.withLock { $0.isInserted } }
 
-    /// Pulls the card out of the reader. The reader notices when it looks the next time, within 0.4 seconds.
+    /// Removes the card from the reader. The reader notices it within 0.4 seconds.
     public func eject() {
         remove(forGood: false)
     }
 
-    /// Puts the card back into the reader, with the same keys. The reader notices within 0.4 seconds.
+    /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4 seconds.
     public func insert() {
         let wasOut = core.state.withLock { state in
             defer { state.isInserted = true }
@@ -85,20 +82,20 @@ public final class VirtualCard: Sendable {
     }
 
     /// Makes the next use of the key in `slot` fail with `status`.
-    public func failNextUse(of slot: KeySlot, with status: StatusWord) {
+    package func failNextUse(of slot: KeySlot, with status: StatusWord) {
         core.state.withLock { $0.applet.failNextUse(of: slot, with: status) }
     }
 
-    /// The keys' public points by slot: 04 and both coordinates.
+    /// The public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
 
-    /// Removes all keys and data objects, but for the attestation key and its certificate.
+    /// Removes all keys and data objects except the attestation key and its certificate.
     package func removeKeys() {
         core.state.withLock { $0.applet.removeKeys() }
     }
 
-    /// What it has done so far.
-    public var statistics: CardStatistics { core.state.withLock { $0.statistics } }
+    /// The commands and power cycles so far.
+    package var statistics: CardStatistics { core.state.withLock { $0.statistics } }
 
     private func remove(forGood: Bool) {
         let connection = core.state.withLock { state in
@@ -109,8 +106,8 @@ public final class VirtualCard: Sendable {
             if forGood, !wasIn { core.insertion.signal() }
             return state.connection
         }
-        connection?.hangUp()
-        sensor.giveUp()
+        connection?.shutDown()
+        sensor.cancel()
     }
 
     // MARK: - The card's thread
@@ -124,7 +121,7 @@ public final class VirtualCard: Sendable {
                 continue
             }
             guard let connection = StreamSocket(port: port) else {
-                // The reader is not there yet, and nothing tells when but trying.
+                // The reader does not exist yet. There is no notification, so poll.
                 usleep(2000)
                 continue
             }
@@ -161,7 +158,7 @@ public final class VirtualCard: Sendable {
                 }
                 switch reply {
                 case .response(let bytes): response = bytes
-                case .touchWanted:
+                case .touchRequired:
                     let isTouched = sensor.waitForTouch(timeout: touchTimeout) {
                         core.state.withLock { $0.connection === connection }
                     }
@@ -170,5 +167,56 @@ public final class VirtualCard: Sendable {
             }
             guard connection.send(ReaderMessage.framed(response)) else { return }
         }
+    }
+}
+
+/// Counters of a card since its creation.
+package struct CardStatistics: Hashable, Sendable {
+    /// The number of power changes and resets.
+    package internal(set) var powerCycles = 0
+    /// The number of answered commands.
+    package internal(set) var commands = 0
+    /// The number of commands by instruction, in two hexadecimal digits.
+    package internal(set) var instructions: [String: Int] = [:]
+
+    mutating func count(_ command: [UInt8]) {
+        commands += 1
+        guard command.count > 1 else { return }
+        let digits = String(command[1], radix: 16)
+        instructions[digits.count == 1 ? "0\(digits)" : digits, default: 0] += 1
+    }
+}
+
+/// A message of the driver `vpcd` to a card: a length of two bytes, high byte first, and that many bytes (vsmartcard's
+/// documentation, "Virtual Smart Card", protocol between vpcd and vpicc).
+enum ReaderMessage: Hashable {
+    /// Power off (0), power on (1) or reset (2). No answer is expected.
+    case powerChange
+    /// Requests the answer to reset (4).
+    case answerToReset
+    case command([UInt8])
+
+    /// Waits for the next message.
+    ///
+    /// - Returns: nil if the connection has ended or the message is unknown.
+    static func receive(from connection: StreamSocket) -> ReaderMessage? {
+        guard
+            let header = connection.receiveAcknowledging(2),
+            let body = connection.receiveAcknowledging(Int(header[0]) << 8 | Int(header[1]))
+        else { return nil }
+        guard body.count == 1 else { return body.isEmpty ? nil : .command(body) }
+        switch body[0] {
+        case 0, 1, 2: return .powerChange
+        case 4: return .answerToReset
+        default: return nil
+        }
+    }
+
+    /// A message with its length.
+    ///
+    /// - Parameter bytes: At most 65535; longer responses are cut and lose their status word.
+    static func framed(_ bytes: [UInt8]) -> [UInt8] {
+        let body = bytes.prefix(0xFFFF)
+        return [UInt8(body.count >> 8), UInt8(body.count & 0xFF)] + body
     }
 }

@@ -1,7 +1,7 @@
 internal import Dispatch
 internal import Synchronization
 
-/// The place on the key that a person touches.
+/// The touch sensor of the card.
 final class TouchSensor: Sendable {
     private struct State {
         var mode = TouchMode.auto
@@ -17,24 +17,24 @@ final class TouchSensor: Sendable {
         set { state.withLock { $0.mode = newValue } }
     }
 
-    /// Whether the light blinks.
+    /// Whether a key is waiting for a touch.
     var isWaiting: Bool { state.withLock { $0.isWaiting } }
 
-    /// Touches the key. Does nothing when it does not wait.
+    /// Touches the sensor. Does nothing if no key is waiting.
     ///
-    /// - Returns: Whether it waited.
+    /// - Returns: Whether a key was waiting.
     @discardableResult
     func press() -> Bool { end(touched: true) }
 
-    /// Ends the waiting without a touch.
-    func giveUp() {
+    /// Ends the wait without a touch.
+    func cancel() {
         end(touched: false)
     }
 
-    /// Blocks until the key is touched, or will not be.
+    /// Blocks until the sensor is touched, the wait is cancelled, or `timeout` has passed.
     ///
-    /// - Parameter isPowered: Whether there is anybody to wait for; asked once, when ``giveUp()`` already works.
-    /// - Returns: Whether it was touched within `timeout`.
+    /// - Parameter isPowered: Whether the card is still connected. It is called once, when ``cancel()`` is already effective.
+    /// - Returns: Whether the sensor was touched.
     func waitForTouch(timeout: Duration, while isPowered: () -> Bool) -> Bool {
         let mode = state.withLock { state in
             state.isWaiting = state.mode == .wait
@@ -42,11 +42,11 @@ final class TouchSensor: Sendable {
             return state.mode
         }
         guard mode == .wait else { return mode == .auto }
-        if !isPowered() { giveUp() }
+        if !isPowered() { cancel() }
         let seconds = Double(timeout.components.seconds) + Double(timeout.components.attoseconds) / 1e18
         if ended.wait(timeout: .now() + seconds) == .timedOut {
-            // Each waiting ends with one signal, from here or from whoever was quicker, and takes it away.
-            giveUp()
+            // Each wait consumes exactly one signal: this one, or that of a touch which came at the same time.
+            cancel()
             ended.wait()
         }
         return state.withLock { $0.isTouched }
@@ -62,4 +62,14 @@ final class TouchSensor: Sendable {
             return true
         }
     }
+}
+
+/// The reaction to a key that requires a touch.
+public enum TouchMode: String, CaseIterable, Sendable {
+    /// The key is touched at once.
+    case auto
+    /// The touch is refused at once.
+    case deny
+    /// The key waits for ``VirtualCard/press()``, until the timeout.
+    case wait
 }
