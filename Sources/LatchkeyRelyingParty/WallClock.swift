@@ -1,20 +1,38 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
-/// Where the time comes from. Tests pass a clock of their own.
-public struct WallClock: Sendable {
+/// A source of the time. Tests replace it.
+package struct WallClock: Sendable {
     private let read: @Sendable () -> Date
 
-    /// A clock that reads the time where it is told to.
-    public init(_ read: @escaping @Sendable () -> Date) {
+    package init(_ read: @escaping @Sendable () -> Date) {
         self.read = read
     }
 
     /// The system's clock.
-    public static let system = WallClock { Date() }
+    package static let system = WallClock { Date() }
 
-    /// The time now.
-    public var now: Date { read() }
+    /// The current time.
+    package var now: Date { read() }
 
-    /// The time now in whole seconds since 1970, rounded down: what JSON Web Tokens are compared with.
-    public var seconds: Int { Int(now.timeIntervalSince1970.rounded(.down)) }
+    /// The current time in whole seconds since 1970, rounded down, as in JSON Web Tokens.
+    package var seconds: Int { Int(now.timeIntervalSince1970.rounded(.down)) }
+}
+
+/// A source of random bytes. Tests replace it.
+package struct RandomSource: Sendable {
+    private let read: @Sendable (Int) -> [UInt8]
+
+    /// - Parameter read: Returns exactly the requested number of bytes.
+    package init(_ read: @escaping @Sendable (Int) -> [UInt8]) {
+        self.read = read
+    }
+
+    /// The system's cryptographic random number generator.
+    package static let system = RandomSource { count in
+        var generator = SystemRandomNumberGenerator()
+        return (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+    }
+
+    /// Returns `count` random bytes.
+    package func bytes(_ count: Int) -> [UInt8] { read(count) }
 }

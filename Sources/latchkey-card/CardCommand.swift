@@ -1,9 +1,9 @@
-import ArgumentParser
+public import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import UnixSignals
-import VirtualSmartCard
+public import VirtualSmartCard
 
 @main
 struct CardCommand: AsyncParsableCommand {
@@ -11,53 +11,53 @@ struct CardCommand: AsyncParsableCommand {
         commandName: "latchkey-card",
         abstract: "A virtual YubiKey (PIV) for development and tests.",
         discussion: """
-            Connects to the driver vpcd of vsmartcard, which shows the card to pcscd, and keeps trying while there is \
-            none. With --reader it brings its own pcscd, under the name that Yubico's programs want to see; that takes \
+            Connects to vsmartcard's driver vpcd, which presents the card to pcscd. Retries until the driver listens. \
+            With --reader it starts a private pcscd with a reader name that Yubico's programs accept; this requires \
             root. Prints one line of JSON when it is ready: {"control":…,"firmware":…,"port":…,"serial":…}. Stops on \
-            SIGTERM and on SIGINT. Its keys live in memory and protect nothing.
+            SIGTERM and SIGINT. The keys are in memory, without protection.
 
-            Requests on the control socket, one on a line, each answered by a line of JSON: touch auto|deny|wait; \
-            press (touches the key that waits); eject; insert; fail SLOT STATUS (the slot's next use fails with this \
-            status word, both hexadecimal); status.
+            Requests on the control socket, one per line, each answered by a line of JSON: touch auto|deny|wait; \
+            press (touches the card while a key waits for it); eject; insert; fail SLOT STATUS (the next use of the \
+            slot fails with this status word, both hexadecimal); status.
 
-            PIN 123456, PUK 12345678, management key 0102030405060708 over and over.
+            PIN 123456, PUK 12345678, management key 0102030405060708, repeated to the key's length.
             """,
         version: Release.version)
 
-    @Option(help: "The firmware's version. Before 5.3 there is no metadata; from 5.7 on the management key is AES-192.")
+    @Option(help: "The firmware version. Metadata requires 5.3. Since 5.7 the default management key is AES-192.")
     var firmware = Firmware(5, 4, 3)
 
     @Option(help: "The serial number.")
     var serial: UInt32 = 12_345_678
 
-    @Option(help: "The kind of management key, where not the firmware's own: tdes, aes128, aes192, aes256.")
+    @Option(help: "The type of the management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
     var managementKeyAlgorithm: ManagementKeyAlgorithm?
 
-    @Option(help: "The port on 127.0.0.1 where vpcd listens. 35963 without --reader.")
+    @Option(help: "The port on 127.0.0.1 where vpcd listens. Default without --reader: 35963.")
     var port: UInt16?
 
     @Flag(help: "Start a private pcscd with a virtual reader.")
     var reader = false
 
-    @Option(help: "Where to open the control socket.")
+    @Option(help: "The path of the control socket.")
     var control: String?
 
-    @Option(help: "What happens when a key wants to be touched: auto (it is), deny (it is not), wait (for press).")
+    @Option(help: "The reaction to a key that requires a touch: auto (touch), deny (refuse), wait (for press).")
     var touch = TouchMode.auto
 
-    @Option(help: "How many seconds a key waits to be touched.")
+    @Option(help: "The number of seconds that a key waits for a touch.")
     var touchTimeout = 15
 
-    @Option(help: "Where to write the certificate (PEM) that vouches for the card's attestations.")
+    @Option(help: "The file to write the root certificate of the card's attestations to (PEM).")
     var attestationRoot: String?
 
     func validate() throws {
         guard !reader || port == nil else { throw ValidationError("--reader chooses the port itself.") }
         guard (1...3600).contains(touchTimeout) else {
-            throw ValidationError("A touch is waited for from 1 to 3600 seconds.")
+            throw ValidationError("--touch-timeout must be 1 to 3600 seconds.")
         }
         if managementKeyAlgorithm ?? .tripleDES != .tripleDES, firmware < Firmware(5, 4, 2) {
-            throw ValidationError("AES management keys came with firmware 5.4.2.")
+            throw ValidationError("AES management keys require firmware 5.4.2 or newer.")
         }
     }
 
@@ -68,7 +68,7 @@ struct CardCommand: AsyncParsableCommand {
                 try await SmartCardReader.withRunning { reader in
                     try await serve(port: reader.ports[0], until: signals) {
                         guard await reader.waitUntil(slot: 0, hasCard: true) else {
-                            throw CommandFailure("pcscd does not notice the card")
+                            throw CommandFailure("pcscd did not detect the card")
                         }
                     }
                 }
@@ -81,7 +81,7 @@ struct CardCommand: AsyncParsableCommand {
         }
     }
 
-    /// Where vpcd listens as Debian configures it.
+    /// The port of vpcd in Debian's configuration.
     private static let driverPort: UInt16 = 35_963
 
     private func serve(
@@ -104,3 +104,21 @@ struct CardCommand: AsyncParsableCommand {
         withExtendedLifetime((card, socket)) {}
     }
 }
+
+extension ManagementKeyAlgorithm: ExpressibleByArgument {
+    public init?(argument: String) {
+        switch argument {
+        case "tdes": self = .tripleDES
+        case "aes128": self = .aes128
+        case "aes192": self = .aes192
+        case "aes256": self = .aes256
+        default: return nil
+        }
+    }
+
+    public static var allValueStrings: [String] { ["tdes", "aes128", "aes192", "aes256"] }
+}
+
+extension Firmware: ExpressibleByArgument {}
+
+extension TouchMode: ExpressibleByArgument {}

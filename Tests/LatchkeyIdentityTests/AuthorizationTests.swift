@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (["client_id": "nobody"], "is not known"), (["client_id": ""], "is not known"),
+        (["client_id": "nobody"], "does not know the app"), (["client_id": ""], "does not know the app"),
         (["redirect_uri": "http://127.0.0.1:4711/other"], "not registered"),
         (["redirect_uri": "http://127.0.0.1.evil.example/callback"], "not registered"),
         (["redirect_uri": "http://localhost:4711/callback"], "not registered"),

@@ -70,24 +70,24 @@ struct AppletKeyTests {
         var card = try TestCard(environment: environment)
         try card.authenticate()
         try card.generate(0x9A, policies: "aa0101ab0102")
-        #expect(throws: TestCard.TouchWanted.self) { try card.sign(0x9A, Self.digest) }
+        #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9A, Self.digest) }
         #expect(try TestCard.split(card.applet.finish(touched: false)).status == .securityStatusNotSatisfied)
         #expect(try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
-        #expect(throws: TestCard.TouchWanted.self) { try card.sign(0x9A, Self.digest) }
+        #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9A, Self.digest) }
         #expect(try TestCard.split(card.applet.finish(touched: true)).status == .success)
 
         try card.generate(0x9E, policies: "ab0103")
         environment.advance(by: 14.9)
         #expect(try card.sign(0x9E, Self.digest).status == .success, "the touch is remembered")
         environment.advance(by: 0.2)
-        #expect(throws: TestCard.TouchWanted.self) { try card.sign(0x9E, Self.digest) }
+        #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9E, Self.digest) }
     }
 
     @Test func `a command that is abandoned for another gets no touch`() throws {
         var card = try TestCard()
         try card.authenticate()
         try card.generate(0x9E, policies: "ab0102")
-        #expect(throws: TestCard.TouchWanted.self) { try card.sign(0x9E, Self.digest) }
+        #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9E, Self.digest) }
         _ = try card.send("00fd000000")
         #expect(try TestCard.split(card.applet.finish(touched: true)).status == .conditionsNotSatisfied)
     }

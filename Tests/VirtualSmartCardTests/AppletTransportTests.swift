@@ -94,7 +94,7 @@ struct AppletTransportTests {
             }
             switch card.applet.respond(to: command) {
             case .response(let response): #expect(response.count >= 2)
-            case .touchWanted: #expect(card.applet.finish(touched: true).count >= 2)
+            case .touchRequired: #expect(card.applet.finish(touched: true).count >= 2)
             }
         }
     }
@@ -116,7 +116,7 @@ struct AppletTransportTests {
                     let index = Int.random(in: 0..<command.count, using: &generator)
                     command[index] = UInt8.random(in: .min ... .max, using: &generator)
                 }
-                if case .touchWanted = card.applet.respond(to: command) { _ = card.applet.finish(touched: false) }
+                if case .touchRequired = card.applet.respond(to: command) { _ = card.applet.finish(touched: false) }
             }
             #expect(try card.send("00a4040005a000000308").status == .success)
         }

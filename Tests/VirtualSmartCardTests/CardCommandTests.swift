@@ -31,7 +31,7 @@ struct CardCommandTests {
                 "status")
             #expect(
                 answers.dropLast() == [
-                    #"{"done":true}"#, #"{"done":false,"error":"no key waits to be touched"}"#, #"{"done":true}"#,
+                    #"{"done":true}"#, #"{"done":false,"error":"no key is waiting for a touch"}"#, #"{"done":true}"#,
                     #"{"done":true}"#, #"{"done":true}"#, Self.usage, Self.usage, #"{"done":true}"#,
                 ])
             #expect(

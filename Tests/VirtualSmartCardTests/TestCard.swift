@@ -24,7 +24,7 @@ struct TestCard {
     mutating func send(_ bytes: [UInt8]) throws -> Response {
         switch applet.respond(to: bytes) {
         case .response(let response): return try Self.split(response)
-        case .touchWanted: throw TouchWanted()
+        case .touchRequired: throw TouchRequired()
         }
     }
 
@@ -39,7 +39,7 @@ struct TestCard {
     }
 
     /// The command wants to be answered by a touch.
-    struct TouchWanted: Error {}
+    struct TouchRequired: Error {}
 
     static func split(_ response: [UInt8]) throws -> Response {
         try #require(response.count >= 2)

@@ -1,28 +1,90 @@
-public import Latchkey
+internal import Crypto
+internal import FoundationEssentials
+package import Latchkey
 
-/// A server's half of the keys that protect an enrolled device's data. Without it the device can't open them.
-public struct LevelShares: Sendable, Equatable {
+/// The server's shares of the keys that protect an enrolled device's data. The device needs them to unseal its keys.
+package struct LevelShares: Sendable, Equatable {
     /// The length of a share in bytes.
-    public static let length = 32
+    package static let length = 32
 
-    /// For the level `background`, 32 bytes: released to the device alone as well.
-    public let background: SecretBytes
-    /// For the level `active`, 32 bytes: released to the device after its user was authenticated.
-    public let active: SecretBytes
+    /// The share of the level `background`, 32 bytes. The server also releases it to the device without its user.
+    package let background: SecretBytes
+    /// The share of the level `active`, 32 bytes. The server releases it after the user was authenticated.
+    package let active: SecretBytes
 
-    /// - Returns: nil unless both have 32 bytes.
-    public init?(background: SecretBytes, active: SecretBytes) {
+    /// - Returns: nil unless both shares have 32 bytes.
+    package init?(background: SecretBytes, active: SecretBytes) {
         guard background.count == Self.length, active.count == Self.length else { return nil }
         self.init(checked: background, active)
     }
 
-    /// New shares, from the system's random number generator.
-    public static func random() -> LevelShares {
+    /// Creates shares from the system's random number generator.
+    package static func random() -> LevelShares {
         LevelShares(checked: .random(count: length), .random(count: length))
     }
 
     private init(checked background: SecretBytes, _ active: SecretBytes) {
         self.background = background
         self.active = active
+    }
+}
+
+/// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for its enrolment and level.
+struct LevelShareSeal: Sendable {
+    private enum Level: String {
+        case background, active
+    }
+
+    private let key: SymmetricKey
+
+    /// - Parameter key: 32 bytes.
+    init(key: SecretBytes) throws {
+        guard key.count == 32 else {
+            throw KeystoreError(
+                operation: "seal level shares", code: .invalidInput,
+                reason: "the sealing key has \(key.count) bytes", recovery: "Use a key of 32 bytes.")
+        }
+        self.key = key.withUnsafeBytes { SymmetricKey(data: $0) }
+    }
+
+    /// Seals both shares. A sealed share has 60 bytes: nonce, ciphertext, tag.
+    func seal(_ shares: LevelShares, of enrolmentID: String) throws -> (background: Data, active: Data) {
+        (
+            try seal(shares.background, context(.background, enrolmentID)),
+            try seal(shares.active, context(.active, enrolmentID))
+        )
+    }
+
+    /// Opens both shares.
+    ///
+    /// - Throws: ``KeystoreError`` with code `damaged` if they were sealed with another key or for another enrolment, or
+    ///   were changed.
+    func open(background: Data, active: Data, of enrolmentID: String) throws -> LevelShares {
+        guard
+            let background = try? open(background, context(.background, enrolmentID)),
+            let active = try? open(active, context(.active, enrolmentID)),
+            let shares = LevelShares(background: background, active: active)
+        else {
+            throw KeystoreError(
+                operation: "open the level shares of an enrolment", code: .damaged,
+                reason: "they are damaged, or were sealed with another key",
+                recovery: "Restore the database together with the key from a backup, or revoke the enrolment.")
+        }
+        return shares
+    }
+
+    private func seal(_ share: SecretBytes, _ context: Data) throws -> Data {
+        let box = try share.withUnsafeBytes { try AES.GCM.seal($0, using: key, authenticating: context) }
+        return box.nonce + box.ciphertext + box.tag
+    }
+
+    private func open(_ sealed: Data, _ context: Data) throws -> SecretBytes {
+        var share = try AES.GCM.open(AES.GCM.SealedBox(combined: sealed), using: key, authenticating: context)
+        defer { share.resetBytes(in: share.startIndex..<share.endIndex) }
+        return SecretBytes(share)
+    }
+
+    private func context(_ level: Level, _ enrolmentID: String) -> Data {
+        Data("latchkey locker share\n\(level.rawValue)\n\(enrolmentID)".utf8)
     }
 }

@@ -1,33 +1,31 @@
-public import FoundationEssentials
-internal import Latchkey
+package import FoundationEssentials
+package import Latchkey
 
-/// A device that is enrolled for a user, with the keys that it may sign with.
-public struct LockerEnrolment: Hashable, Sendable, Identifiable {
-    /// How many easy-access keys an enrolment has at most: a change adds the new one before it removes the old one.
-    public static let maximumEasyAccessKeys = 2
+/// A device that is enrolled for a user, with its keys.
+package struct LockerEnrolment: Hashable, Sendable, Identifiable {
+    /// The maximum number of easy-access keys. A change of the key adds the new one before it removes the old one.
+    package static let maximumEasyAccessKeys = 2
 
-    /// The thumbprint of the device key with SHA-256 (RFC 7638 section 3): 43 characters of base64url, which the device
-    /// knows before the server has ever heard of it. Those of before it was so have a UUID.
-    public let id: String
-    /// The user whose device it is.
-    public let userID: String
-    /// The client that enrolled it. The enrolment is worth nothing to any other.
-    public let clientID: String
-    /// The key that stands for the device itself, whoever uses it.
-    public let deviceKey: LockerKey
-    /// The keys that stand for the device and its user, at most ``maximumEasyAccessKeys``, in the order of their names.
-    public let easyAccessKeys: [LockerKey]
-    /// What the device said about itself when it was enrolled.
-    public let info: DeviceInfo
-    /// When it was made.
-    public let createdAt: Date
-    /// When the device last got tokens or shares; nil for never.
-    public let lastUsedAt: Date?
+    /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can compute it
+    /// before it is enrolled. Older enrolments have a UUID.
+    package let id: String
+    /// The user who owns the device.
+    package let userID: String
+    /// The client that enrolled the device. Other clients cannot use the enrolment.
+    package let clientID: String
+    /// The key that authenticates the device, but not its user.
+    package let deviceKey: LockerKey
+    /// The keys that authenticate the device and its user, at most ``maximumEasyAccessKeys``, sorted by name.
+    package let easyAccessKeys: [LockerKey]
+    /// The device's description of itself at the enrolment.
+    package let info: DeviceInfo
+    /// The time of the enrolment.
+    package let createdAt: Date
+    /// The time when the device last got tokens or shares; nil for never.
+    package let lastUsedAt: Date?
 
-    /// An enrolment as a registry keeps it.
-    ///
-    /// - Parameter id: nil for the name that the device key gives it.
-    public init(
+    /// - Parameter id: nil for the thumbprint of the device key.
+    package init(
         id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
         easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
     ) {
@@ -40,4 +38,27 @@ public struct LockerEnrolment: Hashable, Sendable, Identifiable {
         self.createdAt = createdAt
         self.lastUsedAt = lastUsedAt
     }
+}
+
+/// A named public key of an enrolled device.
+package struct LockerKey: Hashable, Sendable {
+    /// The name of the key, unique within its enrolment.
+    package let kid: KeyID
+    /// The public key.
+    package let publicKey: PublicKey
+
+    package init(kid: KeyID, publicKey: PublicKey) {
+        self.kid = kid
+        self.publicKey = publicKey
+    }
+}
+
+/// A verified `enrol` assertion: the sender has the private key.
+///
+/// It does not identify a user. The session of the request does.
+package struct LockerEnrolmentProof: Hashable, Sendable {
+    /// The sender's public key.
+    package let deviceKey: LockerKey
+    /// The device's description of itself.
+    package let info: DeviceInfo
 }

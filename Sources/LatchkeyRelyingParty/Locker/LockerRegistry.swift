@@ -1,45 +1,231 @@
-public import FoundationEssentials
-public import Latchkey
+package import FoundationEssentials
+package import GRDB
+package import Latchkey
 
-/// Which devices are enrolled for which users, with their keys and the server's shares. Each call is atomic: of two that
-/// run at once, one sees what the other has done.
-public protocol LockerRegistry: Sendable {
+/// The enrolled devices of one project, with their keys and the server's level shares, in SQLite. Each call is atomic.
+///
+/// The shares are sealed with AES-256-GCM and a key that need not be in the database. Other tables may refer to
+/// `latchkey_locker_enrolment (id)` with `ON DELETE CASCADE`, to delete dependent rows in the same transaction.
+package struct LockerRegistry {
+    private let database: any DatabaseWriter
+    private let project: String
+    private let seal: LevelShareSeal
+
+    /// - Parameters:
+    ///   - database: A database with the migrations of ``registerMigrations(_:)`` and with foreign keys enforced, GRDB's
+    ///     default.
+    ///   - project: Projects on the same database do not see each other's enrolments.
+    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database can read the shares.
+    /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
+    package init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
+        self.database = database
+        self.project = project
+        seal = try LevelShareSeal(key: shareKey)
+    }
+
+    /// Registers the migrations that create the tables.
+    package static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.registerMigration("latchkey locker 1") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE latchkey_locker_enrolment (
+                        id TEXT PRIMARY KEY NOT NULL,
+                        project TEXT NOT NULL,
+                        user_id TEXT NOT NULL,
+                        client_id TEXT NOT NULL,
+                        kid TEXT NOT NULL,
+                        jwk TEXT NOT NULL,
+                        device_info TEXT NOT NULL,
+                        background_share BLOB,
+                        active_share BLOB,
+                        created_at REAL NOT NULL,
+                        CHECK ((background_share IS NULL) = (active_share IS NULL))
+                    ) STRICT;
+                    CREATE INDEX latchkey_locker_enrolment_user
+                        ON latchkey_locker_enrolment (project, user_id, created_at);
+                    CREATE TABLE latchkey_locker_easy_access_key (
+                        enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                        kid TEXT NOT NULL,
+                        jwk TEXT NOT NULL,
+                        PRIMARY KEY (enrolment_id, kid)
+                    ) STRICT, WITHOUT ROWID;
+                    """)
+        }
+        migrator.registerMigration("latchkey locker 2") { database in
+            try database.execute(sql: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL")
+        }
+    }
+
     /// Enrols a device.
     ///
     /// - Parameters:
-    ///   - shares: What the server keeps for it, never changed afterwards; nil where the server keeps none.
-    ///   - limit: How many enrolments the user may have, this one among them.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` when the user has so many already, `keyTaken` when the
+    ///   - shares: The server's shares, which never change; nil if the server stores none.
+    ///   - limit: The maximum number of the user's enrolments, including this one.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if the
     ///   device key is enrolled already.
-    func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws
+    package func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
+        let jwk = try JSONColumn.encode(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
+        let info = try JSONColumn.encode(enrolment.info.json)
+        let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
+        try await database.write { database in
+            guard try count(of: enrolment.userID, in: database) < limit else {
+                throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
+            }
+            let isTaken = try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
+                arguments: [enrolment.id])
+            guard isTaken != true else { throw LockerRequestError(.keyTaken, "the device key is enrolled already") }
+            try database.execute(
+                sql: """
+                    INSERT INTO latchkey_locker_enrolment (
+                        id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at
+                    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    enrolment.id, project, enrolment.userID, enrolment.clientID, enrolment.deviceKey.kid.rawValue, jwk,
+                    info, sealed?.background, sealed?.active, enrolment.createdAt.timeIntervalSince1970,
+                ])
+            for key in enrolment.easyAccessKeys { try Self.insert(key, of: enrolment.id, in: database) }
+        }
+    }
 
-    /// The enrolment of this id.
-    func enrolment(id: String) async throws -> LockerEnrolment?
+    /// Returns the enrolment with this ID.
+    package func enrolment(id: String) async throws -> LockerEnrolment? {
+        try await database.read { try enrolment(id, in: $0) }
+    }
 
-    /// A user's enrolments, the oldest first.
-    func enrolments(of userID: String) async throws -> [LockerEnrolment]
+    /// Returns a user's enrolments, oldest first.
+    package func enrolments(of userID: String) async throws -> [LockerEnrolment] {
+        try await database.read { database in
+            try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ? ORDER BY created_at, id
+                    """,
+                arguments: [project, userID]
+            ).map { try Self.enrolment($0, in: database) }
+        }
+    }
 
-    /// The shares of an enrolment; nil where none are kept for it.
+    /// Returns the shares of an enrolment; nil if none are stored.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` when there is no such enrolment.
-    func levelShares(of id: String) async throws -> LevelShares?
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment.
+    package func levelShares(of id: String) async throws -> LevelShares? {
+        let sealed = try await database.read { database -> (background: Data?, active: Data?) in
+            let row = try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT background_share, active_share FROM latchkey_locker_enrolment WHERE project = ? AND id = ?
+                    """,
+                arguments: [project, id])
+            guard let row else { throw Self.revoked }
+            return (row["background_share"], row["active_share"])
+        }
+        guard let background = sealed.background, let active = sealed.active else { return nil }
+        return try seal.open(background: background, active: active, of: id)
+    }
 
-    /// Adds an easy-access key. The same key again changes nothing.
+    /// Adds an easy-access key. Adding the same key again changes nothing.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` when there is no such enrolment,
-    ///   `easyAccessLimit` when it has ``LockerEnrolment/maximumEasyAccessKeys`` others, or `keyTaken` when another key
-    ///   of the enrolment has this name, or this key another name.
-    func addEasyAccessKey(_ key: LockerKey, to id: String) async throws
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit` if it
+    ///   has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment has this
+    ///   name, or this key has another name.
+    package func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
+        try await database.write { database in
+            guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
+            guard !enrolment.easyAccessKeys.contains(key) else { return }
+            let others = [enrolment.deviceKey] + enrolment.easyAccessKeys
+            guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey }) else {
+                throw LockerRequestError(
+                    .keyTaken, "another key of the enrolment has this name, or this key has another name")
+            }
+            guard enrolment.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
+                throw LockerRequestError(
+                    .easyAccessLimit, "the enrolment has the maximum number of easy-access keys")
+            }
+            try Self.insert(key, of: id, in: database)
+        }
+    }
 
-    /// Removes the easy-access key of this name, or all of them without one. Where there is none, nothing happens.
-    func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws
+    /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key matches.
+    package func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
+        try await database.write { database in
+            try database.execute(
+                sql: """
+                    DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(?, kid) AND enrolment_id IN
+                        (SELECT id FROM latchkey_locker_enrolment WHERE project = ? AND id = ?)
+                    """,
+                arguments: [kid?.rawValue, project, id])
+        }
+    }
 
-    /// Notes that the device got tokens or shares. Where there is no such enrolment, nothing happens.
-    func recordUse(of id: String, at time: Date) async throws
+    /// Records that the device got tokens or shares. Does nothing if there is no such enrolment.
+    package func recordUse(of id: String, at time: Date) async throws {
+        try await database.write { database in
+            try database.execute(
+                sql: "UPDATE latchkey_locker_enrolment SET last_used_at = ? WHERE project = ? AND id = ?",
+                arguments: [time.timeIntervalSince1970, project, id])
+        }
+    }
 
-    /// Forgets an enrolment, its keys and its shares.
+    /// Deletes an enrolment, its keys and its shares.
     ///
     /// - Returns: Whether there was such an enrolment.
     @discardableResult
-    func remove(id: String) async throws -> Bool
+    package func remove(id: String) async throws -> Bool {
+        try await database.write { database in
+            try database.execute(
+                sql: "DELETE FROM latchkey_locker_enrolment WHERE project = ? AND id = ?", arguments: [project, id])
+            return database.changesCount == 1
+        }
+    }
+}
+
+extension LockerRegistry {
+    private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
+
+    private func enrolment(_ id: String, in database: Database) throws -> LockerEnrolment? {
+        try Row.fetchOne(
+            database, sql: "SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND id = ?",
+            arguments: [project, id]
+        ).map { try Self.enrolment($0, in: database) }
+    }
+
+    private func count(of userID: String, in database: Database) throws -> Int {
+        try Int.fetchOne(
+            database, sql: "SELECT count(*) FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ?",
+            arguments: [project, userID]) ?? 0
+    }
+
+    private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {
+        let id: String = row["id"]
+        let keys = try Row.fetchAll(
+            database, sql: "SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = ? ORDER BY kid",
+            arguments: [id])
+        guard let info = DeviceInfo(try JSONColumn.decode(JSONValue.self, from: row["device_info"])) else {
+            throw damaged
+        }
+        return LockerEnrolment(
+            id: id, userID: row["user_id"], clientID: row["client_id"], deviceKey: try key(row),
+            easyAccessKeys: try keys.map(key), info: info, createdAt: Date(timeIntervalSince1970: row["created_at"]),
+            lastUsedAt: (row["last_used_at"] as Double?).map { Date(timeIntervalSince1970: $0) })
+    }
+
+    private static func key(_ row: Row) throws -> LockerKey {
+        let jwk = try JSONColumn.decode(JWK.self, from: row["jwk"])
+        guard let kid = KeyID(rawValue: row["kid"]) else { throw damaged }
+        return LockerKey(kid: kid, publicKey: try jwk.publicKey())
+    }
+
+    private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
+        try database.execute(
+            sql: "INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk) VALUES (?, ?, ?)",
+            arguments: [id, key.kid.rawValue, try JSONColumn.encode(JWK(key.publicKey, kid: key.kid))])
+    }
+
+    private static var damaged: KeystoreError {
+        KeystoreError(
+            operation: "read an enrolment", code: .damaged, reason: "its database row is damaged",
+            recovery: "Restore the database from a backup, or revoke the enrolment and enrol the device again.")
+    }
 }

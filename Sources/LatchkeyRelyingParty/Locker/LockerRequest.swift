@@ -1,48 +1,49 @@
 internal import FoundationEssentials
-public import Latchkey
+package import Latchkey
 
-/// A locker assertion as it came: taken apart and of the right form, and nothing about it verified.
-public struct LockerRequest: Sendable {
-    /// What the device wants. An assertion for one action is worth nothing for another.
-    public enum Action: String, Sendable, CaseIterable {
+/// A parsed, well-formed locker assertion. Nothing about it is verified.
+package struct LockerRequest: Sendable {
+    /// The requested action. An assertion is valid for one action only.
+    package enum Action: String, Sendable, CaseIterable {
         /// Enrol the device whose key is in the header.
         case enrol
-        /// Let the key in the header stand for easy access.
+        /// Add the key in the header for easy access.
         case easyAccessEnable = "easy-access-enable"
         /// Remove easy-access keys with the device key.
         case easyAccessDisable = "easy-access-disable"
         /// Begin a session with an easy-access key.
         case easyAccess = "easy-access"
-        /// Get a narrow token with the device key.
+        /// Get a token with few scopes with the device key.
         case backgroundAccess = "background-access"
         /// Get the level shares with the device key.
         case levelShares = "level-shares"
-        /// End the enrolment with the device key.
+        /// Delete the enrolment with the device key.
         case revoke
 
-        /// Whether the key comes along, for the server can't know it yet.
+        /// Whether the header contains the key, because the server does not know it yet.
         var bringsKey: Bool { self == .enrol || self == .easyAccessEnable }
-        /// Whether the assertion answers a challenge and expires. A revocation may be sent long after it was signed.
+        /// Whether the assertion contains a challenge and expires. A revocation does not, because a device can send it long
+        /// after signing it.
         var isTimely: Bool { self != .revoke }
     }
 
     /// The header's `typ`.
-    public static let type = "vnd.latchkey.locker-request"
-    /// The longest assertion that is looked at, in bytes.
-    public static let maximumLength = 16_384
-    /// The most that ``metadata`` may have, in bytes of JSON without white space.
-    public static let maximumMetadataLength = 4_096
-    /// The longest time between `iat` and `exp`, in seconds.
-    public static let maximumLifetime = 300.0
+    package static let type = "vnd.latchkey.locker-request"
+    /// The maximum length of an assertion in bytes.
+    package static let maximumLength = 16_384
+    /// The maximum length of ``metadata`` in bytes of JSON without white space.
+    package static let maximumMetadataLength = 4_096
+    /// The maximum time between `iat` and `exp` in seconds.
+    package static let maximumLifetime = 300.0
 
-    /// What it asks for.
-    public let action: Action
-    /// What the app sends along, an object, for the server's own purposes: nothing that Latchkey stores or logs.
-    public let metadata: JSONValue?
-    /// In `easy-access-disable`, the key to remove; nil for all of the enrolment's.
-    public let easyAccessKeyID: KeyID?
+    /// The requested action.
+    package let action: Action
+    /// An object from the app for the server's own use. Latchkey does not store or log it.
+    package let metadata: JSONValue?
+    /// In `easy-access-disable`, the key to remove; nil for all keys of the enrolment.
+    package let easyAccessKeyID: KeyID?
 
-    /// What was claimed about time; nil in a revocation.
+    /// The claimed times and the challenge.
     struct Validity: Sendable {
         let issuedAt: Double
         let expiresAt: Double
@@ -50,21 +51,22 @@ public struct LockerRequest: Sendable {
     }
 
     let kid: KeyID
-    /// There when the action brings one.
+    /// The key in the header, for the actions that have one.
     let publicKey: PublicKey?
     let audience: String
-    /// There in all actions but `enrol`.
+    /// nil for `enrol`.
     let enrolmentID: String?
+    /// nil for `revoke`.
     let validity: Validity?
-    /// There in `enrol`.
+    /// nil except for `enrol`.
     let info: DeviceInfo?
     let signature: ECDSASignature
     let signingInput: String
 
-    /// Reads a compact JWS. Everything is checked that can be checked without knowing anything else.
+    /// Reads a compact JWS and does all checks that need no other data.
     ///
     /// - Throws: ``LockerRequestError`` with code `malformed`.
-    public init(_ compact: String) throws(LockerRequestError) {
+    package init(_ compact: String) throws(LockerRequestError) {
         guard compact.utf8.count <= Self.maximumLength else { throw Self.malformed("it is too long") }
         guard let parts = JWS.parse(compact) else { throw Self.malformed("it is not a compact JWS") }
         let header = try Self.object(parts.header, named: "header")
@@ -73,9 +75,9 @@ public struct LockerRequest: Sendable {
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw Self.malformed("its action is unknown")
         }
-        guard let audience = payload["aud"]?.string else { throw Self.malformed("aud is not a text") }
+        guard let audience = payload["aud"]?.string else { throw Self.malformed("aud is not a string") }
         guard let signature = ECDSASignature(rawRepresentation: parts.signature) else {
-            throw Self.malformed("the signature has not 64 bytes")
+            throw Self.malformed("the signature does not have 64 bytes")
         }
         self.action = action
         self.audience = audience
@@ -104,7 +106,7 @@ extension LockerRequest {
     private static func keyID(_ header: [String: JSONValue]) throws(LockerRequestError) -> KeyID {
         guard header["typ"]?.string == type else { throw malformed("typ is not \(type)") }
         guard header["alg"]?.string == "ES256" else { throw malformed("alg is not ES256") }
-        // RFC 7515 section 4.1.11: whoever does not understand an extension that is critical refuses.
+        // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
         guard header["crit"] == nil else { throw malformed("the header has crit") }
         guard let kid = header["kid"]?.string.flatMap(KeyID.init) else {
             throw malformed("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
@@ -116,7 +118,7 @@ extension LockerRequest {
         _ value: JSONValue?, named kid: KeyID, for action: Action
     ) throws(LockerRequestError) -> PublicKey? {
         guard action.bringsKey else {
-            guard value == nil else { throw malformed("the action has no jwk") }
+            guard value == nil else { throw malformed("the action does not allow a jwk") }
             return nil
         }
         guard let jwk = value.flatMap({ try? JSONWebKey($0) }) else { throw malformed("the jwk is not a key") }
@@ -131,7 +133,7 @@ extension LockerRequest {
 
     private static func enrolmentID(_ value: JSONValue?, for action: Action) throws(LockerRequestError) -> String? {
         guard action != .enrol else {
-            guard value == nil else { throw malformed("the action has no iss") }
+            guard value == nil else { throw malformed("the action does not allow iss") }
             return nil
         }
         guard let id = value?.string.flatMap(KeyID.init) else {
@@ -146,7 +148,7 @@ extension LockerRequest {
         guard let issuedAt = payload["iat"]?.number else { throw malformed("iat is not a number") }
         guard action.isTimely else {
             guard payload["exp"] == nil, payload["challenge"] == nil else {
-                throw malformed("the action has neither exp nor challenge")
+                throw malformed("the action does not allow exp or challenge")
             }
             return nil
         }
@@ -154,7 +156,7 @@ extension LockerRequest {
         guard expiresAt > issuedAt, expiresAt <= issuedAt + maximumLifetime else {
             throw malformed("exp is not within \(Int(maximumLifetime)) seconds after iat")
         }
-        guard let challenge = payload["challenge"]?.string else { throw malformed("challenge is not a text") }
+        guard let challenge = payload["challenge"]?.string else { throw malformed("challenge is not a string") }
         return Validity(issuedAt: issuedAt, expiresAt: expiresAt, challenge: challenge)
     }
 
@@ -172,7 +174,7 @@ extension LockerRequest {
         _ value: JSONValue?, for action: Action
     ) throws(LockerRequestError) -> KeyID? {
         guard let value else { return nil }
-        guard action == .easyAccessDisable else { throw malformed("the action has no easy_access_kid") }
+        guard action == .easyAccessDisable else { throw malformed("the action does not allow easy_access_kid") }
         guard let kid = value.string.flatMap(KeyID.init) else {
             throw malformed("easy_access_kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
@@ -181,10 +183,97 @@ extension LockerRequest {
 
     private static func deviceInfo(_ value: JSONValue?, for action: Action) throws(LockerRequestError) -> DeviceInfo? {
         guard action == .enrol else {
-            guard value == nil else { throw malformed("the action has no device_info") }
+            guard value == nil else { throw malformed("the action does not allow device_info") }
             return nil
         }
-        guard let info = value.flatMap(DeviceInfo.init) else { throw malformed("device_info names no model") }
+        guard let info = value.flatMap(DeviceInfo.init) else { throw malformed("device_info does not name a model") }
         return info
+    }
+}
+
+/// The device key's signature over an assertion that adds another key, unverified.
+///
+/// Without it, an attacker with a fresh session but without the device could add a key to the enrolment.
+package struct LockerCountersignature: Sendable {
+    /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input contains no colon, so that
+    /// no other signature of the device key is valid here.
+    package static let prefix = "vnd.latchkey.locker-countersignature:"
+
+    private let signature: ECDSASignature
+
+    /// Reads `r ‖ s`, 64 bytes in base64url.
+    ///
+    /// - Throws: ``LockerRequestError`` with code `malformed`.
+    package init(_ text: String) throws(LockerRequestError) {
+        guard let signature = Base64URL.decode(text).flatMap({ ECDSASignature(rawRepresentation: $0) }) else {
+            throw LockerRequestError(.malformed, "the device's signature does not have 64 bytes in base64url")
+        }
+        self.signature = signature
+    }
+
+    /// Whether the signature over the assertion verifies with the key.
+    func isValid(for request: LockerRequest, by key: PublicKey) -> Bool {
+        key.isValid(signature, for: MessageDigest(sha256: (Self.prefix + request.signingInput).utf8))
+    }
+}
+
+/// The reason why a locker request was refused.
+///
+/// Send only ``oauthError`` to the client, which has fewer details. Log the rest.
+package struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The reasons.
+    package enum Code: String, Sendable, CaseIterable {
+        /// The form or the header is invalid, or a member is missing, invalid or not allowed.
+        case malformed
+        /// The assertion is for another action, server or enrolment.
+        case misdirected
+        /// The assertion has expired, or was issued in the future.
+        case untimely
+        /// The challenge is unknown, expired, used, or for another purpose.
+        case challengeRejected
+        /// The signature does not verify.
+        case invalidSignature
+        /// The device key's signature over the assertion does not verify.
+        case invalidCountersignature
+        /// The new key, or its name, belongs to another key of the enrolment; or the device key is enrolled already.
+        case keyTaken
+        /// There is no such enrolment, or its device key has another name.
+        case enrolmentRevoked
+        /// The enrolment has no easy-access key of this name.
+        case easyAccessRevoked
+        /// The enrolment has the maximum number of easy-access keys.
+        case easyAccessLimit
+        /// The user has the maximum number of enrolments.
+        case enrolmentLimit
+    }
+
+    /// The reason.
+    package let code: Code
+    /// Details, for a log. It never contains text from the request.
+    package let detail: String
+
+    package init(_ code: Code, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    package var description: String { "\(code.rawValue): \(detail)" }
+
+    /// The response to the client, from the protocol's table of errors (`LockerProtocol.md`).
+    package var oauthError: OAuthError {
+        switch code {
+        case .malformed, .misdirected, .untimely, .challengeRejected, .invalidSignature, .invalidCountersignature,
+            .keyTaken:
+            .invalidGrant("the assertion is not accepted")
+        case .enrolmentRevoked:
+            OAuthError(status: 401, "enrolment_revoked", "there is no such enrolment")
+        case .easyAccessRevoked:
+            OAuthError("easy_access_revoked", "the enrolment has no such easy-access key")
+        case .easyAccessLimit:
+            OAuthError(
+                status: 409, "easy_access_limit",
+                "an enrolment has at most \(LockerEnrolment.maximumEasyAccessKeys) easy-access keys")
+        case .enrolmentLimit: .invalidRequest("the user has as many enrolments as a user may have")
+        }
     }
 }

@@ -1,57 +1,57 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// Verifies locker assertions, strictly: form, action, audience, enrolment and time first, then the challenge, then the
-/// enrolment and its key, and signatures last.
+/// Verifies locker assertions, in this order: form, action, audience, enrolment ID and time, then the challenge, then the
+/// enrolment and its key, and last the signatures.
 ///
-/// A challenge is used up as soon as everything was right that can be checked without looking anything up, whatever
-/// comes of it afterwards: every attempt needs a new one, and nothing malformed takes one away.
+/// The challenge is used as soon as all checks without a lookup have succeeded, also if a later check fails. Every attempt
+/// needs a new challenge, and a malformed assertion does not use one.
 ///
-/// Whose session an assertion came in, and which client sent it, is the caller's to compare with the ``LockerEnrolment``.
-public struct LockerRequestVerifier: Sendable {
-    /// By how many seconds the client's clock may be off, either way.
-    public static let clockSkew = 300.0
+/// The caller compares the session's user and the client with those of the ``LockerEnrolment``.
+package struct LockerRequestVerifier: Sendable {
+    /// The accepted deviation of the client's clock in seconds, in both directions.
+    package static let clockSkew = 300.0
 
     private let challenges: any ChallengeStore
-    private let registry: any LockerRegistry
+    private let registry: LockerRegistry
     private let clock: WallClock
 
-    /// A verifier over the server's challenges and enrolments.
-    public init(challenges: any ChallengeStore, registry: any LockerRegistry, clock: WallClock = .system) {
+    /// Creates a verifier with the server's challenges and enrolments.
+    package init(challenges: any ChallengeStore, registry: LockerRegistry, clock: WallClock = .system) {
         self.challenges = challenges
         self.registry = registry
         self.clock = clock
     }
 
-    /// Verifies an assertion to enrol a device. Nothing is enrolled yet.
+    /// Verifies an assertion to enrol a device, without enrolling it.
     ///
-    /// - Parameter audience: The issuer that the assertion must be made for, exactly.
+    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected` or `invalidSignature`;
-    ///   or what the challenge store throws.
-    public func verifyEnrolment(_ request: LockerRequest, audience: String) async throws -> LockerEnrolmentProof {
+    ///   or the challenge store's error.
+    package func verifyEnrolment(_ request: LockerRequest, audience: String) async throws -> LockerEnrolmentProof {
         try await admit(request, as: .enrol, audience: audience, enrolmentID: nil)
         guard let key = request.publicKey, let info = request.info else {
-            throw LockerRequestError(.malformed, "it brings no key or no device_info")
+            throw LockerRequestError(.malformed, "the assertion has no key or no device_info")
         }
         try verifySignature(of: request, with: key)
         return LockerEnrolmentProof(deviceKey: LockerKey(kid: request.kid, publicKey: key), info: info)
     }
 
-    /// Verifies an assertion to add an easy-access key, and that the enrolment's device wants it. Nothing is added yet.
+    /// Verifies an assertion to add an easy-access key and the device's countersignature, without adding the key.
     ///
     /// - Parameters:
     ///   - countersignature: The device key's signature over the assertion.
-    ///   - audience: The issuer that the assertion must be made for, exactly.
-    ///   - enrolmentID: The enrolment that the assertion must be made for.
-    /// - Returns: The enrolment, and the key that the sender has.
+    ///   - audience: The server's issuer, which `aud` must equal exactly.
+    ///   - enrolmentID: The enrolment that `iss` must equal.
+    /// - Returns: The enrolment and the sender's key.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
-    ///   `invalidSignature` or `invalidCountersignature`; or what the stores throw.
-    public func verifyEasyAccessEnabling(
+    ///   `invalidSignature` or `invalidCountersignature`; or the stores' errors.
+    package func verifyEasyAccessEnabling(
         _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccessEnable, audience: audience, enrolmentID: enrolmentID)
         let enrolment = try await enrolment(of: request)
-        guard let key = request.publicKey else { throw LockerRequestError(.malformed, "it brings no key") }
+        guard let key = request.publicKey else { throw LockerRequestError(.malformed, "the assertion has no key") }
         try verifySignature(of: request, with: key)
         guard countersignature.isValid(for: request, by: enrolment.deviceKey.publicKey) else {
             throw LockerRequestError(.invalidCountersignature, "the device's signature does not verify")
@@ -61,11 +61,11 @@ public struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion of an easy-access key.
     ///
-    /// - Parameter audience: The issuer that the assertion must be made for, exactly.
+    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
     /// - Returns: The enrolment that the key belongs to, and the key.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
-    ///   `easyAccessRevoked` or `invalidSignature`; or what the stores throw.
-    public func verifyEasyAccess(
+    ///   `easyAccessRevoked` or `invalidSignature`; or the stores' errors.
+    package func verifyEasyAccess(
         _ request: LockerRequest, audience: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
         try await admit(request, as: .easyAccess, audience: audience, enrolmentID: request.enrolmentID)
@@ -77,13 +77,13 @@ public struct LockerRequestVerifier: Sendable {
         return (enrolment, key)
     }
 
-    /// Verifies an assertion of a device key for a token without its user.
+    /// Verifies an assertion of a device key for background access.
     ///
-    /// - Parameter audience: The issuer that the assertion must be made for, exactly.
+    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
     /// - Returns: The enrolment that the key belongs to.
     /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked` or
-    ///   `invalidSignature`; or what the stores throw.
-    public func verifyBackgroundAccess(_ request: LockerRequest, audience: String) async throws -> LockerEnrolment {
+    ///   `invalidSignature`; or the stores' errors.
+    package func verifyBackgroundAccess(_ request: LockerRequest, audience: String) async throws -> LockerEnrolment {
         try await admit(request, as: .backgroundAccess, audience: audience, enrolmentID: request.enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
@@ -91,40 +91,40 @@ public struct LockerRequestVerifier: Sendable {
     /// Verifies an assertion of a device key for its level shares.
     ///
     /// - Parameters:
-    ///   - audience: The issuer that the assertion must be made for, exactly.
-    ///   - enrolmentID: The enrolment that the assertion must be made for.
+    ///   - audience: The server's issuer, which `aud` must equal exactly.
+    ///   - enrolmentID: The enrolment that `iss` must equal.
     /// - Returns: The enrolment that the key belongs to.
     /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
-    public func verifyLevelShares(
+    package func verifyLevelShares(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment {
         try await admit(request, as: .levelShares, audience: audience, enrolmentID: enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 
-    /// Verifies an assertion of a device key that gives easy access up. Nothing is removed yet.
+    /// Verifies an assertion of a device key to disable easy access, without removing keys.
     ///
     /// - Parameters:
-    ///   - audience: The issuer that the assertion must be made for, exactly.
-    ///   - enrolmentID: The enrolment that the assertion must be made for.
+    ///   - audience: The server's issuer, which `aud` must equal exactly.
+    ///   - enrolmentID: The enrolment that `iss` must equal.
     /// - Returns: The enrolment that the key belongs to.
     /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
-    public func verifyEasyAccessDisabling(
+    package func verifyEasyAccessDisabling(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment {
         try await admit(request, as: .easyAccessDisable, audience: audience, enrolmentID: enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 
-    /// Verifies an assertion of a device key that ends its enrolment. Nothing is ended yet.
+    /// Verifies an assertion of a device key to revoke its enrolment, without deleting it.
     ///
     /// - Parameters:
-    ///   - audience: The issuer that the assertion must be made for, exactly.
-    ///   - enrolmentID: The enrolment that the assertion must be made for.
-    /// - Returns: The enrolment; nil when it is gone, so that there is no key any more to verify the signature with.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `enrolmentRevoked` when the enrolment's device key has
-    ///   another name, or `invalidSignature`; or what the registry throws.
-    public func verifyRevocation(
+    ///   - audience: The server's issuer, which `aud` must equal exactly.
+    ///   - enrolmentID: The enrolment that `iss` must equal.
+    /// - Returns: The enrolment; nil if it was deleted already, and with it the key to verify the signature.
+    /// - Throws: ``LockerRequestError`` with code `misdirected`, `enrolmentRevoked` if the enrolment's device key has
+    ///   another name, or `invalidSignature`; or the registry's error.
+    package func verifyRevocation(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment? {
         try await admit(request, as: .revoke, audience: audience, enrolmentID: enrolmentID)
@@ -132,7 +132,7 @@ public struct LockerRequestVerifier: Sendable {
         return try verify(request, byDeviceKeyOf: enrolment)
     }
 
-    /// What all actions have in common: what it is for, time, and the challenge last.
+    /// Does the checks of all actions: action, audience, enrolment ID, time, and last the challenge.
     private func admit(
         _ request: LockerRequest, as action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws {
@@ -141,7 +141,7 @@ public struct LockerRequestVerifier: Sendable {
         }
         guard request.audience == audience else { throw LockerRequestError(.misdirected, "aud is not the issuer") }
         guard request.enrolmentID == enrolmentID else {
-            throw LockerRequestError(.misdirected, "iss is another enrolment")
+            throw LockerRequestError(.misdirected, "iss names another enrolment")
         }
         guard let validity = request.validity else { return }
         let now = Double(clock.seconds)
@@ -150,7 +150,8 @@ public struct LockerRequestVerifier: Sendable {
         }
         guard now < validity.expiresAt + Self.clockSkew else { throw LockerRequestError(.untimely, "it has expired") }
         guard try await challenges.consume(validity.challenge, for: .lockerRequest) else {
-            throw LockerRequestError(.challengeRejected, "the challenge is unknown, expired, used or for another use")
+            throw LockerRequestError(
+                .challengeRejected, "the challenge is unknown, expired, used or for another purpose")
         }
     }
 

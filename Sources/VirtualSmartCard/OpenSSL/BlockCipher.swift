@@ -1,11 +1,11 @@
 internal import COpenSSL
 
-/// One block through Triple DES or AES. OpenSSL does it because swift-crypto has no Triple DES.
+/// Encrypts one block with Triple DES or AES. Uses OpenSSL, because swift-crypto has no Triple DES.
 enum BlockCipher {
     /// - Parameters:
-    ///   - block: As long as one block of the algorithm.
-    ///   - key: As long as the algorithm's keys.
-    /// - Returns: nil when OpenSSL refuses, for example because Triple DES is switched off on this machine.
+    ///   - block: One block of the algorithm.
+    ///   - key: A key of the algorithm's length.
+    /// - Returns: nil if OpenSSL refuses, for example because Triple DES is disabled on this machine.
     static func encrypt(_ block: [UInt8], key: [UInt8], algorithm: ManagementKeyAlgorithm) -> [UInt8]? {
         guard let context = EVP_CIPHER_CTX_new() else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
@@ -13,7 +13,7 @@ enum BlockCipher {
             EVP_EncryptInit_ex(context, cipher(algorithm), nil, key, nil) == 1,
             EVP_CIPHER_CTX_set_padding(context, 0) == 1
         else { return nil }
-        // EVP_EncryptUpdate may write a block more than it is given (EVP_EncryptInit(3)).
+        // EVP_EncryptUpdate can write one block more than its input (EVP_EncryptInit(3)).
         var output = [UInt8](repeating: 0, count: 2 * block.count)
         var count: Int32 = 0
         guard

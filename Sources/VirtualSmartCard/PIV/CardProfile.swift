@@ -1,14 +1,17 @@
-/// Which YubiKey a card pretends to be.
+package import FoundationEssentials
+
+/// The model of YubiKey that a virtual card emulates.
 public struct CardProfile: Hashable, Sendable {
-    /// The firmware that it behaves like.
+    /// The firmware version.
     public let firmware: Firmware
-    /// The serial number that it gives.
+    /// The serial number.
     public let serialNumber: UInt32
-    /// The kind of management key after a reset.
+    /// The algorithm of the factory's management key.
     public let managementKeyAlgorithm: ManagementKeyAlgorithm
 
-    /// - Parameter managementKeyAlgorithm: By default what that firmware leaves the factory with: AES-192 from 5.7 on,
-    ///   Triple DES before.
+    /// Creates a profile.
+    ///
+    /// - Parameter managementKeyAlgorithm: By default that of the firmware: AES-192 since 5.7, Triple DES before.
     public init(
         firmware: Firmware = Firmware(5, 4, 3), serialNumber: UInt32 = 12_345_678,
         managementKeyAlgorithm: ManagementKeyAlgorithm? = nil
@@ -16,7 +19,7 @@ public struct CardProfile: Hashable, Sendable {
         self.firmware = firmware
         self.serialNumber = serialNumber
         self.managementKeyAlgorithm =
-            managementKeyAlgorithm ?? (firmware.isFifthSeventh ? .aes192 : .tripleDES)
+            managementKeyAlgorithm ?? (firmware.defaultsToAESManagementKey ? .aes192 : .tripleDES)
     }
 
     /// The PIN after a reset.
@@ -25,11 +28,76 @@ public struct CardProfile: Hashable, Sendable {
     public static let defaultPUK = "12345678"
 
     /// The card's answer to a reset: that of a YubiKey 5 on USB.
-    public static let answerToReset: [UInt8] = [
+    package static let answerToReset: [UInt8] = [
         0x3B, 0xFD, 0x13, 0x00, 0x00, 0x81, 0x31, 0xFE, 0x15, 0x80, 0x73, 0xC0, 0x21, 0xC0, 0x57, 0x59, 0x75, 0x62,
         0x69, 0x4B, 0x65, 0x79, 0x40,
     ]
 
-    /// The serial number, high byte first, as the card tells it.
+    /// The serial number, high byte first, as in responses.
     var serialBytes: [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: serialNumber >> (24 - 8 * $0)) } }
+}
+
+/// A firmware version. Commands and features depend on it.
+public struct Firmware: Comparable, Hashable, Sendable, LosslessStringConvertible {
+    /// The first number.
+    public let major: UInt8
+    /// The second number.
+    public let minor: UInt8
+    /// The third number.
+    public let patch: UInt8
+
+    /// Creates a version of three numbers.
+    public init(_ major: UInt8, _ minor: UInt8, _ patch: UInt8) {
+        self.major = major
+        self.minor = minor
+        self.patch = patch
+    }
+
+    /// Reads `5.4.3`.
+    public init?(_ description: String) {
+        let parts = description.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
+        guard parts.count == 3, let major = parts[0], let minor = parts[1], let patch = parts[2] else { return nil }
+        self.init(major, minor, patch)
+    }
+
+    public var description: String { "\(major).\(minor).\(patch)" }
+
+    public static func < (one: Firmware, other: Firmware) -> Bool {
+        one.bytes.lexicographicallyPrecedes(other.bytes)
+    }
+
+    var bytes: [UInt8] { [major, minor, patch] }
+
+    /// Whether keys can be attested: 4.3.0 and newer.
+    var attests: Bool { self >= Firmware(4, 3, 0) }
+    /// Whether the PIV application has GET SERIAL NUMBER: 5.0.0 and newer.
+    var hasSerialNumber: Bool { self >= Firmware(5, 0, 0) }
+    /// Whether there is GET METADATA: 5.3.0 and newer.
+    var hasMetadata: Bool { self >= Firmware(5, 3, 0) }
+    /// Whether the management key can be an AES key: 5.4.2 and newer.
+    var supportsAESManagementKey: Bool { self >= Firmware(5, 4, 2) }
+    /// Whether the factory's management key is an AES key: 5.7.0 and newer.
+    var defaultsToAESManagementKey: Bool { self >= Firmware(5, 7, 0) }
+    /// Whether keys can be moved and deleted: 5.7.0 and newer.
+    var movesKeys: Bool { self >= Firmware(5, 7, 0) }
+}
+
+/// The clock and random bytes of a card. Tests replace them.
+package struct CardEnvironment: Sendable {
+    let now: @Sendable () -> Date
+    let randomBytes: @Sendable (_ count: Int) -> [UInt8]
+
+    /// - Parameter randomBytes: Returns exactly the requested number of bytes.
+    package init(now: @escaping @Sendable () -> Date, randomBytes: @escaping @Sendable (_ count: Int) -> [UInt8]) {
+        self.now = now
+        self.randomBytes = randomBytes
+    }
+
+    /// The system's clock and random number generator.
+    package static let system = CardEnvironment(
+        now: { Date() },
+        randomBytes: { count in
+            var generator = SystemRandomNumberGenerator()
+            return (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
+        })
 }

@@ -6,7 +6,7 @@ enum EllipticCurveKey {
     case p256(P256.Signing.PrivateKey)
     case p384(P384.Signing.PrivateKey)
 
-    /// The kinds of key, with the number that each has on the wire (SP 800-78-4 table 6-2).
+    /// The key types with their numbers in commands (SP 800-78-4 table 6-2).
     enum Algorithm: UInt8 {
         case p256 = 0x11
         case p384 = 0x14
@@ -16,7 +16,7 @@ enum EllipticCurveKey {
     }
 
     /// - Parameter scalar: 32 or 48 bytes, high byte first.
-    /// - Throws: ``StatusWord/incorrectData`` when it is no private key of the curve.
+    /// - Throws: ``StatusWord/incorrectData`` if it is not a private key of the curve.
     init(_ algorithm: Algorithm, scalar: [UInt8]) throws(StatusWord) {
         do {
             switch algorithm {
@@ -28,10 +28,10 @@ enum EllipticCurveKey {
         }
     }
 
-    /// Makes a key of random bytes.
+    /// Generates a key.
     ///
-    /// - Throws: ``StatusWord/internalError`` when the randomness gives no key in many tries. One try fails with a
-    ///   probability of 2⁻³² at most.
+    /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is invalid with a probability of
+    ///   at most 2⁻³².
     static func generate(_ algorithm: Algorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> EllipticCurveKey {
         for _ in 0..<32 {
             if let key = try? EllipticCurveKey(algorithm, scalar: random(algorithm.width)) { return key }
@@ -63,7 +63,7 @@ enum EllipticCurveKey {
 
     /// Signs with ECDSA.
     ///
-    /// - Parameter digest: The digest; the leftmost bytes count where it is longer than the curve.
+    /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes are used.
     /// - Returns: The signature in DER.
     func sign(_ digest: [UInt8]) throws(StatusWord) -> [UInt8] {
         let digest = RawDigest(digest, width: algorithm.width)
@@ -80,7 +80,7 @@ enum EllipticCurveKey {
     /// Computes the shared secret of ECDH: the first coordinate, 32 or 48 bytes.
     ///
     /// - Parameter point: 04 and both coordinates.
-    /// - Throws: ``StatusWord/incorrectData`` when it is not on the curve.
+    /// - Throws: ``StatusWord/incorrectData`` if the point is not on the curve.
     func agree(with point: [UInt8]) throws(StatusWord) -> [UInt8] {
         do {
             switch self {
@@ -97,4 +97,26 @@ enum EllipticCurveKey {
             throw .incorrectData
         }
     }
+}
+
+/// A digest that the host computed, in the form that swift-crypto signs.
+struct RawDigest: Digest {
+    /// The length for P-256. Signing uses the length of the bytes instead.
+    static let byteCount = 32
+    private let bytes: [UInt8]
+
+    /// - Parameter width: The length of the curve's scalars in bytes. Longer digests are cut (FIPS 186-4 section 6.4);
+    ///   shorter ones get leading zeros.
+    init(_ digest: [UInt8], width: Int) {
+        let digest = digest.prefix(width)
+        bytes = [UInt8](repeating: 0, count: width - digest.count) + digest
+    }
+
+    var description: String { "a digest of \(bytes.count) bytes" }
+
+    func withUnsafeBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+        try bytes.withUnsafeBytes(body)
+    }
+
+    func makeIterator() -> Array<UInt8>.Iterator { bytes.makeIterator() }
 }

@@ -1,4 +1,4 @@
-/// A place for a key (SP 800-73-4 Part 1 table 4b, and Yubico's F9).
+/// A key slot (SP 800-73-4 Part 1 table 4b, and Yubico's F9).
 public struct KeySlot: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt8
 
@@ -17,12 +17,12 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
     public static let signature = KeySlot(0x9C)
     /// 9d, Key Management.
     public static let keyManagement = KeySlot(0x9D)
-    /// 9e, Card Authentication: needs no PIN.
+    /// 9e, Card Authentication: requires no PIN by default.
     public static let cardAuthentication = KeySlot(0x9E)
     /// The key that attests the others.
     public static let attestation = KeySlot(0xF9)
 
-    /// The places for keys that are no longer in use.
+    /// 82 to 95, Retired Key Management.
     ///
     /// - Parameter number: 1 to 20.
     public static func retired(_ number: UInt8) -> KeySlot? {
@@ -32,7 +32,7 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
     private static let named: Set<UInt8> = [0x9A, 0x9C, 0x9D, 0x9E, 0xF9]
     private static let retired: ClosedRange<UInt8> = 0x82...0x95
 
-    /// When a key here wants the PIN, unless it was made with a policy of its own.
+    /// The PIN policy of a key that is created without one.
     var defaultPINPolicy: PINPolicy {
         switch self {
         case .signature: .always
@@ -41,8 +41,8 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
         }
     }
 
-    /// The data object that holds the key's certificate (SP 800-73-4 Part 1 table 3).
-    public var certificateObject: [UInt8] {
+    /// The tag of the data object with the key's certificate (SP 800-73-4 Part 1 table 3).
+    package var certificateObject: [UInt8] {
         switch self {
         case .authentication: [0x5F, 0xC1, 0x05]
         case .signature: [0x5F, 0xC1, 0x0A]
@@ -52,4 +52,38 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
         default: [0x5F, 0xC1, rawValue - 0x82 + 0x0D]
         }
     }
+}
+
+/// A key in a slot, with its policies.
+struct SlotKey {
+    /// The origin of the key, with its number in the metadata.
+    enum Origin: UInt8 {
+        case generated = 1
+        case imported = 2
+    }
+
+    let key: EllipticCurveKey
+    let pinPolicy: PINPolicy
+    let touchPolicy: TouchPolicy
+    let origin: Origin
+}
+
+/// When a key requires the PIN. The raw values are Yubico's.
+public enum PINPolicy: UInt8, Sendable {
+    /// No PIN.
+    case never = 1
+    /// Once after the application is selected.
+    case once = 2
+    /// Directly before each use.
+    case always = 3
+}
+
+/// When a key requires a touch. The raw values are Yubico's.
+public enum TouchPolicy: UInt8, Sendable {
+    /// No touch.
+    case never = 1
+    /// At each use.
+    case always = 2
+    /// At each use, unless the card was touched within the last 15 seconds.
+    case cached = 3
 }

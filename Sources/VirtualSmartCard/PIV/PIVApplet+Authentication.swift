@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
 extension PIVApplet {
-    /// How commands refer to the management key (SP 800-73-4 Part 1 table 4b).
+    /// The key reference of the management key (SP 800-73-4 Part 1 table 4b).
     static let managementKeyReference: UInt8 = 0x9B
-    /// For how long a touch holds for keys with the policy "cached", in seconds.
-    private static let touchLasts = 15.0
+    /// The validity of a touch for keys with the policy "cached", in seconds.
+    private static let touchLifetime = 15.0
 
     /// GENERAL AUTHENTICATE (SP 800-73-4 Part 2 section 3.2.4): P1 is the algorithm, P2 the key.
     mutating func generalAuthenticate(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
@@ -15,13 +15,13 @@ extension PIVApplet {
         return try usePrivateKey(in: slot, p1: p1, fields)
     }
 
-    /// Wraps fields as GENERAL AUTHENTICATE answers them.
+    /// The fields in a dynamic authentication template.
     static func dynamicTemplate(_ fields: [TLV]) -> [UInt8] { TLV(0x7C, fields.bytes).bytes }
 
     // MARK: - The management key
 
-    /// Both ways to prove the management key, two commands each: mutual (the card's witness 80, the host's challenge
-    /// 81) and single (the card's challenge 81, the host's response 82).
+    /// Authenticates with the management key in two commands: mutually (the card's witness 80, the host's challenge 81) or
+    /// one-way (the card's challenge 81, the host's response 82).
     private mutating func authenticateAdministrator(p1: UInt8, _ fields: [TLV]) throws(StatusWord) -> Outcome {
         let isDefaultAlgorithm = p1 == 0 && managementKey.algorithm == .tripleDES
         guard p1 == managementKey.algorithm.rawValue || isDefaultAlgorithm else { throw .incorrectData }
@@ -54,15 +54,15 @@ extension PIVApplet {
         return number
     }
 
-    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a key that wants to be touched,
-    /// is not offered.
+    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a management key with touch, is not
+    /// supported.
     mutating func setManagementKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard (p1, p2) == (0xFF, 0xFF) else { throw .incorrectParameters }
         guard
             data.count >= 3, data[1] == Self.managementKeyReference, data.count == 3 + Int(data[2]),
             let algorithm = ManagementKeyAlgorithm(rawValue: data[0]),
-            algorithm == .tripleDES || profile.firmware.hasAESManagementKey,
+            algorithm == .tripleDES || profile.firmware.supportsAESManagementKey,
             let key = ManagementKey(algorithm, bytes: Array(data[3...]))
         else { throw .incorrectData }
         managementKey = key
@@ -81,7 +81,7 @@ extension PIVApplet {
         case .once: guard session.isPINVerified else { throw .securityStatusNotSatisfied }
         case .always: guard session.isPINFresh else { throw .securityStatusNotSatisfied }
         }
-        guard !wantsTouch(entry.touchPolicy) else { return .touchWanted(operation) }
+        guard !requiresTouch(entry.touchPolicy) else { return .touchRequired(operation) }
         return .data(Self.dynamicTemplate([TLV(0x82, try operation())]))
     }
 
@@ -93,12 +93,66 @@ extension PIVApplet {
         }
     }
 
-    private func wantsTouch(_ policy: TouchPolicy) -> Bool {
+    private func requiresTouch(_ policy: TouchPolicy) -> Bool {
         switch policy {
         case .never: false
         case .always: true
         case .cached:
-            lastTouch.map { environment.now().timeIntervalSinceReferenceDate - $0 >= Self.touchLasts } ?? true
+            lastTouch.map { environment.now().timeIntervalSinceReferenceDate - $0 >= Self.touchLifetime } ?? true
         }
     }
+}
+
+/// The management key, which authenticates the administrator.
+struct ManagementKey: Hashable {
+    let algorithm: ManagementKeyAlgorithm
+    let bytes: [UInt8]
+
+    /// - Returns: nil if the length is wrong for the algorithm.
+    init?(_ algorithm: ManagementKeyAlgorithm, bytes: [UInt8]) {
+        guard bytes.count == algorithm.keyLength else { return nil }
+        self.algorithm = algorithm
+        self.bytes = bytes
+    }
+
+    /// The factory's key of all YubiKeys: 01 02 … 08, repeated.
+    init(factory algorithm: ManagementKeyAlgorithm) {
+        self.algorithm = algorithm
+        bytes = (0..<algorithm.keyLength).map { UInt8($0 % 8 + 1) }
+    }
+
+    var isDefault: Bool { self == ManagementKey(factory: algorithm) }
+
+    /// Encrypts one block.
+    func encrypt(_ block: [UInt8]) throws(StatusWord) -> [UInt8] {
+        guard
+            block.count == algorithm.blockLength,
+            let result = BlockCipher.encrypt(block, key: bytes, algorithm: algorithm)
+        else { throw .incorrectData }
+        return result
+    }
+}
+
+/// The algorithms of management keys with their numbers in commands (SP 800-78-4 table 6-2).
+public enum ManagementKeyAlgorithm: UInt8, CaseIterable, Sendable {
+    /// Three-key Triple DES, 24 bytes.
+    case tripleDES = 0x03
+    /// AES, 16 bytes.
+    case aes128 = 0x08
+    /// AES, 24 bytes.
+    case aes192 = 0x0A
+    /// AES, 32 bytes.
+    case aes256 = 0x0C
+
+    /// The length of a key in bytes.
+    package var keyLength: Int {
+        switch self {
+        case .aes128: 16
+        case .tripleDES, .aes192: 24
+        case .aes256: 32
+        }
+    }
+
+    /// The length of a block, a witness and a challenge in bytes.
+    var blockLength: Int { self == .tripleDES ? 8 : 16 }
 }

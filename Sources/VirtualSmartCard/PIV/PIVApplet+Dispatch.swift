@@ -1,11 +1,11 @@
 extension PIVApplet {
-    /// The longest command in pieces, in bytes. The largest object is 3052 bytes, with its tags.
+    /// The maximum length of a chained command in bytes. The largest object has 3052 bytes, without tags.
     private static let longestCommand = 4096
 
-    /// Adds a piece to a chained command.
+    /// Adds a part to a chained command.
     ///
-    /// - Returns: The whole command's data, or nil while pieces are missing.
-    /// - Throws: ``StatusWord/wrongLength`` for a command that gets too long. What there was of it is gone.
+    /// - Returns: The whole command's data; nil while parts are missing.
+    /// - Throws: ``StatusWord/wrongLength`` if the command is too long. Its parts are then discarded.
     mutating func assemble(_ command: CommandAPDU) throws(StatusWord) -> [UInt8]? {
         let earlier = session.chain.flatMap { $0.instruction == command.instruction ? $0.data : nil } ?? []
         session.chain = nil
@@ -16,16 +16,16 @@ extension PIVApplet {
         return nil
     }
 
-    /// As much of a response as fits, with what to expect in its status word.
+    /// The first `limit` bytes of a response. Its status word tells how many bytes remain.
     mutating func firstPart(of response: [UInt8], limit: Int) -> [UInt8] {
         session.remainder = response.dropFirst(limit)
         let status = session.remainder.isEmpty ? StatusWord.success : .remaining(session.remainder.count)
         return response.prefix(limit) + status.bytes
     }
 
-    /// The next part of a response that did not fit.
+    /// The next part of a long response.
     ///
-    /// - Throws: ``StatusWord/conditionsNotSatisfied`` when there is none.
+    /// - Throws: ``StatusWord/conditionsNotSatisfied`` if no part remains.
     mutating func nextPart(limit: Int) throws(StatusWord) -> [UInt8] {
         guard !session.remainder.isEmpty else { throw .conditionsNotSatisfied }
         return firstPart(of: Array(session.remainder), limit: limit)
@@ -36,7 +36,7 @@ extension PIVApplet {
             session.isPINFresh = false
             throw .unknownInstruction
         }
-        // A key with the policy "always" takes the PIN of the command right before it.
+        // The PIN policy "always" requires VERIFY directly before the use.
         defer { if instruction != .verify { session.isPINFresh = false } }
         if instruction == .select { return try select(p1: command.p1, data) }
         switch session.application {
@@ -74,11 +74,11 @@ extension PIVApplet {
 
     // MARK: - Applications
 
-    /// SELECT (SP 800-73-4 Part 2 section 3.1.1). What was verified is forgotten, as a YubiKey does.
+    /// SELECT (SP 800-73-4 Part 2 section 3.1.1). Selecting another application clears the session, as on a YubiKey.
     private mutating func select(p1: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
-            // Selecting the selected application again changes no security status (SP 800-73-4 Part 2 section 3.1.1).
+            // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
             if session.application != .piv { session = PIVSession() }
             session.application = .piv
             return .data(Self.applicationProperties)
@@ -86,7 +86,7 @@ extension PIVApplet {
         guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
         session = PIVSession()
         session.application = .oneTimePassword
-        // Version, programming sequence and the state of two empty slots.
+        // The version, the programming sequence and the state of two empty slots.
         return .data(profile.firmware.bytes + [0, 0, 0])
     }
 
@@ -96,7 +96,7 @@ extension PIVApplet {
     }
 
     private func getSerialNumber() throws(StatusWord) -> Outcome {
-        guard profile.firmware.tellsSerialNumber else { throw .unknownInstruction }
+        guard profile.firmware.hasSerialNumber else { throw .unknownInstruction }
         return .data(profile.serialBytes)
     }
 
@@ -105,8 +105,8 @@ extension PIVApplet {
         0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00,
     ]
     private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01]
-    /// The application property template 61 (SP 800-73-4 Part 2 table 3): version of the application, and who
-    /// allocates its tags.
+    /// The application property template 61 (SP 800-73-4 Part 2 table 3): the application's version and its tag allocation
+    /// authority.
     private static let applicationProperties = TLV(
         0x61,
         [

@@ -1,6 +1,5 @@
 extension PIVApplet {
-    /// GENERATE ASYMMETRIC KEY PAIR (SP 800-73-4 Part 2 section 3.3.2) with Yubico's policies. A key that was in the
-    /// slot is gone.
+    /// GENERATE ASYMMETRIC KEY PAIR (SP 800-73-4 Part 2 section 3.3.2) with Yubico's policies. Replaces the slot's key.
     mutating func generateKeyPair(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard p1 == 0, let slot = KeySlot(rawValue: p2) else { throw .incorrectParameters }
@@ -15,7 +14,7 @@ extension PIVApplet {
         return .data(TLV(0x7F49, Self.publicKeyFields(key)).bytes)
     }
 
-    /// Yubico's IMPORT KEY: P1 is the algorithm, P2 the slot, and tag 06 holds the scalar.
+    /// Yubico's IMPORT KEY: P1 is the algorithm, P2 the slot, tag 06 the scalar.
     mutating func importKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard let algorithm = EllipticCurveKey.Algorithm(rawValue: p1), let slot = KeySlot(rawValue: p2) else {
@@ -29,9 +28,9 @@ extension PIVApplet {
         return .done
     }
 
-    /// Yubico's MOVE KEY, since 5.7: from slot P2 to slot P1, or away for good when P1 is FF.
+    /// Yubico's MOVE KEY, since 5.7: moves the key in slot P2 to slot P1, or deletes it if P1 is FF.
     mutating func moveKey(p1: UInt8, p2: UInt8) throws(StatusWord) -> Outcome {
-        guard profile.firmware.isFifthSeventh else { throw .unknownInstruction }
+        guard profile.firmware.movesKeys else { throw .unknownInstruction }
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         let destination = KeySlot(rawValue: p1)
         guard let source = KeySlot(rawValue: p2), source != .attestation, p1 == 0xFF || destination != nil,
@@ -43,10 +42,10 @@ extension PIVApplet {
         return .done
     }
 
-    /// The public key as GENERATE and GET METADATA tell it.
+    /// The public key as in the responses to GENERATE and GET METADATA.
     static func publicKeyFields(_ key: EllipticCurveKey) -> [UInt8] { TLV(0x86, key.publicPoint).bytes }
 
-    /// The policies that a command asks for. 0 and nothing mean the slot's own.
+    /// The policies in a command. 0 or a missing field means the slot's default.
     private static func policies(
         _ fields: [TLV], _ slot: KeySlot
     ) throws(StatusWord) -> (PINPolicy, TouchPolicy) {
@@ -61,5 +60,101 @@ extension PIVApplet {
             let touchPolicy = touch == 0 ? .never : TouchPolicy(rawValue: touch)
         else { throw .incorrectData }
         return (pinPolicy, touchPolicy)
+    }
+}
+
+extension PIVApplet {
+    /// Yubico's GET METADATA, since 5.3.
+    func getMetadata(p2: UInt8) throws(StatusWord) -> Outcome {
+        guard profile.firmware.hasMetadata else { throw .unknownInstruction }
+        switch p2 {
+        case Self.pinReference: return .data(Self.metadata(of: pin))
+        case Self.pukReference: return .data(Self.metadata(of: puk))
+        case Self.managementKeyReference:
+            return .data(
+                [
+                    TLV(0x01, [managementKey.algorithm.rawValue]),
+                    TLV(0x02, [0, TouchPolicy.never.rawValue]),
+                    TLV(0x05, [managementKey.isDefault ? 1 : 0]),
+                ].bytes)
+        default:
+            guard let slot = KeySlot(rawValue: p2) else { throw .incorrectParameters }
+            guard let entry = keys[slot] else { throw .referenceNotFound }
+            return .data(
+                [
+                    TLV(0x01, [entry.key.algorithm.rawValue]),
+                    TLV(0x02, [entry.pinPolicy.rawValue, entry.touchPolicy.rawValue]),
+                    TLV(0x03, [entry.origin.rawValue]),
+                    TLV(0x04, Self.publicKeyFields(entry.key)),
+                ].bytes)
+        }
+    }
+
+    private static func metadata(of secret: CountedSecret) -> [UInt8] {
+        [
+            TLV(0x01, [0xFF]),
+            TLV(0x05, [secret.isDefault ? 1 : 0]),
+            TLV(0x06, [UInt8(clamping: secret.limit), UInt8(clamping: secret.attemptsLeft)]),
+        ].bytes
+    }
+}
+
+extension PIVApplet {
+    /// The maximum length of an object on a YubiKey in bytes.
+    private static let largestObject = 3052
+    private static let discoveryObject: [UInt8] = [0x7E]
+    /// The application's identifier and the PIN usage policy: the application's PIN (SP 800-73-4 Part 1 section 3.3.2).
+    private static let discovery = TLV(
+        0x7E,
+        [
+            TLV(0x4F, [0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00]),
+            TLV(0x5F2F, [0x40, 0x00]),
+        ].bytes
+    ).bytes
+    /// Printed information, fingerprints and facial image. Reading them requires the PIN (SP 800-73-4 Part 1 table 2).
+    private static let guardedObjects: Set<[UInt8]> = [[0x5F, 0xC1, 0x09], [0x5F, 0xC1, 0x03], [0x5F, 0xC1, 0x08]]
+
+    /// GET DATA (SP 800-73-4 Part 2 section 3.1.2).
+    mutating func getData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+        guard (p1, p2) == (0x3F, 0xFF) else { throw .incorrectParameters }
+        guard let tag = try TLV.parse(data)[tag: 0x5C] else { throw .incorrectData }
+        if tag == Self.discoveryObject { return .data(Self.discovery) }
+        guard session.isPINVerified || !Self.guardedObjects.contains(tag) else { throw .securityStatusNotSatisfied }
+        guard let content = objects[tag] else { throw .notFound }
+        return .data(TLV(0x53, content).bytes)
+    }
+
+    /// PUT DATA (SP 800-73-4 Part 2 section 3.3.1). Empty content deletes the object.
+    mutating func putData(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
+        guard session.isAdministrator else { throw .securityStatusNotSatisfied }
+        guard (p1, p2) == (0x3F, 0xFF) else { throw .incorrectParameters }
+        let fields = try TLV.parse(data)
+        guard let tag = fields[tag: 0x5C], tag.count == 3, tag[0] == 0x5F, let content = fields[tag: 0x53] else {
+            throw .incorrectData
+        }
+        guard content.count <= Self.largestObject else { throw .noSpace }
+        objects[tag] = content.isEmpty ? nil : content
+        return .done
+    }
+}
+
+extension PIVApplet {
+    /// Yubico's RESET, allowed if the PIN and the PUK are both blocked. Restores the factory state, except for the
+    /// attestation key, which stays.
+    mutating func reset() throws(StatusWord) -> Outcome {
+        guard pin.isBlocked, puk.isBlocked else { throw .conditionsNotSatisfied }
+        let attestation = keys[.attestation]
+        let tag = KeySlot.attestation.certificateObject
+        let certificate = objects[tag]
+        pin = CountedSecret(CardProfile.defaultPIN)
+        puk = CountedSecret(CardProfile.defaultPUK)
+        managementKey = ManagementKey(factory: profile.managementKeyAlgorithm)
+        keys = [:]
+        objects = [:]
+        keys[.attestation] = attestation
+        objects[tag] = certificate
+        session = PIVSession()
+        session.application = .piv
+        return .done
     }
 }

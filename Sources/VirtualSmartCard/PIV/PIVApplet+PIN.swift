@@ -1,9 +1,9 @@
 extension PIVApplet {
-    /// How commands refer to the PIN and the PUK (SP 800-73-4 Part 1 table 4a).
+    /// The key references of the PIN and the PUK (SP 800-73-4 Part 1 table 4a).
     static let pinReference: UInt8 = 0x80
     static let pukReference: UInt8 = 0x81
 
-    /// VERIFY (SP 800-73-4 Part 2 section 3.2.1). P1 FF logs out; without data it asks for the state.
+    /// VERIFY (SP 800-73-4 Part 2 section 3.2.1). With P1 FF it logs out; without data it reads the state.
     mutating func verify(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard p2 == Self.pinReference else { throw .referenceNotFound }
         switch (p1, data.isEmpty) {
@@ -47,7 +47,7 @@ extension PIVApplet {
         return .done
     }
 
-    /// Yubico's SET PIN RETRIES: P1 for the PIN, P2 for the PUK. Both get their factory values back.
+    /// Yubico's SET PIN RETRIES: P1 for the PIN, P2 for the PUK. Resets both to their factory values.
     mutating func setRetries(p1: UInt8, p2: UInt8) throws(StatusWord) -> Outcome {
         guard session.isAdministrator, session.isPINVerified else { throw .securityStatusNotSatisfied }
         guard p1 > 0, p2 > 0 else { throw .incorrectParameters }
@@ -71,5 +71,67 @@ extension PIVApplet {
     private static func halves(_ data: [UInt8]) throws(StatusWord) -> (ArraySlice<UInt8>, ArraySlice<UInt8>) {
         guard data.count == 2 * CountedSecret.paddedLength else { throw .incorrectData }
         return (data.prefix(CountedSecret.paddedLength), data.suffix(CountedSecret.paddedLength))
+    }
+}
+
+/// A PIN or a PUK with its retry counter.
+struct CountedSecret: Hashable {
+    private(set) var value: [UInt8]
+    private(set) var limit: Int
+    private(set) var attemptsLeft: Int
+    private let factoryValue: [UInt8]
+
+    /// The length in commands in bytes; shorter values are padded with FF (SP 800-73-4 Part 2 section 2.4.3).
+    static let paddedLength = 8
+    private static let shortest = 6
+    private static let filler: UInt8 = 0xFF
+
+    /// - Parameter limit: The number of consecutive wrong attempts that block it, 1 to 255.
+    init(_ text: String, limit: Int = 3) {
+        factoryValue = Array(text.utf8)
+        value = factoryValue
+        self.limit = limit
+        attemptsLeft = limit
+    }
+
+    var isDefault: Bool { value == factoryValue }
+    var isBlocked: Bool { attemptsLeft == 0 }
+
+    /// Compares a value and counts the attempt.
+    ///
+    /// - Parameter candidate: The padded form, 8 bytes.
+    /// - Throws: ``StatusWord/authenticationBlocked`` if no attempt is left before or after this one; otherwise
+    ///   ``StatusWord/wrongSecret(attemptsLeft:)`` for a wrong value; ``StatusWord/incorrectData`` for another length, which
+    ///   does not count as an attempt.
+    mutating func verify(_ candidate: ArraySlice<UInt8>) throws(StatusWord) {
+        guard candidate.count == Self.paddedLength else { throw .incorrectData }
+        guard !isBlocked else { throw .authenticationBlocked }
+        guard Self.unpadded(candidate) == value else {
+            attemptsLeft -= 1
+            throw status
+        }
+        attemptsLeft = limit
+    }
+
+    /// The response to VERIFY without a PIN.
+    var status: StatusWord { isBlocked ? .authenticationBlocked : .wrongSecret(attemptsLeft: attemptsLeft) }
+
+    /// Replaces the value.
+    ///
+    /// - Parameter replacement: The padded form, 8 bytes.
+    /// - Throws: ``StatusWord/incorrectData`` for fewer than six bytes without padding.
+    mutating func change(to replacement: ArraySlice<UInt8>) throws(StatusWord) {
+        let unpadded = Self.unpadded(replacement)
+        guard replacement.count == Self.paddedLength, unpadded.count >= Self.shortest else { throw .incorrectData }
+        value = unpadded
+    }
+
+    /// Restores all attempts.
+    mutating func unblock() {
+        attemptsLeft = limit
+    }
+
+    private static func unpadded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+        Array(bytes[..<((bytes.lastIndex { $0 != filler }).map { $0 + 1 } ?? bytes.startIndex)])
     }
 }

@@ -2,38 +2,37 @@ internal import FoundationEssentials
 
 /// The PIV application of a YubiKey (SP 800-73-4 with Yubico's additions), as a function of commands.
 ///
-/// A command goes in, a response comes out, and nothing else happens: no I/O, no waiting; the clock and the randomness
-/// come through ``CardEnvironment``. A key that wants to be touched makes the applet say so and leave the waiting to
-/// its host:
+/// The applet does no I/O and does not wait. It takes the time and random bytes from ``CardEnvironment``. If a key requires
+/// a touch, the caller waits for it:
 ///
 /// ```swift
-/// switch card.respond(to: command) {
+/// switch applet.respond(to: command) {
 /// case .response(let bytes): send(bytes)
-/// case .touchWanted: send(card.finish(touched: waitForTouch()))
+/// case .touchRequired: send(applet.finish(touched: waitForTouch()))
 /// }
 /// ```
 ///
-/// It has keys on P-256 and P-384 in all slots; RSA is refused as an unknown algorithm. Keys, PINs and objects live in
-/// memory and protect nothing.
-public struct PIVApplet: Sendable {
-    /// What comes of a command.
-    public enum Reply: Hashable, Sendable {
+/// All slots accept keys on P-256 and P-384. RSA is refused as an unknown algorithm. Keys, PINs and objects are in memory,
+/// without protection.
+package struct PIVApplet: Sendable {
+    /// The result of a command.
+    package enum Reply: Hashable, Sendable {
         /// The response with its status word, at most 65538 bytes.
         case response([UInt8])
-        /// The command is allowed as soon as somebody touches the key: call ``PIVApplet/finish(touched:)``.
-        case touchWanted
+        /// The key requires a touch. Wait for it, then call ``PIVApplet/finish(touched:)``.
+        case touchRequired
     }
 
-    /// What a permitted command comes to.
+    /// The result of a permitted command.
     enum Outcome {
         case data([UInt8])
-        case touchWanted(PrivateKeyOperation)
+        case touchRequired(PrivateKeyOperation)
 
         static let done = Outcome.data([])
     }
 
-    /// What it is like.
-    public let profile: CardProfile
+    /// The card's model and serial number.
+    package let profile: CardProfile
 
     let environment: CardEnvironment
     let authority: AttestationAuthority
@@ -41,17 +40,17 @@ public struct PIVApplet: Sendable {
     var puk = CountedSecret(CardProfile.defaultPUK)
     var managementKey: ManagementKey
     var keys: [KeySlot: SlotKey] = [:]
-    /// The data objects by their tags, without the envelope 53.
+    /// The contents of the data objects by tag, without the enclosing tag 53.
     var objects: [[UInt8]: [UInt8]] = [:]
     var session = PIVSession()
-    /// When the card was last touched, in seconds since 2001.
+    /// The time of the last touch in seconds since 2001.
     var lastTouch: Double?
     var forcedStatus: [KeySlot: StatusWord] = [:]
 
-    /// A card as it leaves the factory.
+    /// Creates an applet in the factory state.
     ///
-    /// - Parameter authority: Who vouches for the card's attestations.
-    public init(
+    /// - Parameter authority: The issuer of the card's attestations.
+    package init(
         profile: CardProfile = CardProfile(), authority: AttestationAuthority, environment: CardEnvironment = .system
     ) {
         self.profile = profile
@@ -61,30 +60,29 @@ public struct PIVApplet: Sendable {
         installAttestationKey()
     }
 
-    /// Takes the power away and gives it back: nothing is selected, verified or begun.
-    public mutating func powerCycle() {
+    /// Clears the session, as a loss of power does.
+    package mutating func powerCycle() {
         session = PIVSession()
     }
 
-    /// The keys' public points by slot: 04 and both coordinates.
+    /// The public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { keys.mapValues(\.key.publicPoint) }
 
-    /// Removes all keys and data objects, but for the attestation key and its certificate. PIN, PUK and management key
-    /// stay.
+    /// Removes all keys and data objects except the attestation key and its certificate. PIN, PUK and management key stay.
     package mutating func removeKeys() {
         keys = keys.filter { $0.key == .attestation }
         objects = objects.filter { $0.key == KeySlot.attestation.certificateObject }
     }
 
-    /// Makes the next use of the key in `slot` fail with `status`, whatever it is.
-    public mutating func failNextUse(of slot: KeySlot, with status: StatusWord) {
+    /// Makes the next use of the key in `slot` fail with `status`.
+    package mutating func failNextUse(of slot: KeySlot, with status: StatusWord) {
         forcedStatus[slot] = status
     }
 
     /// Answers a command.
     ///
-    /// - Parameter bytes: Anything.
-    public mutating func respond(to bytes: [UInt8]) -> Reply {
+    /// - Parameter bytes: The command, of any content and length.
+    package mutating func respond(to bytes: [UInt8]) -> Reply {
         session.pending = nil
         do throws(StatusWord) {
             let command = try CommandAPDU(bytes)
@@ -97,21 +95,21 @@ public struct PIVApplet: Sendable {
             switch try perform(command, data) {
             case .data(let result):
                 return .response(firstPart(of: result, limit: command.responseLimit))
-            case .touchWanted(let operation):
+            case .touchRequired(let operation):
                 session.pending = (operation, command.responseLimit)
-                return .touchWanted
+                return .touchRequired
             }
         } catch {
             return .response(error.bytes)
         }
     }
 
-    /// Answers the command that wanted a touch.
+    /// Answers the command that required a touch.
     ///
-    /// - Parameter touched: Whether somebody touched the key in time.
+    /// - Parameter touched: Whether the user touched the key in time.
     /// - Returns: The response; ``StatusWord/securityStatusNotSatisfied`` without a touch, and
-    ///   ``StatusWord/conditionsNotSatisfied`` when no command wants one.
-    public mutating func finish(touched: Bool) -> [UInt8] {
+    ///   ``StatusWord/conditionsNotSatisfied`` if no command requires one.
+    package mutating func finish(touched: Bool) -> [UInt8] {
         guard let (operation, limit) = session.pending else { return StatusWord.conditionsNotSatisfied.bytes }
         session.pending = nil
         guard touched else { return StatusWord.securityStatusNotSatisfied.bytes }
@@ -120,6 +118,50 @@ public struct PIVApplet: Sendable {
             return firstPart(of: Self.dynamicTemplate([TLV(0x82, try operation())]), limit: limit)
         } catch {
             return error.bytes
+        }
+    }
+}
+
+/// The state of a card that a loss of power clears.
+struct PIVSession {
+    /// The selected application.
+    enum Application {
+        case none
+        case piv
+        case oneTimePassword
+    }
+
+    var application = Application.none
+    var isPINVerified = false
+    /// Whether the previous command verified the PIN.
+    var isPINFresh = false
+    var isAdministrator = false
+    /// The card's challenge or witness to the host.
+    var challenge: [UInt8]?
+    /// The instruction of a chained command and the data so far.
+    var chain: (instruction: UInt8, data: [UInt8])?
+    /// The rest of the response, for GET RESPONSE.
+    var remainder: ArraySlice<UInt8> = []
+    /// The operation that waits for a touch.
+    var pending: (operation: PrivateKeyOperation, responseLimit: Int)?
+}
+
+/// A permitted use of a private key, which may still require a touch.
+struct PrivateKeyOperation {
+    enum Input {
+        /// Signs a digest.
+        case digest([UInt8])
+        /// Computes a shared secret with a public key.
+        case point([UInt8])
+    }
+
+    let key: EllipticCurveKey
+    let input: Input
+
+    func callAsFunction() throws(StatusWord) -> [UInt8] {
+        switch input {
+        case .digest(let digest): try key.sign(digest)
+        case .point(let point): try key.agree(with: point)
         }
     }
 }

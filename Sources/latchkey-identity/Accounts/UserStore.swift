@@ -17,7 +17,7 @@ struct UserStore: Sendable {
     /// Adds a user.
     ///
     /// - Parameters:
-    ///   - username: A valid one (``isValid(username:)``); unique without regard to the case of ASCII letters.
+    ///   - username: Must satisfy ``isValid(username:)`` and be unique, ignoring the case of ASCII letters.
     ///   - password: 8 to 256 bytes.
     @discardableResult
     func add(username: String, password: String, isAnonymous: Bool = false) async throws -> User {
@@ -34,7 +34,7 @@ struct UserStore: Sendable {
         return user
     }
 
-    /// Whether a user may have this name: 1 to 64 characters, at most 256 bytes, no control characters, no white space.
+    /// Whether a user name is valid: 1 to 64 characters, at most 256 bytes, no control characters, no white space.
     static func isValid(username: String) -> Bool {
         (1...64).contains(username.count) && username.utf8.count <= 256
             && username.unicodeScalars.allSatisfy {
@@ -52,14 +52,14 @@ struct UserStore: Sendable {
         }
     }
 
-    /// The user, when the password is theirs and they may log in now. It takes as long when there is no user.
+    /// Returns the user if the password is correct and the user is enabled. Takes the same time without a user.
     func authenticate(_ user: User?, password: String) async throws -> User? {
         let matches = try await hasher.matches(password, stored: user?.password)
         guard let user, matches, !user.isDisabled else { return nil }
         return user
     }
 
-    /// Lets a user in or shuts them out, and ends their sessions with that.
+    /// Enables or disables a user. Disabling also ends the user's sessions.
     ///
     /// - Returns: Whether there is such a user.
     func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
@@ -76,5 +76,27 @@ struct UserStore: Sendable {
             }
             return true
         }
+    }
+}
+
+/// A user account.
+struct User: Sendable, Codable, FetchableRecord, PersistableRecord {
+    static let databaseTableName = "user"
+
+    /// A random UUID in lower case: the `sub` of this user's tokens.
+    let id: String
+    let username: String
+    /// A ``PasswordHash`` in its text form.
+    let password: String
+    let isAnonymous: Bool
+    let isDisabled: Bool
+    /// Seconds since 1970.
+    let createdAt: Double
+
+    enum CodingKeys: String, CodingKey {
+        case id, username, password
+        case isAnonymous = "is_anonymous"
+        case isDisabled = "is_disabled"
+        case createdAt = "created_at"
     }
 }

@@ -2,9 +2,9 @@ import FoundationEssentials
 import GRDB
 import LatchkeyRelyingParty
 
-/// Who is logged in on this server's own pages, by cookie.
+/// The logins on this server's own pages, by cookie.
 struct WebSessionStore: Sendable {
-    /// Seconds from the login on.
+    /// Seconds from the login.
     static let lifetime = 12 * 3_600.0
 
     let database: any DatabaseWriter
@@ -17,7 +17,7 @@ struct WebSessionStore: Sendable {
         let authTime: Double
     }
 
-    /// Starts a session and ends the one that the browser came with. The name of a session never outlives a login.
+    /// Starts a session and ends the browser's previous one, so that no cookie value survives a login (session fixation).
     ///
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {

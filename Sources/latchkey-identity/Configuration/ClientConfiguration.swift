@@ -10,8 +10,8 @@ struct ClientConfiguration: Sendable, Codable {
         case thirdPartyApp = "third_party_app"
         case m2m
 
-        /// This server issues tokens to an operator's own public clients only. The other kinds can be configured so
-        /// that what they are refused can be tried out.
+        /// Whether this server issues tokens to clients of this kind: it does so to an operator's own public clients only.
+        /// The other kinds can be configured to test how they are refused.
         var isFirstPartyPublic: Bool {
             switch self {
             case .native, .spa, .traditionalWebApp: true
@@ -27,9 +27,9 @@ struct ClientConfiguration: Sendable, Codable {
     var postLogoutRedirectURIs: [String]
     /// Seconds.
     var accessTokenLifetime: Int
-    /// Seconds from the login on.
+    /// Seconds from the login.
     var refreshTokenLifetime: Int
-    /// Seconds from the last use on.
+    /// Seconds from the last use.
     var refreshTokenIdleTimeout: Int
     var rotatesRefreshTokens: Bool
 
@@ -65,14 +65,11 @@ struct ClientConfiguration: Sendable, Codable {
             kind: try container.decodeIfPresent(Kind.self, forKey: .kind) ?? .native,
             name: try container.decodeIfPresent(String.self, forKey: .name),
             redirectURIs: try container.decodeIfPresent([String].self, forKey: .redirectURIs) ?? [])
-        func override<Value: Decodable>(_ value: inout Value, _ key: CodingKeys) throws {
-            if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
-        }
-        try override(&postLogoutRedirectURIs, .postLogoutRedirectURIs)
-        try override(&accessTokenLifetime, .accessTokenLifetime)
-        try override(&refreshTokenLifetime, .refreshTokenLifetime)
-        try override(&refreshTokenIdleTimeout, .refreshTokenIdleTimeout)
-        try override(&rotatesRefreshTokens, .rotatesRefreshTokens)
+        try container.override(&postLogoutRedirectURIs, .postLogoutRedirectURIs)
+        try container.override(&accessTokenLifetime, .accessTokenLifetime)
+        try container.override(&refreshTokenLifetime, .refreshTokenLifetime)
+        try container.override(&refreshTokenIdleTimeout, .refreshTokenIdleTimeout)
+        try container.override(&rotatesRefreshTokens, .rotatesRefreshTokens)
     }
 
     func validate() throws {
@@ -87,12 +84,67 @@ struct ClientConfiguration: Sendable, Codable {
         }
     }
 
-    /// Whether the client may be sent back to `uri`.
+    /// Whether `uri` is registered for the client's authorization responses.
     func accepts(redirectURI uri: RedirectURI) -> Bool {
         redirectURIs.lazy.compactMap(RedirectURI.init).contains { $0.covers(uri) }
     }
 
     func accepts(postLogoutRedirectURI uri: RedirectURI) -> Bool {
         postLogoutRedirectURIs.lazy.compactMap(RedirectURI.init).contains { $0.covers(uri) }
+    }
+}
+
+/// An absolute URI without a fragment, the target of a redirect.
+struct RedirectURI: Hashable, Sendable {
+    let string: String
+    private let components: URLComponents
+
+    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that is invalid in a URI, or
+    ///   has a scheme that the browser handles itself, such as `javascript`.
+    init?(_ string: String) {
+        guard
+            string.utf8.count <= 2_000, string.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
+            let components = URLComponents(string: string), let scheme = components.scheme?.lowercased(),
+            !["javascript", "data", "vbscript", "file", "about", "blob"].contains(scheme),
+            !string.contains("#"), components.user == nil, components.password == nil
+        else { return nil }
+        if scheme == "http" || scheme == "https" {
+            guard let host = components.host, !host.isEmpty else { return nil }
+        }
+        self.string = string
+        self.components = components
+    }
+
+    /// Whether a client that registered this URI may use `other`: both are the same, or both are on the same loopback
+    /// address and differ in the port only (RFC 8252 section 7.3).
+    func covers(_ other: RedirectURI) -> Bool {
+        if string == other.string { return true }
+        guard isLoopback, other.isLoopback else { return false }
+        return components.host == other.components.host
+            && components.percentEncodedPath == other.components.percentEncodedPath
+            && components.percentEncodedQuery == other.components.percentEncodedQuery
+    }
+
+    /// The source that a page's `form-action` policy needs so that a form can redirect here: an origin, or an app's
+    /// scheme.
+    var contentSecuritySource: String {
+        guard let scheme = components.scheme else { return "'none'" }
+        guard scheme == "http" || scheme == "https", let host = components.host else { return "\(scheme):" }
+        return "\(scheme)://\(host)" + (components.port.map { ":\($0)" } ?? "")
+    }
+
+    /// The URI with more query parameters.
+    func adding(_ parameters: [(String, String)]) -> String {
+        let added = parameters.map { "\(FormFields.encode($0))=\(FormFields.encode($1))" }.joined(separator: "&")
+        let separator = components.percentEncodedQuery.map { $0.isEmpty ? "" : "&" } ?? "?"
+        return added.isEmpty ? string : string + separator + added
+    }
+
+    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a loopback address, and any
+    /// program can register a private scheme.
+    var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
+
+    private var isLoopback: Bool {
+        components.scheme == "http" && ["127.0.0.1", "[::1]", "::1"].contains(components.host)
     }
 }

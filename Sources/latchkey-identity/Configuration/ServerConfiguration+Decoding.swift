@@ -1,9 +1,16 @@
 import FoundationEssentials
 
+extension KeyedDecodingContainer {
+    /// Replaces a default by the member's value, if the member is present.
+    func override<Value: Decodable>(_ value: inout Value, _ key: Key) throws {
+        if let given = try decodeIfPresent(Value.self, forKey: key) { value = given }
+    }
+}
+
 extension ServerConfiguration {
     /// Reads a configuration file.
     ///
-    /// - Throws: ``ConfigurationError`` with one sentence that names the member and the mistake.
+    /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
     init(json: Data) throws {
         do {
             self = try JSONDecoder().decode(ServerConfiguration.self, from: json)
@@ -16,24 +23,21 @@ extension ServerConfiguration {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(clients: try container.decode([ClientConfiguration].self, forKey: .clients))
-        func override<Value: Decodable>(_ value: inout Value, _ key: CodingKeys) throws {
-            if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
-        }
-        try override(&project, .project)
+        try container.override(&project, .project)
         publicOrigin = try container.decodeIfPresent(String.self, forKey: .publicOrigin)
-        try override(&trustedProxies, .trustedProxies)
-        try override(&authentication, .authentication)
-        try override(&identity, .identity)
-        try override(&rateLimits, .rateLimits)
-        try override(&connections, .connections)
-        try override(&extensions, .extensions)
-        try override(&idTokenSigningAlgorithm, .idTokenSigningAlgorithm)
+        try container.override(&trustedProxies, .trustedProxies)
+        try container.override(&authentication, .authentication)
+        try container.override(&identity, .identity)
+        try container.override(&rateLimits, .rateLimits)
+        try container.override(&connections, .connections)
+        try container.override(&extensions, .extensions)
+        try container.override(&idTokenSigningAlgorithm, .idTokenSigningAlgorithm)
     }
 
     private func validate() throws {
-        guard !clients.isEmpty else { throw ConfigurationError("clients: at least one client is needed") }
+        guard !clients.isEmpty else { throw ConfigurationError("clients: at least one client is required") }
         guard Set(clients.map(\.id)).count == clients.count else {
-            throw ConfigurationError("clients: two have the same client_id")
+            throw ConfigurationError("clients: two clients have the same client_id")
         }
         for client in clients { try client.validate() }
         if let publicOrigin {
@@ -63,95 +67,62 @@ extension ServerConfiguration {
 
 extension ServerConfiguration.Identity {
     init(from decoder: any Decoder) throws {
+        self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        biometric =
-            try container.decodeIfPresent(ServerConfiguration.Biometric.self, forKey: .biometric)
-            ?? ServerConfiguration.Biometric()
+        try container.override(&biometric, .biometric)
     }
 }
 
 extension ServerConfiguration.Biometric {
-    init() {
-        listEnabled = false
-        disabled = false
-        maximumDevices = 100
-    }
-
     init(from decoder: any Decoder) throws {
+        self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        listEnabled = try container.decodeIfPresent(Bool.self, forKey: .listEnabled) ?? false
-        disabled = try container.decodeIfPresent(Bool.self, forKey: .disabled) ?? false
-        maximumDevices = try container.decodeIfPresent(Int.self, forKey: .maximumDevices) ?? 100
+        try container.override(&listEnabled, .listEnabled)
+        try container.override(&disabled, .disabled)
+        try container.override(&maximumDevices, .maximumDevices)
     }
 }
 
 extension ServerConfiguration.RateLimits {
-    init() {
-        tokenPerAddress = 120
-        challengePerAddress = 120
-        biometricPerUser = 60
-        lockerPerAddress = 120
-        lockerPerUser = 60
-    }
-
     init(from decoder: any Decoder) throws {
+        self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        tokenPerAddress = try container.decodeIfPresent(Int.self, forKey: .tokenPerAddress) ?? 120
-        challengePerAddress = try container.decodeIfPresent(Int.self, forKey: .challengePerAddress) ?? 120
-        biometricPerUser = try container.decodeIfPresent(Int.self, forKey: .biometricPerUser) ?? 60
-        lockerPerAddress = try container.decodeIfPresent(Int.self, forKey: .lockerPerAddress) ?? 120
-        lockerPerUser = try container.decodeIfPresent(Int.self, forKey: .lockerPerUser) ?? 60
+        try container.override(&tokenPerAddress, .tokenPerAddress)
+        try container.override(&challengePerAddress, .challengePerAddress)
+        try container.override(&biometricPerUser, .biometricPerUser)
+        try container.override(&lockerPerAddress, .lockerPerAddress)
+        try container.override(&lockerPerUser, .lockerPerUser)
     }
 }
 
 extension ServerConfiguration.Connections {
-    init() {
-        perAddress = 256
-        total = 768
-    }
-
     init(from decoder: any Decoder) throws {
         self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        perAddress = try container.decodeIfPresent(Int.self, forKey: .perAddress) ?? perAddress
-        total = try container.decodeIfPresent(Int.self, forKey: .total) ?? total
+        try container.override(&perAddress, .perAddress)
+        try container.override(&total, .total)
     }
 }
 
 extension ServerConfiguration.Extensions {
-    init() {
-        biometricRemoval = true
-        biometricLoginHint = true
-        biometricAudience = true
-        locker = ServerConfiguration.Locker()
-    }
-
     init(from decoder: any Decoder) throws {
+        self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        biometricRemoval = try container.decodeIfPresent(Bool.self, forKey: .biometricRemoval) ?? true
-        biometricLoginHint = try container.decodeIfPresent(Bool.self, forKey: .biometricLoginHint) ?? true
-        biometricAudience = try container.decodeIfPresent(Bool.self, forKey: .biometricAudience) ?? true
-        locker =
-            try container.decodeIfPresent(ServerConfiguration.Locker.self, forKey: .locker)
-            ?? ServerConfiguration.Locker()
+        try container.override(&biometricRemoval, .biometricRemoval)
+        try container.override(&biometricLoginHint, .biometricLoginHint)
+        try container.override(&biometricAudience, .biometricAudience)
+        try container.override(&locker, .locker)
     }
 }
 
 extension ServerConfiguration.Locker {
-    init() {
-        enabled = true
-        levelShares = true
-        backgroundScopes = [Scope.openID, Scope.profile]
-        maximumEnrolments = 100
-    }
-
     init(from decoder: any Decoder) throws {
         self.init()
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        enabled = try container.decodeIfPresent(Bool.self, forKey: .enabled) ?? enabled
-        levelShares = try container.decodeIfPresent(Bool.self, forKey: .levelShares) ?? levelShares
-        backgroundScopes = try container.decodeIfPresent([String].self, forKey: .backgroundScopes) ?? backgroundScopes
-        maximumEnrolments = try container.decodeIfPresent(Int.self, forKey: .maximumEnrolments) ?? maximumEnrolments
+        try container.override(&enabled, .enabled)
+        try container.override(&levelShares, .levelShares)
+        try container.override(&backgroundScopes, .backgroundScopes)
+        try container.override(&maximumEnrolments, .maximumEnrolments)
     }
 
     fileprivate func validate() throws {

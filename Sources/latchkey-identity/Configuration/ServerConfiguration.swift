@@ -1,51 +1,51 @@
 import FoundationEssentials
 
-/// What an operator decides: the JSON file behind `--config`. Every member may be left out but `clients`.
+/// The JSON file of `--config`. Every member except `clients` is optional.
 ///
-/// The names are those of an Authgear project's configuration where it has the thing (seed 003:
-/// `identity.biometric.list_enabled`).
+/// Settings that an Authgear project also has use its names, for example `identity.biometric.list_enabled`.
 struct ServerConfiguration: Sendable, Codable {
     /// Key names (`kid`) are unique within a project.
-    var project: String
-    /// The origin under which clients reach the server, when a proxy stands before it: `https://id.example.com`.
+    var project = "latchkey"
+    /// The origin under which clients reach the server through a proxy: `https://id.example.com`.
     var publicOrigin: String?
-    /// The IP addresses of the proxies that are believed when they name the client: the last entry of
-    /// `X-Forwarded-For`, which such a proxy must append or set itself (nginx: `$proxy_add_x_forwarded_for`).
+    /// The IP addresses of the proxies that report the client's address in the last entry of `X-Forwarded-For`. Such a
+    /// proxy must append or set that entry itself (nginx: `$proxy_add_x_forwarded_for`).
     ///
-    /// None by default: the client is then the peer, and all users behind one proxy share the limits of one address.
-    var trustedProxies: [String]
-    var authentication: Authentication
-    var identity: Identity
+    /// Empty by default: then the client's address is the peer's, and all users behind one proxy share its limits.
+    var trustedProxies: [String] = []
+    var authentication = Authentication()
+    var identity = Identity()
     var clients: [ClientConfiguration]
-    var rateLimits: RateLimits
-    var connections: Connections
-    /// What deployed servers lack and the seeds describe. All on by default.
-    var extensions: Extensions
-    /// The algorithm that ID tokens are signed with: `ES256`, or `RS256` as on the deployed server.
-    var idTokenSigningAlgorithm: IDTokenAlgorithm
+    var rateLimits = RateLimits()
+    var connections = Connections()
+    /// Features that deployed Authgear servers lack. All are on by default.
+    var extensions = Extensions()
+    /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
+    var idTokenSigningAlgorithm = IDTokenAlgorithm.es256
 
     struct Authentication: Sendable, Codable {
-        /// What a user may be known by. Without `biometric`, biometric requests answer `BiometricDisallowed`.
+        /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail with
+        /// `BiometricDisallowed`.
         var identities: [String] = ["login_id", "biometric"]
 
         var allowsBiometric: Bool { identities.contains("biometric") }
     }
 
     struct Identity: Sendable, Codable {
-        var biometric: Biometric
+        var biometric = Biometric()
 
-        enum CodingKeys: String, CodingKey {
+        enum CodingKeys: CodingKey {
             case biometric
         }
     }
 
     struct Biometric: Sendable, Codable {
-        /// Whether the settings page leads to the list of a user's devices.
-        var listEnabled: Bool
-        /// Whether the plan excludes biometric login.
-        var disabled: Bool
-        /// How many devices one user may have.
-        var maximumDevices: Int
+        /// Whether the settings page links to the list of the user's devices.
+        var listEnabled = false
+        /// Whether biometric login is off.
+        var disabled = false
+        /// The maximum number of devices of one user.
+        var maximumDevices = 100
 
         enum CodingKeys: String, CodingKey {
             case listEnabled = "list_enabled"
@@ -56,15 +56,16 @@ struct ServerConfiguration: Sendable, Codable {
 
     struct RateLimits: Sendable, Codable {
         /// Requests to the token endpoint, per address and minute.
-        var tokenPerAddress: Int
-        /// Challenges, per address and minute. Each lives for five minutes, so five times as many are kept at most.
-        var challengePerAddress: Int
+        var tokenPerAddress = 120
+        /// Challenges, per address and minute. A challenge expires after five minutes, so at most five times as many are
+        /// stored per address.
+        var challengePerAddress = 120
         /// Biometric requests, per user and minute.
-        var biometricPerUser: Int
+        var biometricPerUser = 60
         /// Requests to the locker's endpoints, per address and minute.
-        var lockerPerAddress: Int
-        /// Locker requests that were proved, per user and minute.
-        var lockerPerUser: Int
+        var lockerPerAddress = 120
+        /// Locker requests with a valid signature, per user and minute.
+        var lockerPerUser = 60
 
         enum CodingKeys: String, CodingKey {
             case tokenPerAddress = "token_per_address"
@@ -76,11 +77,11 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     struct Connections: Sendable, Codable {
-        /// How many connections one IPv4 address, or one IPv6 network of 64 bits, may have open. Does not hold for
-        /// ``trustedProxies``: all connections of a proxy have its address. Raise it for a proxy that is not listed there.
-        var perAddress: Int
-        /// How many connections may be open. A new one above that replaces the one that has been idle for longest.
-        var total: Int
+        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64 bits. Does not apply to
+        /// ``trustedProxies``. Raise it for a proxy that is not listed there.
+        var perAddress = 256
+        /// The maximum number of open connections. Above it, a new connection replaces the longest idle one.
+        var total = 768
 
         enum CodingKeys: String, CodingKey {
             case perAddress = "per_address"
@@ -89,13 +90,13 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     struct Extensions: Sendable, Codable {
-        /// Whether `/api/identity/biometric/remove` is there and advertised.
-        var biometricRemoval: Bool
-        /// Whether a biometric `login_hint` is understood and advertised.
-        var biometricLoginHint: Bool
-        /// Whether biometric requests must name this server and their client, which is advertised.
-        var biometricAudience: Bool
-        var locker: Locker
+        /// Whether the server has and advertises `/api/identity/biometric/remove`.
+        var biometricRemoval = true
+        /// Whether the server accepts and advertises a `login_hint` of type `user_id`.
+        var biometricLoginHint = true
+        /// Whether biometric requests must name this server and their client. The server advertises it.
+        var biometricAudience = true
+        var locker = Locker()
 
         enum CodingKeys: String, CodingKey {
             case locker
@@ -107,14 +108,14 @@ struct ServerConfiguration: Sendable, Codable {
 
     /// The locker protocol (`LockerProtocol.md`).
     struct Locker: Sendable, Codable {
-        /// Whether its endpoints and grants are there and advertised.
-        var enabled: Bool
-        /// Whether the server keeps and releases level shares. Those of earlier enrolments wait while it does not.
-        var levelShares: Bool
-        /// The scopes that a background token may have at most, and has when none are asked for.
-        var backgroundScopes: [String]
-        /// How many devices one user may have enrolled.
-        var maximumEnrolments: Int
+        /// Whether the server has and advertises the locker's endpoints and grants.
+        var enabled = true
+        /// Whether the server stores and releases level shares. While it is off, stored shares are kept but not released.
+        var levelShares = true
+        /// The scopes that a background token can have. They are also the default.
+        var backgroundScopes = [Scope.openID, Scope.profile]
+        /// The maximum number of enrolled devices of one user.
+        var maximumEnrolments = 100
 
         enum CodingKeys: String, CodingKey {
             case enabled
@@ -138,18 +139,34 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     init(clients: [ClientConfiguration]) {
-        project = "latchkey"
-        trustedProxies = []
-        authentication = Authentication()
-        identity = Identity(biometric: Biometric())
         self.clients = clients
-        rateLimits = RateLimits()
-        connections = Connections()
-        extensions = Extensions()
-        idTokenSigningAlgorithm = .es256
     }
 
     func client(id: String) -> ClientConfiguration? {
         clients.first { $0.id == id }
+    }
+}
+
+/// An unusable configuration.
+struct ConfigurationError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+
+    init(_ error: DecodingError) {
+        func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
+            (context.codingPath + (last.map { [$0] } ?? [])).map { $0.intValue.map(String.init) ?? $0.stringValue }
+                .joined(separator: ".")
+        }
+        switch error {
+        case .keyNotFound(let key, let context): description = "\(path(context, key)): missing"
+        case .typeMismatch(_, let context): description = "\(path(context)): of the wrong type"
+        case .valueNotFound(_, let context): description = "\(path(context)): null"
+        case .dataCorrupted(let context) where context.codingPath.isEmpty: description = "the file is not valid JSON"
+        case .dataCorrupted(let context): description = "\(path(context)): \(context.debugDescription)"
+        @unknown default: description = "\(error)"
+        }
     }
 }

@@ -1,7 +1,9 @@
+import Glibc
 import HTTPTypes
 import Hummingbird
+import NIOCore
 
-/// Takes the client's address from a proxy that the operator trusts.
+/// Takes the client's address from `X-Forwarded-For` if the request came from a trusted proxy.
 struct ClientAddressMiddleware: RouterMiddleware {
     typealias Context = IdentityContext
 
@@ -23,10 +25,35 @@ struct ClientAddressMiddleware: RouterMiddleware {
         return try await next(request, context)
     }
 
-    /// The entry that the proxy itself wrote. What stands before it, the client may have made up.
+    /// The last entry, which the proxy wrote. The client can forge the entries before it.
     private static func lastHop(_ headers: HTTPFields) -> IPAddress? {
         headers[named: "X-Forwarded-For"]?
             .split(separator: ",", omittingEmptySubsequences: false).last
             .flatMap { IPAddress($0.filter { $0 != " " && $0 != "\t" }) }
+    }
+}
+
+/// An IP address in canonical form, so that equal addresses compare equal.
+struct IPAddress: Hashable, Sendable, CustomStringConvertible {
+    let description: String
+
+    /// - Returns: nil if `text` is not exactly an IPv4 or IPv6 address.
+    init?(_ text: String) {
+        guard let address = try? SocketAddress(ipAddress: text, port: 0), let canonical = address.ipAddress else {
+            return nil
+        }
+        // A dual-stack socket reports IPv4 peers as IPv4-mapped IPv6 addresses (RFC 4291 section 2.5.5.2).
+        let mapped = "::ffff:"
+        description =
+            canonical.hasPrefix(mapped) && canonical.contains(".")
+            ? String(canonical.dropFirst(mapped.count)) : canonical
+    }
+
+    /// The network that limits count by: an IPv4 address itself, or the first 64 bits of an IPv6 address, because its owner
+    /// chooses the other 64 (RFC 4291 section 2.5.1, RFC 6177).
+    var network: String {
+        var address = [UInt8](repeating: 0, count: 16)
+        guard inet_pton(AF_INET6, description, &address) == 1 else { return description }
+        return address.prefix(8).map { $0 < 16 ? "0\(String($0, radix: 16))" : String($0, radix: 16) }.joined() + "/64"
     }
 }

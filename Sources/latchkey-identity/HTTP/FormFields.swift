@@ -1,6 +1,11 @@
 import FoundationEssentials
+import HTTPTypes
+import Hummingbird
+import Latchkey
+import LatchkeyRelyingParty
+import NIOCore
 
-/// The fields of a form or a query (`application/x-www-form-urlencoded`), read strictly.
+/// The fields of a form or a query (`application/x-www-form-urlencoded`), parsed strictly.
 struct FormFields: Sendable {
     private var values: [String: [String]] = [:]
 
@@ -8,7 +13,7 @@ struct FormFields: Sendable {
 
     init() {}
 
-    /// - Returns: nil when the text is not form-encoded UTF-8, has a NUL, or has too many fields.
+    /// - Returns: nil if the text is not form-encoded UTF-8, contains a NUL, or has more than ``maximumFields`` fields.
     init?(_ encoded: some StringProtocol) {
         let pairs = encoded.split(separator: "&")
         guard pairs.count <= Self.maximumFields else { return nil }
@@ -21,22 +26,22 @@ struct FormFields: Sendable {
         }
     }
 
-    /// The field's value, unless it is absent, empty (RFC 6749 section 3.1) or there twice.
+    /// The field's value; nil if it is absent, empty (RFC 6749 section 3.1) or repeated.
     subscript(name: String) -> String? {
         guard let all = values[name], all.count == 1, let value = all.first, !value.isEmpty else { return nil }
         return value
     }
 
-    /// A field that is there more than once, which OAuth forbids.
+    /// The name of a repeated field, which OAuth forbids (RFC 6749 section 3.1).
     var repeatedField: String? { values.filter { $0.value.count > 1 }.keys.min() }
 
-    /// Space-separated words.
+    /// The field's space-separated words, without duplicates.
     func words(_ name: String) -> [String] {
         var seen: Set<Substring> = []
         return self[name].map { $0.split(separator: " ").filter { seen.insert($0).inserted }.map(String.init) } ?? []
     }
 
-    /// Everything but letters, digits and `-._~` as %XX.
+    /// Percent-encodes all bytes except ASCII letters, digits and `-._~`.
     static func encode(_ text: String) -> String {
         var result = ""
         for byte in text.utf8 {
@@ -67,12 +72,55 @@ struct FormFields: Sendable {
             default: bytes.append(byte)
             }
         }
-        // SQLite's binding of a text ends at a NUL: what is looked up would not be what was checked.
+        // SQLite cuts a bound text at a NUL, so that a lookup would use a different text than the checks.
         guard !bytes.contains(0) else { return nil }
         return String(validating: bytes, as: UTF8.self)
     }
 
     private static func hexDigit(_ byte: UInt8) -> UInt8? {
         Character(Unicode.Scalar(byte)).hexDigitValue.map(UInt8.init)
+    }
+}
+
+extension Request {
+    /// Reads the form in the body.
+    ///
+    /// - Throws: ``OAuthError`` if the body is not a form or a field is repeated (RFC 6749 section 3.2);
+    ///   `NIOTooManyBytesError` if it is too long.
+    mutating func form(_ context: IdentityContext) async throws -> FormFields {
+        let type = headers[.contentType]?.split(separator: ";").first.map { $0.lowercased() }
+        guard type == "application/x-www-form-urlencoded" else {
+            throw OAuthError.invalidRequest("the body is not application/x-www-form-urlencoded")
+        }
+        let body = try await body.collect(upTo: context.maxUploadSize)
+        guard let fields = FormFields(String(buffer: body)) else {
+            throw OAuthError.invalidRequest("the body is not a form")
+        }
+        if let name = fields.repeatedField { throw OAuthError.invalidRequest("\(name) is repeated") }
+        return fields
+    }
+
+    /// Reads the JSON object in the body.
+    ///
+    /// - Throws: ``APIError``; `NIOTooManyBytesError` if the body is too long.
+    mutating func jsonObject(_ context: IdentityContext) async throws -> [String: JSONValue] {
+        let type = headers[.contentType]?.lowercased().split(separator: ";").map {
+            $0.drop { $0 == " " }
+        }
+        guard let type, type == ["application/json"] || type == ["application/json", "charset=utf-8"] else {
+            throw APIError.invalidContentType
+        }
+        let body = try await body.collect(upTo: context.maxUploadSize)
+        guard
+            let object = try? JSONDecoder().decode([String: JSONValue].self, from: Data(body.readableBytesView))
+        else { throw APIError.invalidJSON }
+        return object
+    }
+
+    /// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).
+    var bearerToken: String? {
+        guard let header = headers[.authorization], header.lowercased().hasPrefix("bearer ") else { return nil }
+        let token = header.dropFirst(7).drop { $0 == " " }
+        return token.isEmpty ? nil : String(token)
     }
 }

@@ -1,11 +1,12 @@
 import HTTPTypes
 import Hummingbird
 import Logging
+import Synchronization
 
-/// Answers only requests that are meant for this server.
+/// Refuses requests whose `Host` is not this server's.
 ///
-/// A page of another site can have its own name resolve to this machine, and then is of one origin with what listens
-/// here (DNS rebinding). Its requests carry that name as `Host`.
+/// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so that browsers treat its
+/// pages and this server as one origin. The requests of its pages have that name as `Host`.
 struct HostMiddleware: RouterMiddleware {
     typealias Context = IdentityContext
 
@@ -16,7 +17,7 @@ struct HostMiddleware: RouterMiddleware {
         _ request: Request, context: IdentityContext,
         next: @concurrent (Request, IdentityContext) async throws -> Response
     ) async throws -> Response {
-        // RFC 9112 section 3.2. The first Host is the authority; a second one stays among the headers.
+        // RFC 9112 section 3.2. The first Host becomes the authority; a second one remains in the headers.
         guard let authority = request.head.authority, request.headers[named: "Host"] == nil else {
             throw HTTPError(.badRequest, message: "a request has exactly one Host header")
         }
@@ -25,5 +26,58 @@ struct HostMiddleware: RouterMiddleware {
             throw HTTPError(.misdirectedRequest, message: "this server does not answer for that host")
         }
         return try await next(request, context)
+    }
+}
+
+/// The server's origin, such as `http://127.0.0.1:43210`, and the `Host` values that name it. Without `public_origin` it
+/// is known when the server listens.
+final class Origin: Sendable {
+    private struct State {
+        var origin: String?
+        /// The accepted values of `Host`, in lower case.
+        var authorities: Set<String>
+    }
+
+    private let state: Mutex<State>
+
+    init(_ fixed: String?) {
+        state = Mutex(State(origin: fixed, authorities: fixed.map(Self.authorities) ?? []))
+    }
+
+    /// The origin; nil until the server listens, unless it is configured.
+    var current: String? { state.withLock { $0.origin } }
+
+    /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts the loopback names as
+    /// `Host`.
+    func listening(on host: String, port: Int) {
+        let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        let names = Self.includesLoopback(host) ? ["localhost", "127.0.0.1", "[::1]"] : []
+        state.withLock { state in
+            if state.origin == nil {
+                state.origin = origin
+                state.authorities = Self.authorities(origin)
+            }
+            for name in names { state.authorities.formUnion(Self.authorities("http://\(name):\(port)")) }
+        }
+    }
+
+    /// Whether this value of `Host` names this server.
+    func isCalled(_ authority: String) -> Bool {
+        state.withLock { $0.authorities.contains(authority.lowercased()) }
+    }
+
+    private static func includesLoopback(_ host: String) -> Bool {
+        ["localhost", "::1", "0.0.0.0", "::"].contains(host) || host.hasPrefix("127.")
+    }
+
+    /// The values of `Host` for an origin: with and without the port if it is the scheme's default.
+    private static func authorities(_ origin: String) -> Set<String> {
+        let origin = origin.lowercased()
+        guard let separator = origin.firstRange(of: "://") else { return [] }
+        let authority = String(origin[separator.upperBound...])
+        let port = origin.hasPrefix("https:") ? ":443" : ":80"
+        if authority.hasSuffix(port) { return [authority, String(authority.dropLast(port.count))] }
+        let namesPort = authority.contains(":") && !authority.hasSuffix("]")
+        return namesPort ? [authority] : [authority, authority + port]
     }
 }

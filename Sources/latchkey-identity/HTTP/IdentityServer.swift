@@ -1,15 +1,17 @@
+import FoundationEssentials
+import GRDB
 import Hummingbird
 import HummingbirdCore
 import LatchkeyRelyingParty
 import Logging
 import NIOCore
 
-/// The HTTP server: which endpoint answers what.
+/// The HTTP server and its routes.
 enum IdentityServer {
     /// - Parameters:
-    ///   - host: The address to listen on. Loopback, unless an operator says otherwise.
-    ///   - port: 0 for a free one.
-    ///   - onReady: Called once, with the server's origin, when it listens.
+    ///   - host: The address to listen on.
+    ///   - port: The port to listen on; 0 for any free port.
+    ///   - onReady: Called once with the server's origin when the server listens.
     static func application(
         _ services: IdentityServices, host: String, port: Int, logger: Logger,
         onReady: @escaping @Sendable (String) -> Void = { _ in }
@@ -19,7 +21,7 @@ enum IdentityServer {
         let limiter = ConnectionLimiter(perAddress: limits.perAddress, total: limits.total, exempt: Set(proxies))
         return Application(
             router: router(services, limiter),
-            // A connection without a complete head of a request is closed after this time.
+            // The idle timeout closes a connection that has not sent a complete request head.
             server: .http1(
                 configuration: .init(
                     additionalChannelHandlers: [ConnectionHandler(limiter: limiter)], idleTimeout: .seconds(30))),
@@ -82,5 +84,84 @@ enum IdentityServer {
             }
         }
         return router
+    }
+}
+
+/// The stores, limits and settings that the endpoints share.
+struct IdentityServices: Sendable {
+    let configuration: ServerConfiguration
+    let origin: Origin
+    let clock: WallClock
+    let random: RandomSource
+    let users: UserStore
+    let sessions: WebSessionStore
+    let grants: GrantStore
+    let challenges: any ChallengeStore
+    let devices: any DeviceRegistry
+    let verifier: BiometricRequestVerifier
+    /// nil if the configuration disables the locker.
+    let locker: LockerServices?
+    let signer: IDTokenSigner
+    let forms: FormGuard
+    let throttle: LoginThrottle
+    let tokenLimit: RateLimiter
+    let challengeLimit: RateLimiter
+    let biometricLimit: RateLimiter
+    let pages: PageRenderer
+
+    init(
+        _ configuration: ServerConfiguration, database: any DatabaseWriter, hasher: PasswordHasher,
+        clock: WallClock = .system, random: RandomSource = .system
+    ) async throws {
+        self.configuration = configuration
+        self.clock = clock
+        self.random = random
+        origin = Origin(configuration.publicOrigin)
+        users = UserStore(database: database, hasher: hasher, clock: clock)
+        sessions = WebSessionStore(database: database, clock: clock, random: random)
+        grants = GrantStore(database: database, clock: clock, random: random)
+        challenges = DatabaseChallengeStore(database, clock: clock, random: random)
+        devices = DatabaseDeviceRegistry(database, project: configuration.project)
+        verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
+        let secrets = SecretStore(database: database)
+        locker = try await LockerServices(
+            configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
+        signer = try await IDTokenSigner(configuration.idTokenSigningAlgorithm, secrets: secrets)
+        forms = FormGuard(
+            key: try await secrets.value("form guard") { [random] in Data(random.bytes(32)) }, random: random)
+        throttle = LoginThrottle(clock: clock)
+        tokenLimit = RateLimiter(limit: configuration.rateLimits.tokenPerAddress, per: 60, clock: clock)
+        challengeLimit = RateLimiter(limit: configuration.rateLimits.challengePerAddress, per: 60, clock: clock)
+        biometricLimit = RateLimiter(limit: configuration.rateLimits.biometricPerUser, per: 60, clock: clock)
+        pages = try PageRenderer()
+    }
+
+    /// The server's origin, the `iss` of its tokens.
+    var issuer: String {
+        get throws {
+            guard let issuer = origin.current else { throw HTTPError(.serviceUnavailable) }
+            return issuer
+        }
+    }
+}
+
+/// A request's connection and client address.
+struct IdentityContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    /// The client's address without its port: the peer's, or the one that a trusted proxy reported
+    /// (``ClientAddressMiddleware``).
+    var address: String
+    /// The connection of the request.
+    let channel: any Channel
+    /// The network that limits per address count by.
+    var network: String { IPAddress(address)?.network ?? address }
+
+    /// The maximum length of a request's body in bytes.
+    var maxUploadSize: Int { 65_536 }
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
+        address = source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description ?? "unknown"
     }
 }

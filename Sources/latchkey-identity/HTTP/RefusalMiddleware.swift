@@ -1,9 +1,10 @@
 import Hummingbird
+import Latchkey
 import LatchkeyRelyingParty
 import Logging
 import NIOCore
 
-/// Turns what an endpoint throws into the answer that it means, and puts the headers on that every answer has.
+/// Turns the error that an endpoint throws into a response, and adds the headers that all responses have.
 struct RefusalMiddleware: RouterMiddleware {
     typealias Context = IdentityContext
 
@@ -44,5 +45,56 @@ struct RefusalMiddleware: RouterMiddleware {
             context.logger.error("failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
             return try .refusal(.serverError)
         }
+    }
+}
+
+/// An error of the JSON endpoints outside OAuth, in Authgear's format.
+struct APIError: Error, Sendable, Encodable {
+    var name: String
+    var reason: String
+    var message: String
+    /// The HTTP status.
+    var code: Int
+    var info: JSONValue?
+
+    func response() throws -> Response {
+        try .json(["error": self], status: .init(code: code))
+    }
+
+    static func validationFailed(_ cause: JSONValue) -> APIError {
+        APIError(
+            name: "Invalid", reason: "ValidationFailed", message: "invalid request body", code: 400,
+            info: .object(["causes": .array([cause])]))
+    }
+
+    static let invalidContentType = APIError(
+        name: "BadRequest", reason: "BadRequest", message: "request content type is invalid", code: 400)
+    static let invalidJSON = APIError(
+        name: "BadRequest", reason: "InvalidJSON", message: "request body is not a JSON object", code: 400)
+    static let unauthorized = APIError(
+        name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required", code: 401)
+    static let rateLimited = APIError(
+        name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
+    static let identityNotFound = APIError(
+        name: "NotFound", reason: "IdentityNotFound", message: "identity not found", code: 404)
+}
+
+extension OAuthError {
+    /// The bearer token is unknown, expired or revoked (RFC 6750 section 3.1).
+    static func invalidToken(_ description: String) -> OAuthError {
+        OAuthError(status: 401, "invalid_token", description)
+    }
+
+    /// The bearer token is valid but lacks a scope (RFC 6750 section 3.1).
+    static func insufficientScope(_ scope: String) -> OAuthError {
+        OAuthError(status: 403, "insufficient_scope", "the access token needs the scope \(scope)")
+    }
+
+    /// The session began with too weak an authentication, or too long ago (RFC 9470 section 3).
+    static func insufficientUserAuthentication(maximumAge: Int? = nil) -> OAuthError {
+        var refusal = OAuthError(
+            status: 403, "insufficient_user_authentication", "the user has to be authenticated again")
+        refusal.maximumAge = maximumAge
+        return refusal
     }
 }

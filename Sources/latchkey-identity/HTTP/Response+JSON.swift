@@ -5,7 +5,7 @@ import LatchkeyRelyingParty
 import NIOCore
 
 extension HTTPFields {
-    /// Sets a header that HTTPTypes has no name for.
+    /// A header for which HTTPTypes has no constant.
     subscript(named name: String) -> String? {
         get { HTTPField.Name(name).flatMap { self[$0] } }
         set { if let name = HTTPField.Name(name) { self[name] = newValue } }
@@ -13,7 +13,7 @@ extension HTTPFields {
 }
 
 extension Response {
-    /// A JSON answer that nobody may store.
+    /// A JSON response with `no-store`.
     static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) throws -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -24,7 +24,7 @@ extension Response {
         ).unstored()
     }
 
-    /// Forbids storing, also to caches of HTTP 1.0, as the deployed server does.
+    /// Forbids storing, also by HTTP 1.0 caches, as deployed Authgear servers do.
     private func unstored() -> Response {
         var response = self
         response.headers[.cacheControl] = "no-store"
@@ -32,22 +32,22 @@ extension Response {
         return response
     }
 
-    /// 200 with nothing in it.
+    /// 200 with an empty body.
     static var empty: Response {
         Response(status: .ok).unstored()
     }
 
-    /// 204: done, and nothing to say.
+    /// 204 without a body.
     static var noContent: Response {
         Response(status: .noContent).unstored()
     }
 
-    /// A redirect after a form: the browser comes with GET.
+    /// 303: the browser requests `location` with GET.
     static func seeOther(_ location: String) -> Response {
         Response(status: .seeOther, headers: [.location: location]).unstored()
     }
 
-    /// An OAuth refusal.
+    /// An OAuth error response.
     static func refusal(_ error: OAuthError) throws -> Response {
         struct Body: Encodable {
             let error: String

@@ -2,9 +2,9 @@ import FoundationEssentials
 import Hummingbird
 import Logging
 
-/// The form with a name and a password, wherever it is shown.
+/// The form with a user name and a password, on the authorization and the settings pages.
 struct LoginForm: Sendable {
-    /// Why a login did not work.
+    /// The reason why a login failed.
     enum Problem: Error {
         case expired
         case wrongPassword
@@ -29,7 +29,7 @@ struct LoginForm: Sendable {
 
     let services: IdentityServices
 
-    /// Checks a name and a password.
+    /// Checks a user name and a password.
     func check(
         _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
     ) async throws -> Result<User, Problem> {
@@ -68,7 +68,7 @@ struct LoginForm: Sendable {
 }
 
 extension IdentityServices {
-    /// The session of a browser, if it is logged in.
+    /// The session of a browser; nil if the user is not logged in.
     func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
         guard let token = cookies.session else { return nil }
         return try await sessions.session(token)

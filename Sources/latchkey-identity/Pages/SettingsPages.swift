@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyRelyingParty
 import Logging
 
-/// The pages on which a user looks after their own account.
+/// The pages on which a user manages the account's devices.
 struct SettingsPages: Sendable {
     private static let loginPurpose = "login"
     static let settingsPurpose = "settings"
@@ -56,7 +56,7 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// The list of devices. Whether settings lead here is configurable; whoever knows the address may always come.
+    /// The list of devices. It is always available; the configuration only decides whether the settings page links to it.
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withUser(request) { user, token in
             let devices = try await services.devices.devices(of: user.id)
@@ -73,7 +73,7 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Removes a device: `x_action=remove`, `x_identity_id`. Sessions that it made go on, as on the deployed server.
+    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions continue, as on deployed Authgear servers.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withForm(request, context) { user, form in
             guard form["x_action"] == "remove", let id = form["x_identity_id"] else {
@@ -84,14 +84,15 @@ struct SettingsPages: Sendable {
                 try await services.devices.remove(kid: device.kid, of: user.id) != nil
             else {
                 return services.pages.message(
-                    title: "No such device", text: "It was removed already, or it never was yours.", status: .notFound)
+                    title: "Device not found", text: "The device was removed already, or it is not yours.",
+                    status: .notFound)
             }
             context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
             return .seeOther("/settings/biometric?removed")
         }
     }
 
-    /// Shows a page to the user who is logged in, with the token for its forms.
+    /// Shows a page to the logged-in user, with the token for its forms.
     func withUser<P: Page>(
         _ request: Request, _ page: (User, _ formToken: String) async throws -> P
     ) async throws -> Response {
@@ -104,7 +105,7 @@ struct SettingsPages: Sendable {
         return response
     }
 
-    /// Does what the user who is logged in asks for with a form of these pages.
+    /// Handles a form of these pages for the logged-in user.
     func withForm(
         _ request: Request, _ context: IdentityContext, _ answer: (User, FormFields) async throws -> Response
     ) async throws -> Response {
@@ -135,8 +136,8 @@ struct SettingsPages: Sendable {
 
     var forgery: Response {
         services.pages.message(
-            title: "Not done",
-            text: "This page was open for too long, or it was not sent from here. Go back and try again.",
+            title: "Could not submit the form",
+            text: "The page was open for too long, or another site sent the form. Go back and try again.",
             status: .forbidden)
     }
 
@@ -146,5 +147,50 @@ struct SettingsPages: Sendable {
         login.page(
             action: "/login", purpose: Self.loginPurpose, cookies: cookies, clientName: nil, username: username,
             problem: problem)
+    }
+}
+
+extension SettingsPages {
+    /// The list of enrolled devices.
+    func showLocker(_ request: Request, _ locker: LockerServices) async throws -> Response {
+        try await withUser(request) { user, token in
+            let enrolments = try await locker.registry.enrolments(of: user.id)
+            return LockerPage(
+                username: user.username,
+                devices: enrolments.map {
+                    LockerPage.Device(
+                        id: $0.id, model: $0.info.model, name: $0.info.name,
+                        client: services.configuration.client(id: $0.clientID)?.name ?? $0.clientID,
+                        shortID: String($0.id.prefix(8)),
+                        easyAccess: $0.easyAccessKeys.isEmpty ? "without easy access" : "with easy access",
+                        day: Self.day($0.createdAt),
+                        lastUse: $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet")
+                },
+                notice: request.uri.query == "revoked" ? "The device was revoked." : nil,
+                token: token,
+                hasNone: enrolments.isEmpty)
+        }
+    }
+
+    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its easy
+    /// access and background sessions end.
+    func revokeEnrolment(
+        _ request: Request, _ context: IdentityContext, _ locker: LockerServices
+    ) async throws -> Response {
+        try await withForm(request, context) { user, form in
+            guard form["x_action"] == "revoke", let id = form["x_enrolment_id"] else {
+                throw OAuthError.invalidRequest("x_action and x_enrolment_id are required")
+            }
+            guard
+                try await locker.registry.enrolments(of: user.id).contains(where: { $0.id == id }),
+                try await locker.registry.remove(id: id)
+            else {
+                return services.pages.message(
+                    title: "Device not found", text: "The device was revoked already, or it is not yours.",
+                    status: .notFound)
+            }
+            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
+            return .seeOther("/settings/locker?revoked")
+        }
     }
 }

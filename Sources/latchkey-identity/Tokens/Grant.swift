@@ -1,8 +1,10 @@
+import Crypto
 import FoundationEssentials
 import GRDB
 import Latchkey
+import LatchkeyRelyingParty
 
-/// One login of one user in one client, with all the tokens that come from it.
+/// One login of one user in one client, with all its tokens.
 struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
     static let databaseTableName = "offline_grant"
 
@@ -10,17 +12,17 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
     let id: String
     let clientID: String
     let userID: String
-    /// The device that it was made with, for a biometric login.
+    /// The device of a biometric login.
     let deviceID: String?
-    /// The enrolment that it came of, and ends with, for easy and background access.
+    /// The enrolment of easy or background access. Deleting the enrolment ends the grant.
     let enrolmentID: String?
-    /// The name of the enrolment's key that it came of, and ends with, for easy access.
+    /// The key of easy access. Deleting the key ends the grant.
     let easyAccessKeyID: String?
     /// Space-separated.
     let scope: String
     /// How the user was authenticated; nil for a password.
     let amr: DeviceAuthentication?
-    /// When the user was authenticated; a refresh leaves it. Seconds since 1970, as the other times.
+    /// The time of the user's authentication; a refresh does not change it. Seconds since 1970, like the other times.
     let authTime: Double
     let expiresAt: Double
     let idleExpiresAt: Double
@@ -44,7 +46,7 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
 
     var hasFullAccess: Bool { scopes.contains(Scope.fullAccess) }
 
-    /// Whether somebody was there when the session began, and not the device alone.
+    /// Whether the user was authenticated, and not only the device.
     var hasUser: Bool { amr != .background }
 
     /// Whether the session began with strong authentication: the user logged in on this server's own page.
@@ -52,4 +54,106 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
 
     /// The claim `sid`.
     var sessionID: String { Base64URL.encode(Data("offline_grant:\(id)".utf8)) }
+}
+
+/// The proof for which a grant was issued.
+enum GrantProof: Sendable {
+    /// The user's password, on this server's own page.
+    case password
+    case biometric(RegisteredDevice)
+    case easyAccess(LockerEnrolment, LockerKey)
+    case background(LockerEnrolment)
+
+    var amr: DeviceAuthentication? {
+        switch self {
+        case .password: nil
+        case .biometric: .biometric
+        case .easyAccess: .easyAccess
+        case .background: .background
+        }
+    }
+
+    var deviceID: String? {
+        if case .biometric(let device) = self { device.id } else { nil }
+    }
+
+    var enrolmentID: String? {
+        switch self {
+        case .password, .biometric: nil
+        case .easyAccess(let enrolment, _), .background(let enrolment): enrolment.id
+        }
+    }
+
+    var easyAccessKeyID: String? {
+        if case .easyAccess(_, let key) = self { key.kid.rawValue } else { nil }
+    }
+}
+
+/// How a device authenticated, as values of the claim `amr` (RFC 8176), separated by spaces.
+enum DeviceAuthentication: String, Sendable, Codable {
+    /// Authgear's biometric grant.
+    case biometric = "x_biometric"
+    /// A PIN-protected hardware key.
+    case easyAccess = "hwk pin"
+    /// A hardware key that signs without user verification: it authenticates the device, not the user.
+    case background = "hwk"
+
+    /// The values of the claim.
+    var references: [String] { rawValue.split(separator: " ").map(String.init) }
+}
+
+/// A stored authorization code.
+struct AuthorizationCode: Sendable, Codable, FetchableRecord, PersistableRecord {
+    static let databaseTableName = "authorization_code"
+    /// Seconds.
+    static let lifetime = 60.0
+
+    let digest: Data
+    /// The ID of the grant that the code will be exchanged for.
+    let grantID: String
+    let clientID: String
+    let userID: String
+    let redirectURI: String
+    /// SHA-256 of the verifier in base64url (RFC 7636 section 4.2).
+    let codeChallenge: String
+    let scope: String
+    let nonce: String?
+    let authTime: Double
+    let expiresAt: Double
+    let isUsed: Bool
+
+    enum CodingKeys: String, CodingKey {
+        case digest, scope, nonce
+        case grantID = "grant_id"
+        case clientID = "client_id"
+        case userID = "user_id"
+        case redirectURI = "redirect_uri"
+        case codeChallenge = "code_challenge"
+        case authTime = "auth_time"
+        case expiresAt = "expires_at"
+        case isUsed = "is_used"
+    }
+
+    /// Whether a PKCE verifier matches the request's challenge.
+    func accepts(verifier: String) -> Bool {
+        guard ProofKey.isVerifier(verifier) else { return false }
+        return constantTimeEqual(Array(ProofKey.challenge(verifier).utf8), Array(codeChallenge.utf8))
+    }
+}
+
+/// Proof Key for Code Exchange (RFC 7636), method S256.
+enum ProofKey {
+    /// 43 to 128 characters of `A-Z a-z 0-9 - . _ ~` (section 4.1).
+    static func isVerifier(_ text: String) -> Bool {
+        (43...128).contains(text.utf8.count) && FormFields.encode(text) == text
+    }
+
+    /// 43 characters: SHA-256 in base64url (section 4.2).
+    static func isChallenge(_ text: String) -> Bool {
+        Base64URL.decode(text)?.count == SHA256.byteCount
+    }
+
+    static func challenge(_ verifier: String) -> String {
+        Base64URL.encode(MessageDigest(sha256: verifier.utf8).bytes)
+    }
 }

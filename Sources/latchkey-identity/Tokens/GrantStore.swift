@@ -2,19 +2,19 @@ import FoundationEssentials
 import GRDB
 import LatchkeyRelyingParty
 
-/// Grants, their tokens, and the codes that become grants.
+/// The stored grants, tokens and authorization codes.
 struct GrantStore: Sendable {
     let database: any DatabaseWriter
     let clock: WallClock
     let random: RandomSource
 
-    /// Somebody who came with a good access token.
+    /// The user and grant of a valid access token.
     struct Session: Sendable {
         let user: User
         let grant: Grant
     }
 
-    /// The session of an access token that has neither expired nor been revoked.
+    /// The session of an access token; nil if it is expired, revoked or unknown, or the user is disabled.
     func session(accessToken: String) async throws -> Session? {
         let now = clock.now.timeIntervalSince1970
         return try await database.read { database in
@@ -34,7 +34,7 @@ struct GrantStore: Sendable {
 
     /// Stores a new grant and its first tokens, and revokes the grants of the same device.
     ///
-    /// - Returns: False when its code was used already, or its enrolment or easy-access key is gone.
+    /// - Returns: False if its code was used already, or its enrolment or easy-access key was deleted.
     func insert(_ grant: Grant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
         let now = clock.now.timeIntervalSince1970
         return try await database.write { database in
@@ -75,10 +75,10 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// What a refresh token stands for.
+    /// The state of a refresh token.
     enum Refreshable: Sendable {
         case grant(Grant, User)
-        /// It was replaced before. Whoever comes with it now, or whoever came with its successor, has no right to it.
+        /// The token was replaced before. Either this use or the use of its successor is by an attacker.
         case reused(grantID: String)
         case unknown
     }
@@ -102,9 +102,9 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// Stores the tokens of a refresh. Where they have a refresh token, it replaces `refreshToken`.
+    /// Stores the tokens of a refresh. A new refresh token replaces `refreshToken`.
     ///
-    /// - Returns: False when somebody else was quicker with the same refresh token; the grant is revoked then.
+    /// - Returns: False if another request used the same refresh token first. The grant is then revoked.
     func refresh(
         _ grant: Grant, replacing refreshToken: String, with tokens: TokenResponse, deviceInfo: String?,
         idleTimeout: Int
@@ -132,7 +132,7 @@ struct GrantStore: Sendable {
         try await database.write { try Self.revoke(grantID: grantID, in: $0) }
     }
 
-    /// Revokes a refresh token's grant, or just an access token. Any other text is revoked already.
+    /// Revokes the grant of a refresh token, or an access token alone. Ignores an unknown token.
     func revoke(token: String) async throws {
         let digest = OpaqueToken.digest(token)
         try await database.write { database in
@@ -147,7 +147,7 @@ struct GrantStore: Sendable {
         try await database.write { try code.insert($0) }
     }
 
-    /// The code, used or not, unless it has expired.
+    /// The code, also if it was used; nil if it is expired or unknown.
     func code(_ text: String) async throws -> AuthorizationCode? {
         let now = clock.now.timeIntervalSince1970
         return try await database.read { database in

@@ -6,16 +6,14 @@ import JWTKit
 import Latchkey
 import LatchkeyRelyingParty
 
-/// Signs ID tokens with a key that is kept in the database.
-///
-/// This is a server's own signing key, not a device's: it lives in the database file, which only its owner can read.
+/// Signs ID tokens with a key in the database file, which only its owner can read.
 struct IDTokenSigner: Sendable {
-    /// The public half as the key set endpoint shows it.
+    /// The public key, as in the key set.
     let jwk: Latchkey.JWK
     private let keys: JWTKeyCollection
     private let kid: JWKIdentifier
 
-    /// Loads the key of the algorithm, and makes it first where there is none.
+    /// Loads the key of the algorithm. Creates the key on first use.
     init(_ algorithm: ServerConfiguration.IDTokenAlgorithm, secrets: SecretStore) async throws {
         keys = JWTKeyCollection()
         switch algorithm {
@@ -62,4 +60,40 @@ struct IDTokenSigner: Sendable {
         jwk.use = "sig"
         return jwk
     }
+}
+
+/// The claims of an ID token (OpenID Connect Core section 2), including Authgear's.
+struct IDToken: JWTPayload {
+    /// Seconds from the issue.
+    static let lifetime = 300
+
+    let issuer: String
+    let audience: [String]
+    let subject: String
+    let issuedAt: Int
+    let expiresAt: Int
+    let authTime: Int
+    let sessionID: String
+    let amr: [String]?
+    let nonce: String?
+    let isAnonymous: Bool
+    let isVerified: Bool
+    let canReauthenticate: Bool
+
+    enum CodingKeys: String, CodingKey {
+        case issuer = "iss"
+        case audience = "aud"
+        case subject = "sub"
+        case issuedAt = "iat"
+        case expiresAt = "exp"
+        case authTime = "auth_time"
+        case sessionID = "sid"
+        case amr, nonce
+        case isAnonymous = "https://authgear.com/claims/user/is_anonymous"
+        case isVerified = "https://authgear.com/claims/user/is_verified"
+        case canReauthenticate = "https://authgear.com/claims/user/can_reauthenticate"
+    }
+
+    /// Checks nothing in addition to the signature: a token that is used as a hint may have expired.
+    func verify(using algorithm: some JWTAlgorithm) {}
 }

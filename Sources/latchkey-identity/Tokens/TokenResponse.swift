@@ -1,4 +1,8 @@
-/// What the token endpoint answers (RFC 6749 section 5.1, OpenID Connect Core section 3.1.3.3).
+import FoundationEssentials
+import Latchkey
+import LatchkeyRelyingParty
+
+/// The response of the token endpoint (RFC 6749 section 5.1, OpenID Connect Core section 3.1.3.3).
 struct TokenResponse: Sendable, Encodable {
     var accessToken: String
     var tokenType = "Bearer"
@@ -6,9 +10,9 @@ struct TokenResponse: Sendable, Encodable {
     var expiresIn: Int
     var refreshToken: String?
     var idToken: String?
-    /// Space-separated; said where a client need not have asked for any.
+    /// Space-separated; present if the client may have requested none.
     var scope: String?
-    /// What a device gets besides, with a locker grant.
+    /// The level shares, with a locker grant.
     var levelShares: ReleasedShares?
 
     enum CodingKeys: String, CodingKey {
@@ -19,5 +23,62 @@ struct TokenResponse: Sendable, Encodable {
         case idToken = "id_token"
         case scope
         case levelShares = "level_shares"
+    }
+}
+
+/// A random string that refers to a database row. The database stores only its ``digest(_:)``.
+enum OpaqueToken {
+    /// 32 letters and digits: 190 bits.
+    static func alphanumeric(_ random: RandomSource) -> String {
+        let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
+        var text: [UInt8] = []
+        while text.count < 32 {
+            // 248 is a multiple of 62: without higher bytes, all characters are equally likely.
+            text += random.bytes(40).lazy.filter { $0 < 248 }.map { alphabet[Int($0) % alphabet.count] }
+        }
+        return String(decoding: text.prefix(32), as: UTF8.self)
+    }
+
+    /// 32 random bytes in base64url.
+    static func bytes(_ random: RandomSource) -> String {
+        Base64URL.encode(random.bytes(32))
+    }
+
+    /// SHA-256 of the token, 32 bytes.
+    static func digest(_ token: String) -> Data {
+        Data(MessageDigest(sha256: token.utf8).bytes)
+    }
+}
+
+/// The scopes that this server supports.
+enum Scope {
+    static let openID = "openid"
+    static let offlineAccess = "offline_access"
+    static let fullAccess = "https://authgear.com/scopes/full-access"
+    static let profile = "profile"
+
+    static let all = [openID, offlineAccess, fullAccess, profile, "email"]
+    /// The scopes that a background token can have.
+    static let narrow = Set(all).subtracting([offlineAccess, fullAccess])
+    /// The default scopes of a biometric login.
+    static let deviceDefault = [openID, offlineAccess, fullAccess]
+    /// The default scopes of easy access. Without `offline_access`: the session ends with its access token, because the
+    /// device can begin another with a new signature.
+    static let easyAccessDefault = [openID, fullAccess]
+
+    /// Checks the scopes that a client requests.
+    static func validate(_ scopes: [String]) throws(OAuthError) {
+        if let unknown = scopes.first(where: { !all.contains($0) }) {
+            throw .invalidScope("specified scope is not allowed: \(unknown)")
+        }
+        guard scopes.contains(openID) else { throw .invalidScope("must request 'openid' scope") }
+    }
+
+    /// Checks the scopes that a device requests for a biometric login.
+    static func validateBiometric(_ scopes: [String]) throws(OAuthError) {
+        try validate(scopes)
+        guard scopes.contains(offlineAccess), scopes.contains(fullAccess) else {
+            throw .invalidScope("offline_access and full-access must be requested")
+        }
     }
 }

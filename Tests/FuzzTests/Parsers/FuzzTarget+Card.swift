@@ -15,7 +15,7 @@ extension FuzzTarget {
             let response =
                 switch applet.respond(to: command) {
                 case .response(let response): response
-                case .touchWanted: applet.finish(touched: command.count % 2 == 0)
+                case .touchRequired: applet.finish(touched: command.count % 2 == 0)
                 }
             try expect((2...65_538).contains(response.count), "a response of \(response.count) bytes")
         }

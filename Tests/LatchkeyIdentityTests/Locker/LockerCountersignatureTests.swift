@@ -9,7 +9,7 @@ import Testing
 
 /// Keys for easy access come from the enrolment's device alone.
 @Suite("Locker, countersignatures") struct LockerCountersignatureTests {
-    private static let members = "the body has the members assertion and device_signature, both texts, and no other"
+    private static let members = "the body must have the members assertion and device_signature, both strings, and no other"
 
     @Test func `who steals a fresh token adds no key of his own`() async throws {
         try await TestServer.run { server in
@@ -90,7 +90,7 @@ import Testing
             let signature = try device.key.countersignature(of: assertion)
             let json = #"{"assertion":"\#(assertion)","device_signature":"\#(signature)"}"#
             try await server.post(path, json: json, bearer: device.tokens.access).expectRefusal(
-                400, "invalid_request", "the body has the member assertion, a text, and no other")
+                400, "invalid_request", "the body must have the member assertion, a string, and no other")
         }
     }
 

@@ -167,7 +167,7 @@ import Testing
             try await server.backgroundAccess(device).success()
             for query in ["?kid=short", "?kid=", "?name=x", "?kid=12345678&kid=87654321"] {
                 try await server.disableEasyAccess(device.id, query: query, bearer: bearer)
-                    .expectRefusal(400, "invalid_request", "kid is not the name of a key")
+                    .expectRefusal(400, "invalid_request", "kid is not a valid key name")
             }
         }
     }

@@ -123,8 +123,8 @@ import Testing
                 }
             let member =
                 action == "easy-access-enable"
-                ? "the body has the members assertion and device_signature, both texts, and no other"
-                : "the body has the member assertion, a text, and no other"
+                ? "the body must have the members assertion and device_signature, both strings, and no other"
+                : "the body must have the member assertion, a string, and no other"
             for (json, type, description) in [
                 ("{}", "application/json", member), (#"{"assertion":7}"#, "application/json", member),
                 (#"{"assertion":"x","more":1}"#, "application/json", member),

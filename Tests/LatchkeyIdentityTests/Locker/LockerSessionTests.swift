@@ -56,7 +56,7 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice("alice")
             let bob = try await server.login("bob").access
-            let description = "the access token is another user's than the enrolment"
+            let description = "the access token and the enrolment belong to different users"
             for action in ["easy-access-enable", "level-shares"] {
                 try await server.perform(action, device, bearer: bob).expectRefusal(401, "invalid_token", description)
             }
@@ -70,7 +70,7 @@ import Testing
             $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
         } body: { server in
             let device = try await server.enrolledDevice()
-            let description = "the enrolment is another client's"
+            let description = "the enrolment belongs to another client"
             try await server.easyAccess(device, client: "other")
                 .expectRefusal(400, "unauthorized_client", description)
             try await server.backgroundAccess(device, client: "other")

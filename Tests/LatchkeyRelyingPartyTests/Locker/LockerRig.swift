@@ -13,7 +13,7 @@ struct LockerRig: Sendable {
     static let actions = LockerRequest.Action.allCases
 
     let database: DatabaseQueue
-    let registry: DatabaseLockerRegistry
+    let registry: LockerRegistry
     let challenges: DatabaseChallengeStore
     let verifier: LockerRequestVerifier
     let time: SteppedClock
@@ -33,13 +33,13 @@ struct LockerRig: Sendable {
 
     static func registry(
         project: String = "one", in database: DatabaseQueue? = nil, shareKey: SecretBytes = shareKey
-    ) throws -> (DatabaseQueue, DatabaseLockerRegistry) {
+    ) throws -> (DatabaseQueue, LockerRegistry) {
         let database = try database ?? DatabaseQueue()
         var migrator = DatabaseMigrator()
         DatabaseChallengeStore.registerMigrations(&migrator)
-        DatabaseLockerRegistry.registerMigrations(&migrator)
+        LockerRegistry.registerMigrations(&migrator)
         try migrator.migrate(database)
-        return (database, try DatabaseLockerRegistry(database, project: project, shareKey: shareKey))
+        return (database, try LockerRegistry(database, project: project, shareKey: shareKey))
     }
 
     static func enrolment(

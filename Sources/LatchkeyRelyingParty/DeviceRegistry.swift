@@ -1,0 +1,214 @@
+public import FoundationEssentials
+public import GRDB
+public import Latchkey
+
+/// The registered devices of one project, with their keys and users.
+public protocol DeviceRegistry: Sendable {
+    /// Registers a device.
+    ///
+    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID` if any user has a key of this name.
+    func add(_ device: RegisteredDevice) async throws
+
+    /// Returns the device whose key has this name.
+    func device(kid: KeyID) async throws -> RegisteredDevice?
+
+    /// Returns a user's devices, oldest first.
+    func devices(of userID: String) async throws -> [RegisteredDevice]
+
+    /// Removes a device of a user.
+    ///
+    /// - Returns: The removed device; nil if the user has no device of this name.
+    func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice?
+}
+
+/// A device's key, registered for a user: a biometric identity.
+public struct RegisteredDevice: Hashable, Sendable, Identifiable {
+    /// A random UUID in lower case. The server chooses it; the device chooses ``kid``.
+    public let id: String
+    /// The name of the key, unique in a project.
+    public let kid: KeyID
+    /// The user who owns the device.
+    public let userID: String
+    /// The key that verifies the device's signatures.
+    public let key: DevicePublicKey
+    /// The device's description of itself.
+    public let info: DeviceInfo
+    /// The time of the registration.
+    public let createdAt: Date
+
+    /// Creates a device.
+    public init(
+        id: String = UUID().uuidString.lowercased(), kid: KeyID, userID: String, key: DevicePublicKey, info: DeviceInfo,
+        createdAt: Date
+    ) {
+        self.id = id
+        self.kid = kid
+        self.userID = userID
+        self.key = key
+        self.info = info
+        self.createdAt = createdAt
+    }
+}
+
+/// A device's unverified description of itself, for display only.
+///
+/// The formats are those of Authgear: an object `android` or else an object `ios`. There is no format for Linux; a Linux
+/// client uses one of these.
+public struct DeviceInfo: Hashable, Sendable {
+    /// The description as the device sent it.
+    public let json: JSONValue
+    /// The maximum number of Unicode scalars in ``model`` and ``name``.
+    static let maximumTextLength = 100
+
+    /// The kind of machine. Never empty, and safe to display in a line of text: characters that are invisible or change the
+    /// text direction are replaced by U+FFFD.
+    public let model: String
+    /// The name that the owner gave to the device, if any; safe to display like ``model``.
+    public let name: String?
+
+    /// Reads a description.
+    ///
+    /// - Returns: nil if the JSON does not name a model.
+    public init?(_ json: JSONValue) {
+        guard let model = Self.model(json), !model.isEmpty else { return nil }
+        self.json = json
+        self.model = String(oneLine: model, limit: Self.maximumTextLength)
+        name = Self.name(json).flatMap { $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength) }
+    }
+
+    /// The model and the name: `Linux ThinkPad X1 (workbench)`.
+    package var label: String {
+        name.map { "\(model) (\($0))" } ?? model
+    }
+
+    private static func model(_ json: JSONValue) -> String? {
+        if let android = json["android"], android.object != nil {
+            let build = android["Build"]
+            guard let manufacturer = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string else {
+                return nil
+            }
+            return "\(manufacturer) \(model)"
+        }
+        let machine = json["ios"]?["uname"]?["machine"]?.string
+        return machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine
+    }
+
+    private static func name(_ json: JSONValue) -> String? {
+        if let android = json["android"], android.object != nil {
+            let settings = android["Settings"]
+            return settings?["Global"]?["DEVICE_NAME"]?.string ?? settings?["Secure"]?["bluetooth_name"]?.string
+        }
+        return json["ios"]?["uname"]?["nodename"]?.string
+    }
+}
+
+/// Devices in SQLite.
+public struct DatabaseDeviceRegistry: DeviceRegistry {
+    private let database: any DatabaseWriter
+    private let project: String
+
+    /// Creates a registry.
+    ///
+    /// - Parameters:
+    ///   - database: A database with the migrations of ``registerMigrations(_:)``.
+    ///   - project: Key names are unique within a project.
+    public init(_ database: any DatabaseWriter, project: String) {
+        self.database = database
+        self.project = project
+    }
+
+    /// Registers the migrations that create the table.
+    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
+        migrator.registerMigration("latchkey devices 1") { database in
+            try database.execute(
+                sql: """
+                    CREATE TABLE latchkey_device (
+                        project TEXT NOT NULL,
+                        kid TEXT NOT NULL,
+                        id TEXT NOT NULL UNIQUE,
+                        user_id TEXT NOT NULL,
+                        jwk TEXT NOT NULL,
+                        device_info TEXT NOT NULL,
+                        created_at REAL NOT NULL,
+                        PRIMARY KEY (project, kid)
+                    ) STRICT;
+                    CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
+                    """)
+        }
+    }
+
+    public func add(_ device: RegisteredDevice) async throws {
+        let jwk = try JSONColumn.encode(device.key.jwk(kid: device.kid))
+        let info = try JSONColumn.encode(device.info.json)
+        do {
+            try await database.write { database in
+                try database.execute(
+                    sql: """
+                        INSERT INTO latchkey_device (project, kid, id, user_id, jwk, device_info, created_at)
+                        VALUES (?, ?, ?, ?, ?, ?, ?)
+                        """,
+                    arguments: [
+                        project, device.kid.rawValue, device.id, device.userID, jwk, info,
+                        device.createdAt.timeIntervalSince1970,
+                    ])
+            }
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
+            throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
+        }
+    }
+
+    public func device(kid: KeyID) async throws -> RegisteredDevice? {
+        try await fetch("kid = ?", kid.rawValue).first
+    }
+
+    public func devices(of userID: String) async throws -> [RegisteredDevice] {
+        try await fetch("user_id = ? ORDER BY created_at, id", userID)
+    }
+
+    public func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice? {
+        try await database.write { database in
+            try Row.fetchOne(
+                database, sql: "DELETE FROM latchkey_device WHERE project = ? AND kid = ? AND user_id = ? RETURNING *",
+                arguments: [project, kid.rawValue, userID]
+            ).map(Self.device)
+        }
+    }
+
+    private func fetch(_ condition: String, _ argument: String) async throws -> [RegisteredDevice] {
+        try await database.read { database in
+            try Row.fetchAll(
+                database, sql: "SELECT * FROM latchkey_device WHERE project = ? AND \(condition)",
+                arguments: [project, argument]
+            ).map(Self.device)
+        }
+    }
+
+    private static func device(_ row: Row) throws -> RegisteredDevice {
+        let jwk = try JSONColumn.decode(JWK.self, from: row["jwk"])
+        let info = try JSONColumn.decode(JSONValue.self, from: row["device_info"])
+        guard
+            let kid = KeyID(rawValue: row["kid"]), let key = DevicePublicKey(jwk), let info = DeviceInfo(info)
+        else {
+            throw KeystoreError(
+                operation: "read a registered device", code: .damaged, reason: "its database row is damaged",
+                recovery: "Restore the database from a backup, or remove the device and set it up again.")
+        }
+        return RegisteredDevice(
+            id: row["id"], kid: kid, userID: row["user_id"], key: key, info: info,
+            createdAt: Date(timeIntervalSince1970: row["created_at"]))
+    }
+
+}
+
+/// Values in JSON text columns.
+enum JSONColumn {
+    static func encode(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+
+    static func decode<Value: Decodable>(_ type: Value.Type, from text: String) throws -> Value {
+        try JSONDecoder().decode(type, from: Data(text.utf8))
+    }
+}

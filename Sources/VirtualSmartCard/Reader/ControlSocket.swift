@@ -1,0 +1,220 @@
+internal import Dispatch
+internal import FoundationEssentials
+internal import Glibc
+
+/// A UNIX socket on which other programs control a card: one request per line, answered by one JSON object per line.
+///
+/// ```console
+/// $ echo 'touch wait' | socat - UNIX-CONNECT:card.sock
+/// {"done":true}
+/// ```
+///
+/// Only its owner can connect (mode 0600). It closes and deletes its file when the last reference is released.
+package final class ControlSocket: Sendable {
+    private let path: String
+    private let descriptor: Int32
+
+    /// The reason why the socket could not be opened.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Opens the socket and answers requests.
+    ///
+    /// - Parameter path: At most 107 bytes. Replaces a socket on which no program listens.
+    /// - Throws: ``Failure`` if a program listens there already, another file exists there, or the socket could not be
+    ///   created.
+    package init(path: String, card: VirtualCard) throws(Failure) {
+        guard var address = Self.address(of: path) else {
+            throw Failure(description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
+        }
+        Self.removeAbandoned(path, &address)
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        // No program can connect before listen(2), so the mode is in effect for all connections.
+        guard
+            descriptor >= 0, Self.withAddress(&address, { bind(descriptor, $0, $1) }) == 0, chmod(path, 0o600) == 0,
+            listen(descriptor, 8) == 0
+        else {
+            let reason = String(cString: strerror(errno))
+            close(descriptor)
+            throw Failure(description: "could not open the control socket \(path): \(reason)")
+        }
+        self.path = path
+        self.descriptor = descriptor
+        DispatchQueue(label: "latchkey.card.control").async { Self.accept(on: descriptor, card) }
+    }
+
+    deinit {
+        unlink(path)
+        // accept(2) fails after this, and its thread closes the descriptor.
+        shutdown(descriptor, Int32(SHUT_RDWR))
+    }
+
+    private static func accept(on descriptor: Int32, _ card: VirtualCard) {
+        while true {
+            let client = Glibc.accept(descriptor, nil, nil)
+            if client < 0, errno == EINTR || errno == ECONNABORTED { continue }
+            guard client >= 0 else {
+                close(descriptor)
+                return
+            }
+            _ = fcntl(client, F_SETFD, FD_CLOEXEC)
+            let connection = StreamSocket(owning: client)
+            DispatchQueue.global().async { serve(connection, card) }
+        }
+    }
+
+    private static func serve(_ connection: StreamSocket, _ card: VirtualCard) {
+        var pending: [UInt8] = []
+        while let more = connection.receive(atMost: longestLine) {
+            pending += more
+            while let end = pending.firstIndex(of: UInt8(ascii: "\n")) {
+                let line = String(decoding: pending[..<end], as: UTF8.self)
+                pending.removeSubrange(...end)
+                guard let answer = try? ControlAnswer(to: line, card: card).line, connection.send(answer) else {
+                    return
+                }
+            }
+            guard pending.count <= longestLine else { return }
+        }
+    }
+
+    private static let longestLine = 256
+
+    /// Removes a socket on which no program listens.
+    private static func removeAbandoned(_ path: String, _ address: inout sockaddr_un) {
+        var information = stat()
+        guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else { return }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        if withAddress(&address, { connect(descriptor, $0, $1) }) != 0, errno == ECONNREFUSED { unlink(path) }
+    }
+
+    private static func address(of path: String) -> sockaddr_un? {
+        var address = sockaddr_un()
+        let bytes = Array(path.utf8)
+        guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        return address
+    }
+
+    private static func withAddress(
+        _ address: inout sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) -> Int32 {
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+    }
+}
+
+/// A request on the control socket.
+enum ControlRequest: Hashable {
+    /// `touch auto|deny|wait`
+    case touch(TouchMode)
+    /// `press`
+    case press
+    /// `eject`
+    case eject
+    /// `insert`
+    case insert
+    /// `fail SLOT STATUS`, both hexadecimal: `fail 9a 6f00`
+    case fail(KeySlot, StatusWord)
+    /// `status`
+    case status
+
+    /// - Returns: nil if the line is not a request.
+    init?(_ line: String) {
+        let words = line.split(separator: " ").map(String.init)
+        switch (words.first, words.count) {
+        case ("touch", 2):
+            guard let mode = TouchMode(rawValue: words[1]) else { return nil }
+            self = .touch(mode)
+        case ("press", 1): self = .press
+        case ("eject", 1): self = .eject
+        case ("insert", 1): self = .insert
+        case ("fail", 3):
+            guard
+                let slot = UInt8(words[1], radix: 16).flatMap(KeySlot.init(rawValue:)),
+                let status = UInt16(words[2], radix: 16)
+            else { return nil }
+            self = .fail(slot, StatusWord(rawValue: status))
+        case ("status", 1): self = .status
+        default: return nil
+        }
+    }
+
+    /// The list of requests for an error message.
+    static let usage = "touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"
+}
+
+/// The answer to a request on the control socket.
+struct ControlAnswer: Encodable {
+    /// The answer to `status`.
+    struct Status: Encodable {
+        let commands: Int
+        let firmware: String
+        let inserted: Bool
+        let instructions: [String: Int]
+        let powerCycles: Int
+        let serial: UInt32
+        let touch: String
+        let waitingForTouch: Bool
+
+        init(_ card: VirtualCard) {
+            let statistics = card.statistics
+            commands = statistics.commands
+            firmware = card.profile.firmware.description
+            inserted = card.isInserted
+            instructions = statistics.instructions
+            powerCycles = statistics.powerCycles
+            serial = card.profile.serialNumber
+            touch = card.touch.rawValue
+            waitingForTouch = card.isWaitingForTouch
+        }
+    }
+
+    let done: Bool
+    var error: String?
+    var status: Status?
+
+    /// Performs the request on a line.
+    init(to line: String, card: VirtualCard) {
+        guard let request = ControlRequest(line) else {
+            done = false
+            error = "one of: \(ControlRequest.usage)"
+            return
+        }
+        switch request {
+        case .touch(let mode):
+            card.touch = mode
+            done = true
+        case .press:
+            done = card.press()
+            error = done ? nil : "no key is waiting for a touch"
+        case .eject:
+            card.eject()
+            done = true
+        case .insert:
+            card.insert()
+            done = true
+        case .fail(let slot, let status):
+            card.failNextUse(of: slot, with: status)
+            done = true
+        case .status:
+            status = Status(card)
+            done = true
+        }
+    }
+
+    /// The JSON and a newline.
+    var line: [UInt8] {
+        get throws {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            return Array(try encoder.encode(self)) + [UInt8(ascii: "\n")]
+        }
+    }
+}

@@ -1,0 +1,222 @@
+internal import Dispatch
+internal import Glibc
+internal import Synchronization
+
+/// A virtual YubiKey in a virtual reader, connected to vsmartcard's driver `vpcd`.
+///
+/// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a reader
+/// that does not exist yet. The card has its own threads; no member blocks.
+public final class VirtualCard: Sendable {
+    private struct State {
+        var applet: PIVApplet
+        var statistics = CardStatistics()
+        var isInserted = true
+        var isStopped = false
+        var connection: StreamSocket?
+    }
+
+    /// The card's model and serial number.
+    public let profile: CardProfile
+    private let touchTimeout: Duration
+    private let sensor = TouchSensor()
+    private let core: Core
+
+    /// The state that the threads share. They do not hold the card itself, so that its owner can release it.
+    private final class Core: Sendable {
+        let state: Mutex<State>
+        let insertion = DispatchSemaphore(value: 0)
+
+        init(_ state: State) {
+            self.state = Mutex(state)
+        }
+    }
+
+    /// Creates a card and inserts it.
+    ///
+    /// - Parameters:
+    ///   - port: The port on 127.0.0.1 where the driver listens for the reader's slot.
+    ///   - touchTimeout: How long a key waits for a touch. A YubiKey waits about 15 seconds.
+    package init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
+        profile = applet.profile
+        self.touchTimeout = touchTimeout
+        core = Core(State(applet: applet))
+        DispatchQueue(label: "latchkey.card.\(port)").async { [core, sensor] in
+            Self.live(core, sensor, port: port, touchTimeout: touchTimeout)
+        }
+    }
+
+    deinit {
+        remove(forGood: true)
+    }
+
+    /// The reaction to a key that requires a touch.
+    public var touch: TouchMode {
+        get { sensor.mode }
+        set { sensor.mode = newValue }
+    }
+
+    /// Whether a key is waiting for a touch.
+    public var isWaitingForTouch: Bool { sensor.isWaiting }
+
+    /// Touches the card. Does nothing if no key is waiting.
+    ///
+    /// - Returns: Whether a key was waiting.
+    @discardableResult
+    public func press() -> Bool { sensor.press() }
+
+    /// Whether the card is in the reader.
+    public var isInserted: Bool { core.state.withLock { $0.isInserted } }
+
+    /// Removes the card from the reader. The reader notices it within 0.4 seconds.
+    public func eject() {
+        remove(forGood: false)
+    }
+
+    /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4 seconds.
+    public func insert() {
+        let wasOut = core.state.withLock { state in
+            defer { state.isInserted = true }
+            return !state.isInserted && !state.isStopped
+        }
+        if wasOut { core.insertion.signal() }
+    }
+
+    /// Makes the next use of the key in `slot` fail with `status`.
+    package func failNextUse(of slot: KeySlot, with status: StatusWord) {
+        core.state.withLock { $0.applet.failNextUse(of: slot, with: status) }
+    }
+
+    /// The public keys by slot: 04 and both coordinates.
+    package var publicPoints: [KeySlot: [UInt8]] { core.state.withLock { $0.applet.publicPoints } }
+
+    /// Removes all keys and data objects except the attestation key and its certificate.
+    package func removeKeys() {
+        core.state.withLock { $0.applet.removeKeys() }
+    }
+
+    /// The commands and power cycles so far.
+    package var statistics: CardStatistics { core.state.withLock { $0.statistics } }
+
+    private func remove(forGood: Bool) {
+        let connection = core.state.withLock { state in
+            let wasIn = state.isInserted
+            state.isInserted = false
+            state.isStopped = state.isStopped || forGood
+            defer { state.connection = nil }
+            if forGood, !wasIn { core.insertion.signal() }
+            return state.connection
+        }
+        connection?.shutDown()
+        sensor.cancel()
+    }
+
+    // MARK: - The card's thread
+
+    private static func live(_ core: Core, _ sensor: TouchSensor, port: UInt16, touchTimeout: Duration) {
+        while true {
+            let (isInserted, isStopped) = core.state.withLock { ($0.isInserted, $0.isStopped) }
+            if isStopped { return }
+            guard isInserted else {
+                core.insertion.wait()
+                continue
+            }
+            guard let connection = StreamSocket(port: port) else {
+                // The reader does not exist yet. There is no notification, so poll.
+                usleep(2000)
+                continue
+            }
+            let isWanted = core.state.withLock { state in
+                guard state.isInserted else { return false }
+                state.applet.powerCycle()
+                state.connection = connection
+                return true
+            }
+            if isWanted { serve(connection, core, sensor, touchTimeout: touchTimeout) }
+            core.state.withLock { state in
+                if state.connection === connection { state.connection = nil }
+            }
+        }
+    }
+
+    private static func serve(
+        _ connection: StreamSocket, _ core: Core, _ sensor: TouchSensor, touchTimeout: Duration
+    ) {
+        while let message = ReaderMessage.receive(from: connection) {
+            let response: [UInt8]
+            switch message {
+            case .powerChange:
+                core.state.withLock { state in
+                    state.statistics.powerCycles += 1
+                    state.applet.powerCycle()
+                }
+                continue
+            case .answerToReset: response = CardProfile.answerToReset
+            case .command(let command):
+                let reply = core.state.withLock { state in
+                    state.statistics.count(command)
+                    return state.applet.respond(to: command)
+                }
+                switch reply {
+                case .response(let bytes): response = bytes
+                case .touchRequired:
+                    let isTouched = sensor.waitForTouch(timeout: touchTimeout) {
+                        core.state.withLock { $0.connection === connection }
+                    }
+                    response = core.state.withLock { $0.applet.finish(touched: isTouched) }
+                }
+            }
+            guard connection.send(ReaderMessage.framed(response)) else { return }
+        }
+    }
+}
+
+/// Counters of a card since its creation.
+package struct CardStatistics: Hashable, Sendable {
+    /// The number of power changes and resets.
+    package internal(set) var powerCycles = 0
+    /// The number of answered commands.
+    package internal(set) var commands = 0
+    /// The number of commands by instruction, in two hexadecimal digits.
+    package internal(set) var instructions: [String: Int] = [:]
+
+    mutating func count(_ command: [UInt8]) {
+        commands += 1
+        guard command.count > 1 else { return }
+        let digits = String(command[1], radix: 16)
+        instructions[digits.count == 1 ? "0\(digits)" : digits, default: 0] += 1
+    }
+}
+
+/// A message of the driver `vpcd` to a card: a length of two bytes, high byte first, and that many bytes (vsmartcard's
+/// documentation, "Virtual Smart Card", protocol between vpcd and vpicc).
+enum ReaderMessage: Hashable {
+    /// Power off (0), power on (1) or reset (2). No answer is expected.
+    case powerChange
+    /// Requests the answer to reset (4).
+    case answerToReset
+    case command([UInt8])
+
+    /// Waits for the next message.
+    ///
+    /// - Returns: nil if the connection has ended or the message is unknown.
+    static func receive(from connection: StreamSocket) -> ReaderMessage? {
+        guard
+            let header = connection.receiveAcknowledging(2),
+            let body = connection.receiveAcknowledging(Int(header[0]) << 8 | Int(header[1]))
+        else { return nil }
+        guard body.count == 1 else { return body.isEmpty ? nil : .command(body) }
+        switch body[0] {
+        case 0, 1, 2: return .powerChange
+        case 4: return .answerToReset
+        default: return nil
+        }
+    }
+
+    /// A message with its length.
+    ///
+    /// - Parameter bytes: At most 65535; longer responses are cut and lose their status word.
+    static func framed(_ bytes: [UInt8]) -> [UInt8] {
+        let body = bytes.prefix(0xFFFF)
+        return [UInt8(body.count >> 8), UInt8(body.count & 0xFF)] + body
+    }
+}

@@ -1,0 +1,150 @@
+import FoundationEssentials
+import LatchkeyRelyingParty
+
+/// A request for an authorization code (RFC 6749 section 4.1.1, RFC 7636, OpenID Connect Core section 3.1.2.1).
+struct AuthorizationRequest: Sendable {
+    enum Prompt: String {
+        case none, login, consent
+        case selectAccount = "select_account"
+    }
+
+    let client: ClientConfiguration
+    let redirectURI: RedirectURI
+    let state: String?
+    let scopes: [String]
+    let codeChallenge: String
+    let nonce: String?
+    let prompts: Set<Prompt>
+    /// The maximum age of the login in seconds.
+    let maxAge: Int?
+    /// The only user who may log in.
+    let pinnedUserID: String?
+    /// The user name to put into the form.
+    let usernameHint: String?
+    /// Whether the login neither uses nor creates a browser session.
+    let suppressesSession: Bool
+    /// Whether the user followed the page's link to cancel: `x_cancel=1`.
+    let isCancelled: Bool
+
+    /// The reason why no code is issued.
+    enum Failure: Error {
+        /// The client or the redirect URI is unknown. The server shows a page instead of redirecting.
+        case page(String)
+        case redirect(RedirectURI, state: String?, OAuthError)
+    }
+
+    init(_ fields: FormFields, services: IdentityServices) async throws(Failure) {
+        guard let client = fields["client_id"].flatMap(services.configuration.client) else {
+            throw .page("This server does not know the app that sent you here.")
+        }
+        guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init), client.accepts(redirectURI: uri) else {
+            throw .page("The app that sent you here uses a return address that is not registered for it.")
+        }
+        self.client = client
+        redirectURI = uri
+        state = fields["state"]
+        do {
+            if let name = fields.repeatedField { throw OAuthError.invalidRequest("\(name) is repeated") }
+            guard client.kind.isFirstPartyPublic else {
+                throw OAuthError.unauthorizedClient("response type is not allowed for this client")
+            }
+            guard fields["response_type"] == "code" else {
+                throw OAuthError("unsupported_response_type", "only 'code' response type is supported")
+            }
+            guard fields["response_mode"] ?? "query" == "query" else {
+                throw OAuthError.invalidRequest("only 'query' response mode is supported")
+            }
+            scopes = fields.words("scope")
+            try Scope.validate(scopes)
+            guard let challenge = fields["code_challenge"] else {
+                throw OAuthError.invalidRequest("PKCE code challenge is required")
+            }
+            guard fields["code_challenge_method"] == "S256", ProofKey.isChallenge(challenge) else {
+                throw OAuthError.invalidRequest("only 'S256' PKCE transform is supported")
+            }
+            codeChallenge = challenge
+            nonce = fields["nonce"]
+            prompts = try Self.prompts(fields.words("prompt"))
+            maxAge = try Self.maxAge(fields["max_age"])
+            let hint = try fields["login_hint"].map { text throws(OAuthError) in
+                try LoginHint(text, allowingUserID: services.configuration.extensions.biometricLoginHint)
+            }
+            pinnedUserID = try await Self.pinnedUser(hint, idTokenHint: fields["id_token_hint"], services: services)
+            usernameHint = if case .username(let name) = hint { name } else { nil }
+            suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
+            isCancelled = fields["x_cancel"] == "1"
+        } catch let error as OAuthError {
+            throw .redirect(uri, state: fields["state"], error)
+        } catch {
+            throw .redirect(uri, state: fields["state"], .serverError)
+        }
+    }
+
+    /// Whether an existing browser session is sufficient, so that the user need not log in again.
+    ///
+    /// It is not if another program can receive the redirect: then a malicious local app could open this page in the user's
+    /// browser and get a code for the user (RFC 8252 section 8.6).
+    func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
+        guard redirectURI.isOfOneSite else { return false }
+        if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
+        // max_age=0 always requires a login, like prompt=login (OpenID Connect Core section 3.1.2.1).
+        if let maxAge, maxAge == 0 || now - session.authTime > Double(maxAge) { return false }
+        return pinnedUserID == nil || pinnedUserID == session.user.id
+    }
+
+    private static func prompts(_ words: [String]) throws(OAuthError) -> Set<Prompt> {
+        let prompts = words.compactMap(Prompt.init)
+        guard prompts.count == words.count, !prompts.contains(.none) || prompts.count == 1 else {
+            throw .invalidRequest("invalid prompt")
+        }
+        return Set(prompts)
+    }
+
+    private static func maxAge(_ text: String?) throws(OAuthError) -> Int? {
+        guard let text else { return nil }
+        guard let seconds = Int(text), seconds >= 0 else { throw .invalidRequest("invalid max_age") }
+        return seconds
+    }
+
+    private static func pinnedUser(
+        _ hint: LoginHint?, idTokenHint: String?, services: IdentityServices
+    ) async throws -> String? {
+        var pinned: String?
+        if case .userID(let id) = hint { pinned = id }
+        guard let idTokenHint else { return pinned }
+        guard
+            let token = await services.signer.verify(idTokenHint), token.issuer == services.origin.current,
+            pinned == nil || pinned == token.subject
+        else { throw OAuthError.invalidRequest("invalid id_token_hint") }
+        return token.subject
+    }
+}
+
+/// The parameter `login_hint`: the user whom the client expects.
+enum LoginHint: Hashable, Sendable {
+    /// `?type=login_id&username=NAME`: the name is put into the form.
+    case username(String)
+    /// `?type=user_id&user_id=SUB`: only this user may log in. Deployed Authgear servers do not have this type.
+    case userID(String)
+
+    private static let prefix = "https://authgear.com/login_hint?"
+
+    /// - Throws: ``OAuthError`` with the descriptions of deployed Authgear servers.
+    init(_ text: String, allowingUserID: Bool) throws(OAuthError) {
+        guard text.hasPrefix(Self.prefix), let fields = FormFields(text.dropFirst(Self.prefix.count)) else {
+            throw .invalidRequest("invalid login_hint: \(text)")
+        }
+        switch fields["type"] {
+        case "login_id":
+            guard let name = fields["username"] ?? fields["email"] ?? fields["phone"] else {
+                throw .invalidRequest("invalid login_hint: \(text)")
+            }
+            self = .username(name)
+        case "user_id" where allowingUserID:
+            guard let id = fields["user_id"] else { throw .invalidRequest("invalid login_hint: \(text)") }
+            self = .userID(id)
+        case let type:
+            throw .invalidRequest("invalid login_hint type: \(type ?? "")")
+        }
+    }
+}

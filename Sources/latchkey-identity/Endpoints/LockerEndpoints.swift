@@ -1,0 +1,267 @@
+import FoundationEssentials
+import GRDB
+import Hummingbird
+import Latchkey
+import LatchkeyRelyingParty
+import Logging
+
+/// The endpoints below `/locker/enrolments`, for device enrolments, easy access and level shares (`LockerProtocol.md`).
+struct LockerEndpoints: Sendable {
+    static let path = "/locker/enrolments"
+    /// The maximum age in seconds of the strong authentication that adding a key requires.
+    static let maximumAuthenticationAge = 300
+
+    let services: IdentityServices
+    let locker: LockerServices
+
+    func add(to router: Router<IdentityContext>) {
+        let enrolment = "\(Self.path)/:id"
+        router.post(RouterPath(Self.path), use: enrol)
+        router.post("\(enrolment)/easy-access", use: enableEasyAccess)
+        router.delete("\(enrolment)/easy-access", use: disableEasyAccess)
+        router.post("\(enrolment)/easy-access/disable", use: disableEasyAccessByDevice)
+        router.post("\(enrolment)/revoke", use: revoke)
+        if locker.configuration.levelShares { router.post("\(enrolment)/level-shares", use: levelShares) }
+    }
+
+    /// POST: enrols the device that signed the assertion.
+    func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        struct Answer: Encodable {
+            let enrolment_id: String
+            let level_shares: ReleasedShares?
+        }
+
+        var request = request
+        let session = try await session(request, context)
+        try requireFreshAuthentication(session)
+        let assertion = try await request.lockerAssertion(context)
+        let proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
+        let enrolment = LockerEnrolment(
+            userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
+            createdAt: services.clock.now)
+        let shares = locker.configuration.levelShares ? LevelShares.random() : nil
+        try await locker.registry.add(
+            enrolment, shares: shares, limit: locker.configuration.maximumEnrolments)
+        context.logger.notice("device enrolled", metadata: ["enrolment": "\(enrolment.id)"])
+        return try .json(
+            Answer(enrolment_id: enrolment.id, level_shares: shares.map(ReleasedShares.both)), status: .created)
+    }
+
+    /// POST `…/easy-access`: adds the key that signed the assertion, if the device key countersigned it.
+    func enableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        let id = try context.parameters.require("id")
+        let session = try await session(request, context)
+        try requireFreshAuthentication(session)
+        let (assertion, countersignature) = try await request.countersignedLockerAssertion(context)
+        let (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
+            assertion, countersignature: countersignature, audience: services.issuer, enrolmentID: id)
+        try require(enrolment, of: session)
+        try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
+        context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
+        return .noContent
+    }
+
+    /// DELETE `…/easy-access`: removes the key named by `kid`, or all keys without it.
+    func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        let id = try context.parameters.require("id")
+        let session = try await session(request, context)
+        let kid = try keyID(request)
+        guard let enrolment = try await locker.registry.enrolment(id: id) else {
+            throw LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
+        }
+        try require(enrolment, of: session)
+        try await locker.registry.removeEasyAccessKeys(named: kid, of: enrolment.id)
+        context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
+        return .noContent
+    }
+
+    /// POST `…/easy-access/disable`: removes the key that the device's assertion names, or all keys without a name.
+    /// Requires no session, because a device without easy access may have none.
+    func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        try locker.addressLimit.require(context.network)
+        let id = try context.parameters.require("id")
+        let assertion = try await request.lockerAssertion(context)
+        let enrolment = try await locker.verifier.verifyEasyAccessDisabling(
+            assertion, audience: services.issuer, enrolmentID: id)
+        try await locker.registry.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment.id)
+        context.logger.notice("easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
+        return .noContent
+    }
+
+    /// POST `…/level-shares`: releases the shares to the device after its user was authenticated.
+    func levelShares(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        struct Answer: Encodable {
+            let level_shares: ReleasedShares?
+        }
+
+        var request = request
+        let id = try context.parameters.require("id")
+        let session = try await session(request, context)
+        let beganHere =
+            session.grant.amr == .easyAccess && session.grant.enrolmentID == id
+            && authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
+        guard session.grant.isStrong || beganHere else { throw OAuthError.insufficientUserAuthentication() }
+        let assertion = try await request.lockerAssertion(context)
+        let enrolment = try await locker.verifier.verifyLevelShares(
+            assertion, audience: services.issuer, enrolmentID: id)
+        try require(enrolment, of: session)
+        let shares = try await locker.levelShares(of: enrolment)
+        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
+        return try .json(Answer(level_shares: shares.map(ReleasedShares.both)))
+    }
+
+    /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires no
+    /// session, accepts an assertion at any time, and succeeds when repeated.
+    func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        try locker.addressLimit.require(context.network)
+        let id = try context.parameters.require("id")
+        let assertion = try await request.lockerAssertion(context)
+        if let enrolment = try await locker.verifier.verifyRevocation(
+            assertion, audience: services.issuer, enrolmentID: id)
+        {
+            try await locker.registry.remove(id: enrolment.id)
+            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(enrolment.id)"])
+        }
+        return .noContent
+    }
+
+    /// The session of the request's bearer token, which must have full access.
+    private func session(_ request: Request, _ context: IdentityContext) async throws -> GrantStore.Session {
+        try locker.addressLimit.require(context.network)
+        guard let session = try await services.session(bearer: request.bearerToken) else {
+            throw OAuthError.invalidToken("the access token is unknown or has expired")
+        }
+        guard session.grant.hasFullAccess else { throw OAuthError.insufficientScope(Scope.fullAccess) }
+        try locker.userLimit.require(session.user.id)
+        return session
+    }
+
+    private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
+        guard session.grant.isStrong, authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge) else {
+            throw .insufficientUserAuthentication(maximumAge: Self.maximumAuthenticationAge)
+        }
+    }
+
+    /// Seconds since the user was authenticated.
+    private func authenticationAge(of session: GrantStore.Session) -> Double {
+        services.clock.now.timeIntervalSince1970 - session.grant.authTime
+    }
+
+    private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session) throws(OAuthError) {
+        guard enrolment.userID == session.user.id else {
+            throw .invalidToken("the access token and the enrolment belong to different users")
+        }
+        try enrolment.requireClient(session.grant.clientID)
+    }
+
+    private func keyID(_ request: Request) throws(OAuthError) -> KeyID? {
+        guard let query = request.uri.query, !query.isEmpty else { return nil }
+        guard let fields = FormFields(query), let kid = fields["kid"].flatMap(KeyID.init) else {
+            throw .invalidRequest("kid is not a valid key name")
+        }
+        return kid
+    }
+}
+
+extension LockerEnrolment {
+    /// Refuses all clients except the one that created the enrolment.
+    func requireClient(_ clientID: String) throws(OAuthError) {
+        guard clientID == self.clientID else { throw .unauthorizedClient("the enrolment belongs to another client") }
+    }
+}
+
+extension Request {
+    /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
+    ///
+    /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
+    fileprivate mutating func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
+        let body = try await lockerBody(context)
+        guard body.count == 1, let assertion = body["assertion"]?.string else {
+            throw OAuthError.invalidRequest("the body must have the member assertion, a string, and no other")
+        }
+        return try LockerRequest(assertion)
+    }
+
+    /// Reads the assertion and the device's signature over it from the body, a JSON object with the members `assertion`
+    /// and `device_signature` and no other.
+    ///
+    /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
+    fileprivate mutating func countersignedLockerAssertion(
+        _ context: IdentityContext
+    ) async throws -> (assertion: LockerRequest, countersignature: LockerCountersignature) {
+        let body = try await lockerBody(context)
+        guard
+            body.count == 2, let assertion = body["assertion"]?.string, let signature = body["device_signature"]?.string
+        else {
+            throw OAuthError.invalidRequest(
+                "the body must have the members assertion and device_signature, both strings, and no other")
+        }
+        return (try LockerRequest(assertion), try LockerCountersignature(signature))
+    }
+
+    private mutating func lockerBody(_ context: IdentityContext) async throws -> [String: JSONValue] {
+        do {
+            return try await jsonObject(context)
+        } catch let error as APIError {
+            throw OAuthError.invalidRequest(error.message)
+        }
+    }
+}
+
+/// The registry, verifier and limits of the locker's endpoints and grants.
+struct LockerServices: Sendable {
+    let configuration: ServerConfiguration.Locker
+    let registry: LockerRegistry
+    let verifier: LockerRequestVerifier
+    let addressLimit: RateLimiter
+    let userLimit: RateLimiter
+
+    /// - Returns: nil if the configuration disables the locker.
+    init?(
+        _ configuration: ServerConfiguration, database: any DatabaseWriter, challenges: any ChallengeStore,
+        secrets: SecretStore, clock: WallClock
+    ) async throws {
+        guard configuration.extensions.locker.enabled else { return nil }
+        self.configuration = configuration.extensions.locker
+        // The key is in the same database file as the sealed shares. It protects only against an attacker who reads just the
+        // table, for example by SQL injection. File permissions protect the file.
+        let key = try await secrets.value("locker shares") {
+            SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
+        }
+        registry = try LockerRegistry(
+            database, project: configuration.project, shareKey: SecretBytes(key))
+        verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
+        addressLimit = RateLimiter(limit: configuration.rateLimits.lockerPerAddress, per: 60, clock: clock)
+        userLimit = RateLimiter(limit: configuration.rateLimits.lockerPerUser, per: 60, clock: clock)
+    }
+
+    /// The shares to release for an enrolment; nil if the server stores none.
+    func levelShares(of enrolment: LockerEnrolment) async throws -> LevelShares? {
+        // Also if shares are off: this call throws if the enrolment was deleted during the request.
+        let shares = try await registry.levelShares(of: enrolment.id)
+        return configuration.levelShares ? shares : nil
+    }
+}
+
+/// Level shares in a response: base64url without padding, 43 characters each. They are no longer in locked memory, so
+/// create them only where the response is created.
+struct ReleasedShares: Sendable, Encodable {
+    let background: String
+    let active: String?
+
+    static func both(of shares: LevelShares) -> ReleasedShares {
+        ReleasedShares(background: text(shares.background), active: text(shares.active))
+    }
+
+    /// Only the share of the level `background`.
+    static func backgroundAlone(of shares: LevelShares) -> ReleasedShares {
+        ReleasedShares(background: text(shares.background), active: nil)
+    }
+
+    private static func text(_ share: SecretBytes) -> String {
+        share.withUnsafeBytes { Base64URL.encode(Data($0)) }
+    }
+}

@@ -1,0 +1,152 @@
+import FoundationEssentials
+import Hummingbird
+import LatchkeyRelyingParty
+
+extension TokenEndpoint {
+    /// The biometric grant. Clients rely on the order of the checks, which `ErrorTableTests` lists.
+    func biometric(_ form: FormFields, client: ClientConfiguration, bearer: String?) async throws -> Response {
+        let configuration = services.configuration
+        guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
+        guard client.kind != .m2m else {
+            throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
+        }
+        guard !configuration.identity.biometric.disabled else {
+            throw OAuthError.invalidRequest("biometric authentication is disabled")
+        }
+        guard client.kind.isFirstPartyPublic else {
+            throw OAuthError.unauthorizedClient("this client may not use biometric authentication")
+        }
+        let request = try BiometricRequest(jwt)
+        return switch request.action {
+        case .setup: try await setUp(request, client: client, bearer: bearer)
+        case .authenticate: try await authenticate(request, form: form, client: client)
+        }
+    }
+
+    /// Adds a device to the user of the session.
+    private func setUp(
+        _ request: BiometricRequest, client: ClientConfiguration, bearer: String?
+    ) async throws -> Response {
+        guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess else {
+            throw OAuthError(status: 401, "invalid_grant", "biometric setup requires authenticated user")
+        }
+        // Revoking an enrolment ends its sessions, but would not remove an identity that such a session added.
+        guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
+        guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited }
+        try requireBiometric()
+        let proof = try await services.verifier.verifySetup(request, for: audience(client))
+        guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
+        let limit = services.configuration.identity.biometric.maximumDevices
+        guard try await services.devices.devices(of: session.user.id).count < limit else {
+            throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
+        }
+        try await services.devices.add(
+            RegisteredDevice(
+                kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now
+            ))
+        return .empty
+    }
+
+    /// Logs the device's user in and ends the device's earlier session.
+    ///
+    /// Counts the request against the user's limit only after the signature is verified, so that an attacker cannot use up
+    /// the limit.
+    private func authenticate(
+        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration
+    ) async throws -> Response {
+        let deviceInfo = try deviceInfo(form)
+        try requireBiometric()
+        let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
+        guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited }
+        guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
+            throw OAuthError.serverError
+        }
+        let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
+        try Scope.validateBiometric(scopes)
+        let grant = grant(
+            .biometric(device), user: user, client: client, scope: scopes.joined(separator: " "),
+            authTime: services.clock.now.timeIntervalSince1970, deviceInfo: deviceInfo)
+        let tokens = try await tokens(for: grant, user: user, client: client)
+        _ = try await services.grants.insert(grant, tokens: tokens)
+        return try .json(tokens)
+    }
+
+    /// The audience that a request must name; nil if the configuration does not require one.
+    private func audience(_ client: ClientConfiguration) throws -> BiometricAudience? {
+        guard services.configuration.extensions.biometricAudience else { return nil }
+        return BiometricAudience(issuer: try services.issuer, clientID: client.id)
+    }
+
+    private func requireBiometric() throws(OAuthError) {
+        guard services.configuration.authentication.allowsBiometric else {
+            throw .unauthorizedClient("BiometricDisallowed")
+        }
+    }
+}
+
+extension TokenEndpoint {
+    /// The easy access grant: a session for the user of a device, with a signature of a PIN-protected key.
+    func easyAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+        let wanted = form.words("scope")
+        let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
+        try Scope.validate(scopes)
+        let (locker, assertion) = try lockerAssertion(form)
+        let (enrolment, key) = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
+        let shares = try await locker.levelShares(of: enrolment)
+        return try await answer(
+            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, scopes: scopes,
+            shares: shares.map(ReleasedShares.both))
+    }
+
+    /// The background access grant: a token with few scopes for a device without its user.
+    func backgroundAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+        let (locker, assertion) = try lockerAssertion(form)
+        let allowed = locker.configuration.backgroundScopes
+        let wanted = form.words("scope")
+        let scopes = wanted.isEmpty ? allowed : wanted
+        if let unknown = scopes.first(where: { !allowed.contains($0) }) {
+            throw OAuthError.invalidScope("specified scope is not allowed: \(unknown)")
+        }
+        let enrolment = try await locker.verifier.verifyBackgroundAccess(assertion, audience: services.issuer)
+        let shares = try await locker.levelShares(of: enrolment)
+        return try await answer(
+            .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
+            shares: shares.map(ReleasedShares.backgroundAlone))
+    }
+
+    private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
+        guard let locker = services.locker else {
+            throw OAuthError("unsupported_grant_type", "grant type is not supported")
+        }
+        guard let assertion = form["assertion"] else { throw OAuthError.invalidRequest("assertion is required") }
+        return (locker, try LockerRequest(assertion))
+    }
+
+    /// Stores a grant and answers with its tokens. The signature is verified before the request counts against the user's
+    /// limit, so that an attacker cannot use up the limit.
+    private func answer(
+        _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices, _ form: FormFields,
+        client: ClientConfiguration, scopes: [String], shares: ReleasedShares?
+    ) async throws -> Response {
+        try enrolment.requireClient(client.id)
+        try locker.userLimit.require(enrolment.userID)
+        guard let user = try await services.users.user(id: enrolment.userID), !user.isDisabled else {
+            throw OAuthError.invalidGrant("the user may not log in")
+        }
+        let grant = grant(
+            proof, user: user, client: client, scope: scopes.joined(separator: " "),
+            authTime: services.clock.now.timeIntervalSince1970, deviceInfo: try deviceInfo(form))
+        var tokens = try await tokens(for: grant, user: user, client: client)
+        tokens.scope = grant.scope
+        tokens.levelShares = shares
+        guard try await services.grants.insert(grant, tokens: tokens) else {
+            // The error code tells the device which of the two it lost.
+            guard try await locker.registry.enrolment(id: enrolment.id) != nil else {
+                throw LockerRequestError(.enrolmentRevoked, "the enrolment was deleted during the request")
+            }
+            throw LockerRequestError(.easyAccessRevoked, "the easy-access key was deleted during the request")
+        }
+        try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
+        return try .json(tokens)
+    }
+}

@@ -1,0 +1,167 @@
+import FoundationEssentials
+import Hummingbird
+import Latchkey
+import LatchkeyRelyingParty
+
+/// The token endpoint: POST `/oauth2/token`.
+struct TokenEndpoint: Sendable {
+    enum GrantType: String {
+        case authorizationCode = "authorization_code"
+        case refreshToken = "refresh_token"
+        case biometricRequest = "urn:authgear:params:oauth:grant-type:biometric-request"
+        case idToken = "urn:authgear:params:oauth:grant-type:id-token"
+        case easyAccess = "urn:latchkey:params:oauth:grant-type:easy-access"
+        case backgroundAccess = "urn:latchkey:params:oauth:grant-type:background-access"
+    }
+
+    let services: IdentityServices
+
+    func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        var request = request
+        guard services.tokenLimit.admit(context.network) else {
+            var refusal = OAuthError.rateLimited
+            refusal.retryAfter = services.tokenLimit.secondsToWait(context.network)
+            throw refusal
+        }
+        let form = try await request.form(context)
+        guard let client = form["client_id"].flatMap(services.configuration.client) else {
+            throw OAuthError("invalid_client", "invalid client ID")
+        }
+        guard let name = form["grant_type"] else { throw OAuthError.invalidRequest("grant_type is required") }
+        guard let type = GrantType(rawValue: name) else {
+            throw OAuthError("unsupported_grant_type", "grant type is not supported")
+        }
+        if type == .biometricRequest {
+            return try await biometric(form, client: client, bearer: request.bearerToken)
+        }
+        guard client.kind.isFirstPartyPublic else {
+            throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
+        }
+        return switch type {
+        case .authorizationCode: try await authorizationCode(form, client: client)
+        case .refreshToken: try await refresh(form, client: client)
+        case .idToken: try await idToken(client: client, bearer: request.bearerToken)
+        case .easyAccess: try await easyAccess(form, client: client)
+        case .backgroundAccess: try await backgroundAccess(form, client: client)
+        case .biometricRequest: throw OAuthError.serverError
+        }
+    }
+
+    /// The JSON in `x_device_info`; nil if the field is absent.
+    func deviceInfo(_ form: FormFields) throws(OAuthError) -> String? {
+        guard let encoded = form["x_device_info"] else { return nil }
+        guard
+            let json = Base64URL.decode(encoded), let value = try? JSONDecoder().decode(JSONValue.self, from: json),
+            value.object != nil
+        else { throw .invalidRequest("failed to decode x_device_info") }
+        let text = String(decoding: json, as: UTF8.self)
+        guard DeviceInfo(value) != nil else { throw .invalidRequest("invalid device info: \(text)") }
+        return text
+    }
+
+    /// Creates a grant, without storing it.
+    func grant(
+        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration,
+        scope: String, authTime: Double, deviceInfo: String?
+    ) -> Grant {
+        let now = services.clock.now.timeIntervalSince1970
+        let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
+        let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
+        return Grant(
+            id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID, enrolmentID: proof.enrolmentID,
+            easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr, authTime: authTime,
+            expiresAt: now + lifetime,
+            idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime), deviceInfo: deviceInfo)
+    }
+
+    /// Creates tokens for a grant, without storing them.
+    func tokens(
+        for grant: Grant, user: User, client: ClientConfiguration, nonce: String? = nil, withRefreshToken: Bool = true
+    ) async throws -> TokenResponse {
+        let random = services.random
+        return TokenResponse(
+            accessToken: OpaqueToken.bytes(random), expiresIn: client.accessTokenLifetime,
+            refreshToken: withRefreshToken && grant.scopes.contains(Scope.offlineAccess)
+                ? "\(grant.id).\(OpaqueToken.alphanumeric(random))" : nil,
+            idToken: grant.scopes.contains(Scope.openID) && grant.hasUser
+                ? try await idToken(of: grant, user: user, nonce: nonce) : nil)
+    }
+
+    func idToken(of grant: Grant, user: User, nonce: String?) async throws -> String {
+        let now = services.clock.seconds
+        return try await services.signer.sign(
+            IDToken(
+                issuer: try services.issuer, audience: [grant.clientID], subject: user.id, issuedAt: now,
+                expiresAt: now + IDToken.lifetime, authTime: Int(grant.authTime), sessionID: grant.sessionID,
+                amr: grant.amr?.references, nonce: nonce, isAnonymous: user.isAnonymous, isVerified: false,
+                canReauthenticate: !user.isAnonymous))
+    }
+
+    /// The authorization code grant (RFC 6749 section 4.1.3) with PKCE. A second use of a code revokes its grant.
+    func authorizationCode(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+        let invalidCode = OAuthError.invalidGrant("invalid authorization code")
+        let deviceInfo = try deviceInfo(form)
+        guard let text = form["code"] else { throw OAuthError.invalidRequest("code is required") }
+        guard let verifier = form["code_verifier"] else { throw OAuthError.invalidRequest("code verifier is required") }
+        guard let code = try await services.grants.code(text), code.clientID == client.id else { throw invalidCode }
+        guard form["redirect_uri"] == code.redirectURI else { throw OAuthError.invalidRequest("invalid redirect URI") }
+        guard code.accepts(verifier: verifier) else { throw invalidCode }
+        guard !code.isUsed, let user = try await services.users.user(id: code.userID), !user.isDisabled else {
+            try await services.grants.revoke(grantID: code.grantID)
+            throw invalidCode
+        }
+        let grant = grant(
+            .password, id: code.grantID, user: user, client: client, scope: code.scope, authTime: code.authTime,
+            deviceInfo: deviceInfo)
+        let tokens = try await tokens(for: grant, user: user, client: client, nonce: code.nonce)
+        guard try await services.grants.insert(grant, tokens: tokens, from: code) else { throw invalidCode }
+        return try .json(tokens)
+    }
+
+    /// The refresh token grant (RFC 6749 section 6) with rotation. A second use of a replaced refresh token revokes its
+    /// grant (RFC 9700 section 4.14.2).
+    func refresh(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+        let invalidToken = OAuthError.invalidGrant("invalid refresh token")
+        let deviceInfo = try deviceInfo(form)
+        guard let refreshToken = form["refresh_token"] else {
+            throw OAuthError.invalidRequest("refresh token is required")
+        }
+        let grant: Grant
+        let user: User
+        switch try await services.grants.refreshable(refreshToken) {
+        case .grant(let found, let owner): (grant, user) = (found, owner)
+        case .reused(let grantID):
+            try await services.grants.revoke(grantID: grantID)
+            throw invalidToken
+        case .unknown: throw invalidToken
+        }
+        guard grant.clientID == client.id else {
+            throw OAuthError.invalidRequest("client id doesn't match the refresh token")
+        }
+        let tokens = try await tokens(
+            for: grant, user: user, client: client, withRefreshToken: client.rotatesRefreshTokens)
+        guard
+            try await services.grants.refresh(
+                grant, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,
+                idleTimeout: client.refreshTokenIdleTimeout)
+        else { throw invalidToken }
+        return try .json(tokens)
+    }
+
+    /// Issues a new ID token for a valid session.
+    func idToken(client: ClientConfiguration, bearer: String?) async throws -> Response {
+        guard
+            let session = try await services.session(bearer: bearer), session.grant.clientID == client.id,
+            session.grant.hasUser
+        else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
+        return try .json(["id_token": try await idToken(of: session.grant, user: session.user, nonce: nil)])
+    }
+}
+
+extension IdentityServices {
+    /// The session of a valid access token; nil if there is no token or it is invalid.
+    func session(bearer: String?) async throws -> GrantStore.Session? {
+        guard let bearer else { return nil }
+        return try await grants.session(accessToken: bearer)
+    }
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyRelyingParty
+
+@main
+struct IdentityCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latchkey-identity",
+        abstract: "A small identity server for development and tests.",
+        version: Release.version,
+        subcommands: [ServeCommand.self, UsersCommand.self])
+
+    static func main() async {
+        ProcessMemory.protect()
+        await main(nil)
+    }
+}
+
+struct UsersCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "users", abstract: "Administer users, also while the server runs.",
+        subcommands: [Add.self, Disable.self, Enable.self])
+
+    struct DatabaseOptions: ParsableArguments {
+        @Option(help: "The server's SQLite file.")
+        var database: String
+
+        @Argument(help: "The user's name.")
+        var username: String
+
+        func users() throws -> UserStore {
+            UserStore(database: try IdentityDatabase.open(path: database), hasher: PasswordHasher(), clock: .system)
+        }
+    }
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add a user. The password is read from stdin, one line.")
+
+        @OptionGroup var options: DatabaseOptions
+
+        @Flag(help: "Mark the user as anonymous: such a user can't set up biometric login.")
+        var anonymous = false
+
+        func run() async throws {
+            guard let password = readLine() else { throw ValidationError("Give a password on stdin.") }
+            do {
+                let user = try await options.users().add(
+                    username: options.username, password: password, isAnonymous: anonymous)
+                print(user.id)
+            } catch UserStore.AddError.nameTaken {
+                throw ValidationError("A user named \(options.username) exists already.")
+            } catch UserStore.AddError.invalidName {
+                throw ValidationError("A user name has 1 to 64 characters and no white space.")
+            } catch UserStore.AddError.weakPassword {
+                throw ValidationError("A password has 8 to 256 bytes.")
+            }
+        }
+    }
+
+    struct Disable: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Disable a user and end all their sessions.")
+
+        @OptionGroup var options: DatabaseOptions
+
+        func run() async throws { try await setDisabled(true, options) }
+    }
+
+    struct Enable: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Enable a disabled user.")
+
+        @OptionGroup var options: DatabaseOptions
+
+        func run() async throws { try await setDisabled(false, options) }
+    }
+
+    private static func setDisabled(_ isDisabled: Bool, _ options: DatabaseOptions) async throws {
+        guard try await options.users().setDisabled(isDisabled, username: options.username) else {
+            throw ValidationError("There is no user \(options.username).")
+        }
+    }
+}

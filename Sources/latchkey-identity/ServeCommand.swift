@@ -1,0 +1,149 @@
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Hummingbird
+import LatchkeyLogging
+import Logging
+import ServiceLifecycle
+import UnixSignals
+
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Serve until SIGTERM.",
+        discussion: """
+            Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. \
+            Logs go to stderr, or to the journal if systemd started the server.
+
+            Behind a proxy, set two members of the configuration: public_origin, the origin under which clients reach \
+            the server, and trusted_proxies, the IP addresses of proxies. The server takes a client's address from the \
+            last entry of X-Forwarded-For of these proxies. Without trusted_proxies all clients behind a proxy share \
+            the rate limits of one address.
+            """)
+
+    @Flag(help: "Serve a demonstration client and two users whose passwords are printed.")
+    var demo = false
+
+    @Option(help: "The configuration, a JSON file.")
+    var config: String?
+
+    @Option(help: "The address to listen on.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The port to listen on; 0 for any free port. Default: 8080, with --demo any free port.")
+    var port: Int?
+
+    @Option(help: "The SQLite file. Without it, data is kept in memory and lost when the server stops.")
+    var database: String?
+
+    @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
+    var logLevel = "notice"
+
+    func validate() throws {
+        guard demo || config != nil else { throw ValidationError("Give --config FILE, or --demo.") }
+        guard (0...65_535).contains(port ?? 0) else { throw ValidationError("A port is a number from 0 to 65535.") }
+        guard Logger.Level(rawValue: logLevel) != nil else {
+            throw ValidationError("There is no log level \(logLevel).")
+        }
+        guard !demo || host == "localhost" || host == "::1" || host.hasPrefix("127.") else {
+            throw ValidationError("--demo uses public passwords and listens on loopback only.")
+        }
+    }
+
+    func run() async throws {
+        let logger = Self.logger(Logger.Level(rawValue: logLevel) ?? .notice)
+        do {
+            try await serve(logger: logger)
+        } catch {
+            logger.critical("Could not serve: \(error).")
+            throw ExitCode(1)
+        }
+    }
+
+    private func serve(logger: Logger) async throws {
+        let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
+        let services = try await IdentityServices(
+            configuration, database: IdentityDatabase.open(path: database),
+            hasher: PasswordHasher(cost: demo ? .demonstration : .standard))
+        if demo { try await Demo.addUsers(to: services.users) }
+
+        try OpenFiles.allow(connections: configuration.connections.total)
+        let clientID = configuration.clients.first?.id ?? ""
+        let users = demo ? Demo.accounts : nil
+        let application = IdentityServer.application(
+            services, host: host, port: port ?? (demo ? 0 : 8_080), logger: logger
+        ) { origin in
+            ReadyLine(endpoint: origin, clientID: clientID, users: users).print()
+        }
+        var group = ServiceGroupConfiguration(
+            services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        group.maximumGracefulShutdownDuration = .seconds(5)
+        try await ServiceGroup(configuration: group).run()
+    }
+
+    /// The line on stdout when the server is ready.
+    private struct ReadyLine: Encodable {
+        let endpoint: String
+        let clientID: String
+        let users: [Demo.Account]?
+
+        /// Prints the line and flushes it, because a program may be waiting for it at the other end of a pipe.
+        func print() {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            guard let json = try? encoder.encode(self) else { return }
+            Swift.print(String(decoding: json, as: UTF8.self))
+            fflush(nil)
+        }
+    }
+
+    private static func logger(_ level: Logger.Level) -> Logger {
+        let environment = ProcessInfo.processInfo.environment
+        var logger = Logger(label: "latchkey-identity") { ServiceLog.handler(label: $0, environment: environment) }
+        logger.logLevel = level
+        return logger
+    }
+
+    private static func read(_ path: String) throws -> Data {
+        do {
+            return try Data(contentsOf: URL(filePath: path))
+        } catch {
+            throw ConfigurationError("can't read the configuration \(path)")
+        }
+    }
+}
+
+/// The configuration of `--demo`: one client and two users with public passwords.
+enum Demo {
+    struct Account: Sendable, Encodable {
+        let username: String
+        let password: String
+    }
+
+    static let accounts = [
+        Account(username: "alice", password: "wonderland-1865"),
+        Account(username: "bob", password: "builder-1999-yes"),
+    ]
+
+    static let clientID = "latchkey-demo"
+
+    /// Accepts redirects to any port of the loopback addresses, with the usual paths of command-line clients.
+    static var configuration: ServerConfiguration {
+        var client = ClientConfiguration(
+            id: clientID, name: "Latchkey demo",
+            redirectURIs: ["127.0.0.1", "[::1]"].flatMap { host in
+                ["/", "/callback", "/authorized"].map { "http://\(host)\($0)" }
+            })
+        client.postLogoutRedirectURIs = client.redirectURIs
+        var configuration = ServerConfiguration(clients: [client])
+        configuration.identity.biometric.listEnabled = true
+        return configuration
+    }
+
+    /// Adds the users that do not exist yet.
+    static func addUsers(to users: UserStore) async throws {
+        for account in accounts where try await users.user(named: account.username) == nil {
+            try await users.add(username: account.username, password: account.password)
+        }
+    }
+}
