@@ -3,26 +3,26 @@ package import FoundationEssentials
 /// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
 public struct JWK: Hashable, Sendable, Codable {
     /// The key type (RFC 7517 section 4.1): `EC` or `RSA`.
-    public var kty: String
+    package var kty: String
     /// The key's identifier (section 4.5).
-    public var kid: String?
+    package var kid: String?
     /// The algorithm of the key (section 4.4).
-    public var alg: String?
+    package var alg: String?
     /// The use of the key (section 4.2): `sig` or `enc`.
-    public var use: String?
+    package var use: String?
     /// The curve of an EC key: `P-256`.
-    public var crv: String?
+    package var crv: String?
     /// The x coordinate of an EC key: 32 bytes in base64url.
-    public var x: String?
+    package var x: String?
     /// The y coordinate of an EC key: 32 bytes in base64url.
-    public var y: String?
+    package var y: String?
     /// The modulus of an RSA key in base64url.
-    public var n: String?
+    package var n: String?
     /// The exponent of an RSA key in base64url.
-    public var e: String?
+    package var e: String?
 
     /// Creates a JWK of a P-256 key for ES256.
-    public init(_ key: PublicKey, kid: KeyID? = nil) {
+    package init(_ key: PublicKey, kid: KeyID? = nil) {
         kty = "EC"
         self.kid = kid?.rawValue
         alg = "ES256"
@@ -43,7 +43,7 @@ public struct JWK: Hashable, Sendable, Codable {
     /// The P-256 key.
     ///
     /// - Throws: ``KeystoreError`` with code `damaged` unless this is an EC key on P-256 with both coordinates.
-    public func publicKey() throws(KeystoreError) -> PublicKey {
+    package func publicKey() throws(KeystoreError) -> PublicKey {
         guard
             kty == "EC", crv == "P-256",
             let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32, y.count == 32

@@ -97,20 +97,6 @@ public struct KeyID: RawRepresentable, Hashable, Sendable, Codable, CustomString
 
     public var description: String { rawValue }
 
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        let text = try container.decode(String.self)
-        guard let id = KeyID(rawValue: text) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a key id")
-        }
-        self = id
-    }
-
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(rawValue)
-    }
-
     private init(unchecked rawValue: String) {
         self.rawValue = rawValue
     }
@@ -149,9 +135,9 @@ public struct KeyRequest: Hashable, Sendable {
 ///
 /// There are two formats:
 ///
-/// - `tpm`: ``statement`` is a `TPMS_ATTEST` of type `TPM_ST_ATTEST_CREATION` that contains the challenge, signed with
+/// - `tpm`: `statement` is a `TPMS_ATTEST` of type `TPM_ST_ATTEST_CREATION` that contains the challenge, signed with
 ///   ECDSA-SHA256 (TPM 2.0 Part 2 section 10.12.8).
-/// - `piv`: ``statement`` is an X.509 certificate in DER, which a YubiKey created for the key (Yubico's PIV attestation).
+/// - `piv`: `statement` is an X.509 certificate in DER, which a YubiKey created for the key (Yubico's PIV attestation).
 ///   It carries its own signature and contains no challenge: a signature of the attested key proves freshness.
 public struct KeyAttestation: Hashable, Sendable, Codable {
     /// The format of a TPM.
@@ -162,16 +148,16 @@ public struct KeyAttestation: Hashable, Sendable, Codable {
     /// The format of the other fields: `tpm` or `piv`.
     public let format: String
     /// `tpm`: the signed bytes. `piv`: the certificate of the attested key.
-    public let statement: Data
-    /// `tpm`: `r ‖ s`, 64 bytes, over SHA-256 of ``statement``. `piv`: empty.
-    public let signature: Data
+    package let statement: Data
+    /// `tpm`: `r ‖ s`, 64 bytes, over SHA-256 of `statement`. `piv`: empty.
+    package let signature: Data
     /// The attested key. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its uncompressed point, 65 bytes.
-    public let publicArea: Data
+    package let publicArea: Data
     /// The key that signed. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its SubjectPublicKeyInfo, DER.
-    public let attestationKey: Data
+    package let attestationKey: Data
     /// The certificate chain from the hardware to its manufacturer, DER, the hardware's own certificate first. Empty if
     /// the hardware has no certificate.
-    public let certificates: [Data]
+    package let certificates: [Data]
 
     package init(
         format: String, statement: Data, signature: Data, publicArea: Data, attestationKey: Data, certificates: [Data]

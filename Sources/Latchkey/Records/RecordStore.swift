@@ -9,7 +9,7 @@ internal import GRDB
 /// Several processes can use one store at once; a writer waits up to 5 seconds for another.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
-    public let path: String
+    package let path: String
     private let database: DatabaseQueue
     let now: @Sendable () -> Date
 
@@ -31,7 +31,7 @@ public final class RecordStore: Sendable {
     }
 
     /// Whether there is a store in the directory. Creates nothing.
-    public static func isPresent(directory: String, profile: String = "default") -> Bool {
+    package static func isPresent(directory: String, profile: String = "default") -> Bool {
         StoreFiles.isPresent(directory: directory, profile: profile)
     }
 
@@ -47,7 +47,7 @@ public final class RecordStore: Sendable {
     }
 
     /// The names of the containers with stored records or keys.
-    public func containerNames() async throws(KeystoreError) -> [String] {
+    package func containerNames() async throws(KeystoreError) -> [String] {
         try await read("list the containers") { database in
             try String.fetchAll(
                 database, sql: "SELECT container FROM record UNION SELECT container FROM classKey ORDER BY 1")
