@@ -8,8 +8,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// What a program of the same user tries that has the store, the blob and the TPM: each time it is the TPM that refuses,
-/// with a code of its own.
+/// Attacks by a same-user process with access to the store, the blob and the TPM. The TPM refuses each one with a specific code.
 @Suite(.softwareTPM)
 struct AttackTests {
     private func with(
@@ -130,8 +129,8 @@ struct AttackTests {
         }
     }
 
-    /// What is signed joins the nonce, the expiration and the cpHash without a mark between them: a nonce of another
-    /// length could hide another expiration or command in itself.
+    /// The signed message joins the nonce, the expiration and the cpHash without separators, so a nonce of another length could
+    /// contain another expiration or command.
     @Test(arguments: [0, 16, 20, 31, 33, 64]) func `a nonce of another length`(_ count: Int) async throws {
         try await with(.biometryAny) { attacker, broker, _, _ in
             try Scene.look { tpm in

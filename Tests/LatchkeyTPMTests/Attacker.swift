@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// A program of the same user: it has the store, the key's blob and the TPM, and no finger.
+/// A same-user process with access to the store, the key's blob and the TPM, but without an enrolled finger.
 struct Attacker {
     let blob: TPMKeyBlob
     let policy: AccessPolicy
@@ -28,10 +28,10 @@ struct Attacker {
 
     var branches: [PolicyDigest] { get throws { try #require(blob.protection).branches(under: policy) } }
 
-    /// What the key's own policy names.
+    /// The reference in the key's policy.
     var reference: [UInt8] { finger.reference(under: policy) }
 
-    /// What a broker is asked to approve.
+    /// A request for the broker's approval.
     func request(_ session: Session, digest: MessageDigest = Scene.digest) throws -> ApprovalRequest {
         ApprovalRequest(
             use: .sign(digest), keyName: Data(try blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),

@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// What the presence broker keeps, in its directory and in the TPM.
+/// The state of the presence broker in its directory and in the TPM.
 @Suite(.softwareTPM)
 struct AuthorityTests {
     @Test func `the approval key's authorization is in a file of its own, for the service alone`() async throws {
@@ -61,7 +61,7 @@ struct AuthorityTests {
             let again = await Scene.error { () async throws(KeystoreError) in
                 _ = try await authority.makePIN(for: 1000)
             }
-            #expect(again == nil, "who has one already gets it")
+            #expect(again == nil, "a user with a PIN keeps it")
             let terms = try await authority.terms(
                 for: 5000, .biometryCurrentSet, enrolmentSet: Data(repeating: 1, count: 32))
             #expect(terms.counter == nil)

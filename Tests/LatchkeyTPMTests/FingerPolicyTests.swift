@@ -149,7 +149,7 @@ struct FingerPolicyTests {
         }
     }
 
-    /// A proof that serves for some seconds names no command: the session's own HMAC must.
+    /// A reusable proof names no command, so the session's HMAC must bind it.
     @Test(arguments: [AccessPolicy.Requirement.biometryAny, .userPresence])
     func `nobody on the bus gets another digest signed inside the time of reuse`(
         _ requirement: AccessPolicy.Requirement
@@ -209,7 +209,7 @@ struct FingerPolicyTests {
     }
 }
 
-/// A broker whose terms are what a key was made under, whatever happened since.
+/// A broker that always returns the terms under which a key was created.
 private final class BlindBroker: ApprovalService {
     private let inner: InProcessBroker
 

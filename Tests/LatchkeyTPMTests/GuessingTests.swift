@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// Somebody who has recorded the wire, and has the store, tries PINs at home, where nobody counts.
+/// An attacker with recorded traffic and the store guesses PINs offline, without a counter.
 @Suite(.softwareTPM)
 struct GuessingTests {
     private static let pin = "0129"

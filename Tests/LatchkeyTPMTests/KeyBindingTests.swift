@@ -146,16 +146,16 @@ struct KeyBindingTests {
         let keystore = try keystore()
         let root = try await keystore.presentRoot("test")
         let value = SecretBytes.random(count: 32)
-        let authorization = try await keystore.keep(
+        let authorization = try await keystore.storeRevocably(
             value, .pin, under: root, Scene.prompt, "test", ScriptedPresence(pins: "123456")
         ) { _ in }
         let authValue = try #require(value.withUnsafeBytes { AuthValue($0) })
-        let created = try await keystore.create(
+        let created = try await keystore.createObject(
             KeyTemplates.revocableKey, authValue: authValue, sealing: nil, under: root, "test")
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
-                privatePart: created.privatePart), parentName: root.name, pinSalt: nil, birth: nil)
+                privatePart: created.privatePart), parentName: root.name, pinSalt: nil, creation: nil)
         let old = HardwareKey(
             id: .random(), backend: "tpm", policy: .pin, assurance: authorization.assurance,
             publicKey: try keystore.publicKey(of: created.publicArea, "test"), label: "mine", createdAt: Date(),

@@ -60,7 +60,7 @@ struct ResidueTests {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore, .none)
         try Scene.look { tpm in
-            // swtpm keeps what is loaded when a connection ends. Two objects leave one place, which the parent takes.
+            // swtpm keeps loaded objects when a connection ends. Two objects leave one slot, which the parent uses.
             for _ in 0..<2 {
                 _ = try tpm.createPrimary(try tpm.readPublic(.storageRootKey).publicArea.template, in: .owner)
             }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// Keys that a TPM takes back: what was copied before signs for nobody after that.
+/// Revocable keys: after a revocation, no earlier copy signs.
 @Suite(.softwareTPM)
 struct RevocableKeyTests {
     private func keystore() throws -> TPMKeystore {
@@ -43,7 +43,7 @@ struct RevocableKeyTests {
         return (error?.code, error?.underlying?.rawCode)
     }
 
-    /// That it can't be had, and that nobody is asked.
+    /// Expects a refusal without a prompt.
     private func expectRefused(_ keystore: TPMKeystore, _ policy: AccessPolicy, _ presence: ScriptedPresence) async {
         let error = await Scene.error { () async throws(KeystoreError) in
             _ = try await keystore.createRevocableKey(
@@ -152,14 +152,14 @@ struct RevocableKeyTests {
         let kept = try RevocableSecret(#require(key.authorization).blob)
         let root = try await keystore.root(named: kept.parentName, "test")
         let pinValue = try kept.authValue(PIN("123456"))
-        let value = try Scene.look { try $0.read(kept, pinValue, under: root) }.withUnsafeBytes { Array($0) }
+        let value = try Scene.look { try $0.readSecret(kept, pinValue, under: root) }.withUnsafeBytes { Array($0) }
         #expect(value.count == 32)
         #expect(!wire.bytes.contains(value))
         #expect(!Array(try JSONEncoder().encode(key)).contains(value) && !Array(key.blob).contains(value))
         #expect(wire.bytes.contains(kept.index.publicArea.authPolicy), "the control")
     }
 
-    // MARK: What was copied
+    // MARK: Copies
 
     @Test func `a changed PIN leaves the key as it is, and the old one signs with no copy`() async throws {
         let keystore = try keystore()
@@ -183,7 +183,7 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("after the refusal")
     }
 
-    /// What stands in the store is not what authorizes the key: no edit of it signs.
+    /// The store does not contain the key's authorization, so no edit of the store signs.
     @Test func `a key without its index, or with another key's, signs nothing`() async throws {
         let keystore = try keystore()
         let (mine, other) = (try await key(keystore), try await key(keystore))
@@ -224,9 +224,9 @@ struct RevocableKeyTests {
             try await Scene.sign(keystore, key, presence)
         }
         #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
-        #expect(presence.requests.isEmpty, "nobody types into a locked door")
+        #expect(presence.requests.isEmpty, "no prompt during a lockout")
         try await keystore.delete(key)
-        #expect(try indices().isEmpty, "it can be taken back all the same")
+        #expect(try indices().isEmpty, "it can still be revoked")
     }
 
     /// As after a crash between two of them.
@@ -239,7 +239,7 @@ struct RevocableKeyTests {
             of: keys, secrets: [], for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
         for key in changed.keys { try await Scene.sign(keystore, key, pin: "654321") }
         #expect(await refusal(keystore, keys[0]).code == .wrongProof)
-        #expect(await refusal(keystore, keys[2]).code == nil, "the control: a copy of what can't be taken back")
+        #expect(await refusal(keystore, keys[2]).code == nil, "the control: a copy of a key that is not revocable")
     }
 
     @Test func `a wrong old PIN counts once and changes nothing`() async throws {

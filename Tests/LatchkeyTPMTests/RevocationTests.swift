@@ -9,7 +9,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// What a TPM takes back opens for nobody, whatever was copied before.
+/// Revocable secrets: after a revocation, no earlier copy opens.
 @Suite(.softwareTPM)
 struct RevocationTests {
     private let bytes = SecretBytes.random(count: 32)
@@ -113,15 +113,15 @@ struct RevocationTests {
             _ = try await open(keystore, secret, presence)
         }
         #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
-        #expect(presence.requests.isEmpty, "nobody types into a locked door")
+        #expect(presence.requests.isEmpty, "no prompt during a lockout")
         let revocable = try RevocableSecret(secret.blob)
         let root = try await keystore.root(named: revocable.parentName, "test")
         let right = try revocable.authValue(PIN("123456"))
         let error = #expect(throws: TPMError.self) {
-            _ = try Scene.look { try $0.read(revocable, right, under: root) }
+            _ = try Scene.look { try $0.readSecret(revocable, right, under: root) }
         }
         #expect(error?.responseCode?.rawValue == 0x921, "TPM_RC_LOCKOUT: the TPM itself refuses")
-        // It can be taken back all the same.
+        // It can still be revoked.
         try await keystore.revoke(secret)
         #expect(try indices().isEmpty)
     }
@@ -135,7 +135,7 @@ struct RevocationTests {
         let changed = try await keystore.changePIN(
             of: [], secrets: [free, secret, plain], for: Scene.prompt,
             authorizedBy: ScriptedPresence(pins: "123456", "654321"))
-        #expect(Array(changed.secrets.prefix(2)) == [free, secret], "it is changed in its place")
+        #expect(Array(changed.secrets.prefix(2)) == [free, secret], "the PIN is changed in the TPM")
         for new in changed.secrets { #expect(try await open(keystore, new, pin: "654321") == bytes) }
         #expect(await refusal(keystore, secret) == (.wrongProof, 0x98e))
     }
@@ -157,7 +157,7 @@ struct RevocationTests {
 
     // MARK: The index
 
-    /// An index that somebody makes in the place of one that is gone.
+    /// An index that an attacker defines at the handle of one that is gone.
     enum Forgery: CaseIterable {
         /// Of the same public area, and so of the same Name.
         case same
@@ -192,7 +192,7 @@ struct RevocationTests {
         }
         #expect(await refusal(keystore, secret) == (code, rawCode))
         try Scene.expectNothingLoaded("after the refusal")
-        // What is not its own is left alone.
+        // An index of another program is not removed.
         if forgery != .same {
             try await keystore.revoke(secret)
             #expect(try indices() == [index.handle])
@@ -359,7 +359,7 @@ struct RevocationTests {
         for part in [authValue, clear] { #expect(!wire.bytes.contains(part)) }
         let stored = Array(secret.blob)
         #expect(stored.contains(authValue), "the control")
-        #expect(!stored.contains(clear), "what is stored has nothing of it")
+        #expect(!stored.contains(clear), "the stored record does not contain it")
     }
 
     private func tool(_ name: String, _ arguments: [String]) async throws -> (status: Int32, output: String) {

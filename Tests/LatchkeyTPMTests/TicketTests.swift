@@ -124,13 +124,13 @@ struct TicketTests {
         let blob = try TPMKeyBlob(key.blob)
         let protection = PresenceProtection(finger: blob.protection?.finger, userPIN: nil, authValue: nil)
         let root = try StorageRoot(anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
-        let created = try await keystore.create(
+        let created = try await keystore.createObject(
             try KeyTemplates.signingKey(key.policy, protection), authValue: .empty, sealing: nil, under: root, "test")
         let older = TPMKeyBlob(
             key: TSS2PrivateKey(
                 kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle, publicArea: created.publicArea,
                 privatePart: created.privatePart),
-            parentName: root.name, pinSalt: nil, birth: nil, protection: protection)
+            parentName: root.name, pinSalt: nil, creation: nil, protection: protection)
         return HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
             publicKey: try keystore.publicKey(of: created.publicArea, "test"), label: key.label,

@@ -7,7 +7,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// A PIN of the user's own, and a finger beside it.
+/// The user's PIN, with and without a fingerprint.
 @Suite(.softwareTPM)
 struct UserPINTests {
     @Test func `one PIN, set once, opens all of a user's keys`() async throws {
@@ -78,7 +78,7 @@ struct UserPINTests {
             let declined = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, ScriptedPresence([.unavailable], broker: broker))
             }
-            #expect(declined?.code == .wrongProof, "another finger, and nobody who types")
+            #expect(declined?.code == .wrongProof, "another finger, and no PIN")
             let stranger = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, ScriptedPresence([.hesitate], broker: broker))
             }

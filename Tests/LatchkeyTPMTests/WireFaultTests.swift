@@ -42,13 +42,13 @@ struct WireFaultTests {
         }
     }
 
-    /// What somebody on the wire achieves with an answer of his own, by the command that it is for.
+    /// The possible results of a forged response, by command.
     private static func changed(_ command: TPMCommandCode, _ fault: FaultyTPM.Fault) -> Set<KeystoreError.Code?> {
         switch command {
-        // The answer is always the same; a bent one is none.
+        // The response is constant, so a changed one is invalid.
         case .flushContext: fault == .replayed ? [nil] : [.unavailable]
-        // What no session authenticates can be made up: the lockout counter is shown wrongly, a public key is another
-        // one, whose qualified name nobody reads, and a session with another nonce proves nothing to the TPM.
+        // An attacker can forge responses without a session: a wrong lockout counter, another public key (the qualified Name
+        // is not read), and a session nonce that makes the TPM reject the session.
         case .getCapability: [nil, .unavailable, .lockedOut]
         case .readPublic: [nil, .unavailable, .wrongDevice]
         case .startAuthSession: [.refused, .wrongProof, .wrongDevice, .unavailable]
@@ -56,7 +56,7 @@ struct WireFaultTests {
         }
     }
 
-    /// How much may be left loaded: what the program can't know of, or what the TPM did not hear of.
+    /// The number of objects and sessions that may stay loaded, because the program or the TPM missed a message.
     private static func left(_ command: TPMCommandCode, _ fault: FaultyTPM.Fault) -> Int {
         switch fault {
         case .lostAnswer, .cutAnswer, .replayed, .bentBit: [.startAuthSession, .load].contains(command) ? 1 : 0

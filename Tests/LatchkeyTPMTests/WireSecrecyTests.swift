@@ -7,7 +7,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// What somebody on the bus sees and can do.
+/// The capabilities of an attacker on the bus.
 @Suite(.softwareTPM)
 struct WireSecrecyTests {
     private static let pin = "a PIN that is easy to find"
@@ -79,8 +79,8 @@ struct WireSecrecyTests {
         }
     }
 
-    /// Who edits the pinned key and the key's record of its parent knows the salt of every session. Load must fail on
-    /// that, before Sign proves knowledge of the PIN to whoever listens.
+    /// An attacker who edits the pinned key and the key's record of its parent knows the salt of each session. Load must fail before
+    /// Sign proves knowledge of the PIN to the attacker.
     @Test func `a store that was edited to trust another key makes nobody prove a PIN`() async throws {
         try await SoftwareTPM.withRunning { attacker in
             let theirs = MemoryTrustAnchors()

@@ -7,7 +7,7 @@ import Testing
 struct HostileResponseTests {
     private typealias Call = (TPM) throws(TPMError) -> Void
 
-    /// Each command whose response has parameters, with what it needs.
+    /// The commands whose responses have parameters, with valid arguments.
     private static func calls(_ test: TestTPM, _ key: CreatedObject) throws -> [(String, Call)] {
         let parent = test.parent
         return [

@@ -2,7 +2,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// A PIN with a retry count of its own: the TPM's guard against dictionary attacks is not touched.
+/// A PIN whose index counts wrong attempts. The TPM's dictionary-attack protection does not count them.
 @Suite(.softwareTPM)
 struct PINIndexTests {
     @Test func `wrong PINs are counted by the index, and by nothing else`() async throws {
@@ -23,7 +23,7 @@ struct PINIndexTests {
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     try scene.write([0, 0, 0, 0, 0, 0, 0, 3], by: SoftwareAuthority())
-                } == 0x5db, "reset by somebody else")
+                } == 0x5db, "reset by another authority")
             try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
             try scene.sign(key, pin: 1)
         }

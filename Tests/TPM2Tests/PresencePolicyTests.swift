@@ -2,8 +2,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// What the policies of presence are made of: tickets, counters, PIN indices, suspended sessions. Each refusal has its
-/// exact response code.
+/// The parts of presence policies: tickets, counters, PIN indices, suspended sessions. Each refusal has an exact response code.
 @Suite(.softwareTPM)
 struct PresencePolicyTests {
     private static let counterTemplate = NVPublicArea(

@@ -153,7 +153,7 @@ struct SessionTests {
         }
     }
 
-    /// Who has a capture knows everything but the session's salt. Without a salt that is enough to try PINs on it.
+    /// An attacker with recorded traffic knows everything except the session's salt. Without a salt, offline guessing is possible.
     @Test func `a PIN can be guessed from an unsalted session and not from a salted one`() async throws {
         try await TestTPM.with { test in
             let auth = try TestTPM.authValue(pin)
@@ -175,7 +175,7 @@ struct SessionTests {
         }
     }
 
-    /// What the HMAC of a captured Sign would be for that PIN, if the session had no salt.
+    /// The HMAC of a recorded Sign for a guessed PIN, if the session had no salt.
     private func guessedHMAC(
         _ command: [UInt8], nonceTPM: [UInt8], key: TPMName, pin: [UInt8]
     ) throws -> [UInt8] {

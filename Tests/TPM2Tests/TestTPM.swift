@@ -77,9 +77,9 @@ struct TestTPM {
         }
     }
 
-    /// Loads the authority's public key and hands in its approval.
+    /// Loads the authority's public key and submits its approval.
     ///
-    /// - Parameter signer: Who signs in its place.
+    /// - Parameter signer: Another authority that signs instead.
     @discardableResult
     func approve(
         _ approval: Approval, _ authority: SoftwareAuthority, _ session: Session,

@@ -19,7 +19,7 @@ extension ESAPI {
         return index
     }
 
-    /// An index that somebody else has defined.
+    /// Returns an existing index.
     func index(_ handle: UInt32) throws -> ESYS_TR {
         var index = ESYS_TR()
         try Self.check(

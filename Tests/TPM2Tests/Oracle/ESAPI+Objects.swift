@@ -28,8 +28,8 @@ extension ESAPI {
     /// Create under `parent`, in `session`.
     ///
     /// - Parameters:
-    ///   - authValue: What the new object asks for when it is used.
-    ///   - data: What to seal.
+    ///   - authValue: The authValue of the new object.
+    ///   - data: The data to seal.
     ///   - template: A `TPM2B_PUBLIC`.
     func create(
         under parent: ESYS_TR, authValue: [UInt8], sealing data: [UInt8] = [], template: [UInt8], session: ESYS_TR

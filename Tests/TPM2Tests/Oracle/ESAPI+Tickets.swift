@@ -62,7 +62,7 @@ extension ESAPI {
         return try Self.taken(timeout, ticket, "Esys_PolicySecret")
     }
 
-    /// PolicyTicket, of what the entity of that Name gave.
+    /// PolicyTicket with a ticket from the entity with this Name.
     func policyTicket(_ session: ESYS_TR, _ given: AuthTicket, by name: [UInt8], policyRef: [UInt8]) throws {
         var timeout = try MarshallingUnit.read(
             given.timeout, into: TPM2B_TIMEOUT(), Tss2_MU_TPM2B_TIMEOUT_Unmarshal)
@@ -80,8 +80,8 @@ extension ESAPI {
 
     /// ContextSave.
     ///
-    /// - Returns: The `TPMS_CONTEXT` as the TPM gave it. ESAPI hands out one whose blob has the TPM's within it, after
-    ///   four reserved bytes, and notes of its own behind.
+    /// - Returns: The TPM's `TPMS_CONTEXT`. ESAPI's context contains the TPM's blob after four reserved bytes, followed by
+    ///   metadata of ESAPI.
     func contextSave(_ handle: ESYS_TR) throws -> [UInt8] {
         var saved: UnsafeMutablePointer<TPMS_CONTEXT>?
         try Self.check(Esys_ContextSave(context, handle, &saved), "Esys_ContextSave")

@@ -2,9 +2,9 @@ internal import CESAPI
 internal import CTSS2
 internal import Dispatch
 
-/// tpm2-tss's own client for a TPM (ESAPI), to hold ours against: it shares no line of code with `TPM2`.
+/// The TPM client of tpm2-tss (ESAPI), an independent implementation to compare `TPM2` with.
 ///
-/// What goes in and out are wire bytes, so that tpm2-tss also reads what we marshal, and we what it marshals.
+/// Arguments and results are wire bytes, so that each implementation also decodes the structures that the other encodes.
 struct ESAPI: ~Copyable {
     /// An ESAPI call that did not succeed.
     struct Failure: Error, CustomStringConvertible {

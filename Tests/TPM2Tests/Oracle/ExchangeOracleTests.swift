@@ -5,8 +5,8 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// What one side makes, the other loads and uses: the wrapping, the Names, the session keys, the HMACs and the
-/// parameter encryption of both must agree, since the TPM accepts both.
+/// Each implementation loads and uses the objects of the other. The wrapping, the Names, the session keys, the HMACs and the
+/// parameter encryption of both agree, since the TPM accepts both.
 @Suite(.softwareTPM) struct `ESAPI and TPM2 use each other's objects` {
     private static let digest = [UInt8](SHA256.hash(data: [1, 2, 3]))
     private static let secret = (0..<32).map { UInt8($0) }
@@ -79,7 +79,7 @@ import Testing
         #expect(try isValid(await signWithESAPI(changed, new), by: changed))
     }
 
-    // MARK: ESAPI's side. A restart takes what it leaves loaded.
+    // MARK: ESAPI. A restart removes its loaded objects.
 
     private func makeWithESAPI(
         _ template: [UInt8], _ authValue: [UInt8], sealing data: [UInt8] = []

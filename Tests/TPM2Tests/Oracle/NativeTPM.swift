@@ -103,5 +103,5 @@ struct NativeTPM {
     }
 }
 
-/// Something that these tests can't go on with.
+/// An unexpected result that ends a test.
 struct Unexpected: Error {}
