@@ -33,14 +33,14 @@ struct ConfigurationFileTests {
         let (machine, _, file) = try machine()
         #expect(try await machine.run("status", "--json").json()["container"] == "filed")
         try #require(chmod(file, mode) == 0)
-        try await expectRefusal(machine, of: file, "others can change")
+        try await expectRefusal(machine, of: file, "other users can write")
     }
 
     @Test(arguments: [0o775, 0o757, 0o1777] as [mode_t])
     func `nor is one in a directory that others can change`(mode: mode_t) async throws {
         let (machine, directory, _) = try machine()
         try #require(chmod(directory, mode) == 0)
-        try await expectRefusal(machine, of: directory, "others can change")
+        try await expectRefusal(machine, of: directory, "other users can write")
     }
 
     @Test(.enabled(if: isRoot, "giving a file away takes root"))
@@ -53,8 +53,8 @@ struct ConfigurationFileTests {
     }
 
     @Test(arguments: [
-        (#"{"clientID": "app"}"#, "‘clientID’ is no setting"), (#"["container"]"#, "not one JSON object"),
-        (#"{"container": "#, "not one JSON object"),
+        (#"{"clientID": "app"}"#, "‘clientID’ is not a setting"), (#"["container"]"#, "not a JSON object"),
+        (#"{"container": "#, "not a JSON object"),
     ])
     func `a file that says nothing that is obeyed is not passed over`(content: String, words: String) async throws {
         let (machine, _, file) = try machine()

@@ -100,8 +100,10 @@ struct DoctorTests {
     @Test(
         .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
         arguments: [("tpm0", 0), ("tpm0", 1), ("tpmrm0", 1), ("sda", 1)])
-    func `a device that one may not use: for whom it is, and what to do`(name: String, group: UInt32) async throws {
-        let finding = group == 0 ? "which is root's alone" : "which is for the group daemon"
+    func `without permission for the device, doctor names the group that has it and the next step`(
+        name: String, group: UInt32
+    ) async throws {
+        let finding = group == 0 ? ": only root has" : ": the group daemon has"
         let machine = try machine()
         let device = machine.directory.path(of: name)
         // /dev/null, by another name.
@@ -117,21 +119,21 @@ struct DoctorTests {
         // With Latchkey's package installed, its group is named.
         let isInstalled = getgrnam("latchkey") != nil
         let named =
-            name == "sda" ? "not named as a TPM" : isInstalled ? "which is for the group latchkey" : finding
+            name == "sda" ? "its name is not a TPM's" : isInstalled ? ": the group latchkey has" : finding
         #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
         let advice = try #require(check?["advice"]?.string)
         #expect(!advice.replacing("usermod -aG latchkey", with: "").contains("usermod"))
         #expect(advice.contains("latchkey") == (name != "sda"))
     }
 
-    @Test func `a TPM that was exchanged or cleared since`() async throws {
+    @Test func `a replaced or cleared TPM is a problem with exit code 8`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         let other = try await SoftwareTPM()
         let (status, check) = try await examine("srk", machine, extra: ["LATCHKEY_TCTI": other.tcti])
         #expect(status == 8)
         #expect(check["state"] == "problem")
-        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this one was cleared since.")
+        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this TPM was cleared.")
         #expect(check["advice"]?.string?.contains("--store") == true)
         await other.cutPower()
     }
@@ -148,27 +150,27 @@ struct DoctorTests {
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `what waits to be taken back: the command warns, and doctor until it is done`() async throws {
+    func `a pending revocation: the command warns, and doctor warns until it is done`() async throws {
         let machine = try machine()
         let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
         #expect(stored.status == 0, "\(stored.errors)")
         try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
         let owned = try await examine("revocation", machine).check["finding"]?.string
-        #expect(owned?.contains("can't be removed until the password is gone") == true)
-        #expect(owned?.contains("waits to be taken back") == false)
+        #expect(owned?.contains("cannot be removed until the owner removes the password") == true)
+        #expect(owned?.contains("is pending") == false)
         let reset = try await machine.run("vault", "reset", "app", "--json")
         #expect(reset.status == 0)
         #expect(
             try reset.json() == [
                 "name": "app", "state": "empty", "biometricsEnabled": false, "revocationPending": true,
             ])
-        #expect(reset.errors.contains("has not taken back yet"))
+        #expect(reset.errors.contains("has not revoked"))
         let waiting = try await examine("revocation", machine).check["finding"]?.string
-        #expect(waiting?.contains("waits to be taken back") == true)
+        #expect(waiting?.contains("is pending") == true)
         try await tpmTool("tpm2_changeauth", "-c", "owner", "-p", "secret")
         let (status, check) = try await examine("revocation", machine)
         #expect(status == 0 && check["state"] == "warning")
-        #expect(check["finding"]?.string?.hasPrefix("What was deleted") == true)
+        #expect(check["finding"]?.string?.hasPrefix("Revocation of deleted or replaced keys") == true)
         #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
         #expect(try await examine("revocation", machine).check["state"] == "ok")
     }

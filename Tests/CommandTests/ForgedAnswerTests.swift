@@ -32,7 +32,7 @@ struct ForgedAnswerTests {
         #expect(try await copy.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0, "the control")
         let checks = try await machine.run("doctor", "--json").json()["checks"]?.array
         let check = try #require(checks?.first { $0["name"] == "revocation" })
-        #expect(check["finding"]?.string?.contains("waits to be taken back") == true)
+        #expect(check["finding"]?.string?.contains("is pending") == true)
         #expect(try await machine.run("key", "create", "--revocable", pins: ["2580"]).status == 0)
         let dead = try await copy.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(try dead.json()["error"]?["code"] == "invalidated")

@@ -24,7 +24,7 @@ struct LockerCommandTests {
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let status = try await machine.run("locker", "status", "--json").json()
             #expect(status["isRevocable"] == false)
-            #expect(try await machine.run("locker", "status").output.contains("can't take base and offline back"))
+            #expect(try await machine.run("locker", "status").output.contains("cannot revoke base and offline"))
         }
     }
 

@@ -134,7 +134,7 @@ struct LockerRefusalTests {
                 last = try await machine.run("locker", "start", "--level", "easy", pins: ["0000"])
             }
             #expect(last.status == 4)
-            #expect(last.errors.contains("easy access is off now"))
+            #expect(last.errors.contains("easy access is now disabled"))
             #expect(last.errors.contains("latchkey locker easy-access enable"))
 
             let browser = try watchedBrowser(machine)

@@ -47,7 +47,7 @@ struct OutputTests {
             let outcome = try await run(arguments, sink, on: machine, pins: pins)
             #expect(outcome.status == 1, "\(arguments) \(sink): \(outcome.errors)", sourceLocation: sourceLocation)
             #expect(
-                outcome.errors.contains("Could not show the result: standard output can't be written"),
+                outcome.errors.contains("Could not show the result: standard output cannot be written"),
                 "\(arguments) \(sink): \(outcome.errors)", sourceLocation: sourceLocation)
         }
     }

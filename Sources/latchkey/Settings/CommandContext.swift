@@ -1,13 +1,15 @@
+import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyLogging
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
-/// What a command works with. Nothing in it touches the hardware, the network or a person before a command does.
+/// The settings and services of a command. Creating it does not prompt or use the hardware or the network.
 struct CommandContext: Sendable {
     let settings: Settings
     let console: Console
@@ -24,7 +26,7 @@ struct CommandContext: Sendable {
         self.init(
             settings: settings, console: console,
             presence: BrokeredPresence(
-                pins: LazyPresence(source: settings.pinSource, environment: environment),
+                pins: ConfiguredPINSource(source: settings.pinSource, environment: environment),
                 broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
                 preferring: settings.preference),
             browser: ProgramBrowser(console: console, environment: environment), log: log)
@@ -40,15 +42,15 @@ struct CommandContext: Sendable {
         self.log = log
     }
 
-    /// The store, made where there is none.
+    /// Opens the store; creates it if it does not exist.
     func store() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
         return try await RecordStore(directory: settings.store)
     }
 
-    /// The hardware: the token where one is named, else the TPM. It is not reached for before it is used.
+    /// The token if one is configured, otherwise the TPM. Connects at the first use.
     ///
-    /// - Parameter slot: Where a PIV card makes the next key.
+    /// - Parameter slot: The slot of a PIV card for the next created key.
     func keystore(_ store: RecordStore, slot: PIVSlot? = nil) -> any Keystore {
         if let uri = settings.token.uri {
             log.debug("using a token", metadata: ["uri": "\(uri)"])
@@ -68,9 +70,9 @@ struct CommandContext: Sendable {
 
     /// The container's login.
     ///
-    /// - Parameter binding: Whether a login that an earlier version stored without naming its server belongs to the
-    ///   configured server; otherwise the user is asked at the terminal.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when no server is named.
+    /// - Parameter binding: Whether to bind a login that an earlier version stored without its server to the configured
+    ///   server. If false, the command asks for confirmation on the terminal.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if no server is configured.
     func login(binding: Bool = false) async throws -> Container {
         let server = try identityServer()
         let name = settings.container
@@ -90,9 +92,9 @@ struct CommandContext: Sendable {
             transport: ServerTransport(log: log, console: console))
     }
 
-    /// The server that was named, and this program's name there.
+    /// The configured server and the OAuth client ID.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when none is named, or one that can't be.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing or not valid.
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
         let operation = "find the identity server"
         guard let endpoint = settings.endpoint else {
@@ -102,7 +104,7 @@ struct CommandContext: Sendable {
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw KeystoreError(
                 operation: operation, code: .invalidInput,
-                reason: "the endpoint ‘\(endpoint)’ is neither an https address nor on this machine",
+                reason: "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
                 recovery: "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
         }
         return (endpoint, clientID)
@@ -111,35 +113,54 @@ struct CommandContext: Sendable {
     private static func missing(_ name: String, _ operation: String) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .invalidInput, reason: "no \(name) is configured",
-            recovery: "Give --endpoint and --client-id, or put both into the configuration file: "
+            recovery: "Set --endpoint and --client-id, or put both into the configuration file: "
                 + #"{"endpoint": "https://…", "client-id": "…"}."#)
     }
 
-    /// What keeps PINs from being asked for, as far as that shows before one is.
+    /// The reason why the tool cannot prompt for PINs, as far as it is known before the first prompt.
     func pinObstacle() -> KeystoreError? {
         (settings.pinSource ?? .standard).obstacle(environment: ProcessInfo.processInfo.environment)
     }
 
-    /// Everything on standard input.
+    /// Reads the secret from standard input.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, too much, or PINs are to come from there.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, too many, or if standard input is the
+    ///   source of PINs.
     func readSecret(
         _ operation: String, limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
     ) throws(KeystoreError) -> SecretBytes {
         guard settings.pinSource != .descriptor(0) else {
             throw KeystoreError(
                 operation: operation, code: .invalidInput,
-                reason: "standard input is where the data comes from, so PINs can't come from descriptor 0",
-                recovery: "Give PINs by another one: --pin-source fd:3, with 3<file.")
+                reason: "standard input contains the data, so PINs cannot come from descriptor 0",
+                recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
         if isatty(STDIN_FILENO) == 1 {
-            console.say("Type it, and end with Return and Ctrl-D. What you type is shown.")
+            console.say("Type the secret, and end with Return and Ctrl-D. The terminal shows the characters.")
         }
         return try StandardStreams.readSecret(operation, limit: limit, larger: larger)
     }
 
-    /// What a person is told when asked for a PIN.
+    /// The context of a prompt for a PIN or fingerprint.
     func prompt(_ reason: String) -> PromptContext {
         PromptContext(reason: reason, container: settings.container)
+    }
+}
+
+/// A command that runs in a ``CommandContext`` and returns a ``Report``. The demo runs the same commands with another
+/// context.
+protocol ContextCommand: AsyncParsableCommand {
+    associatedtype Output: Report
+
+    var options: GlobalOptions { get }
+
+    func perform(in context: CommandContext) async throws -> Output
+}
+
+extension ContextCommand {
+    func run() async throws {
+        if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
+        let context = try await CommandContext(options)
+        try context.console.show(try await perform(in: context))
     }
 }
