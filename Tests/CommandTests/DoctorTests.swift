@@ -40,7 +40,7 @@ struct DoctorTests {
         let (status, check) = try await examine("lockout", machine)
         #expect(status == 0)
         #expect(check["state"] == "warning")
-        #expect(check["finding"]?.string?.hasPrefix("It takes no PIN until 2") == true)
+        #expect(check["finding"]?.string?.hasPrefix("The TPM is locked until 2") == true)
         #expect(check["advice"]?.string?.contains("tpm2_dictionarylockout --clear-lockout") == true)
     }
 

@@ -93,7 +93,7 @@ struct Demonstration {
         let after = try await perform("status", StatusCommand.parse([]), context)
         try hold("status: not enabled", !after.biometricEnabled && after.kid.value == nil)
 
-        try narrator.heading("The demo is done. It has removed its TPM, server and store.")
+        try narrator.heading("That is all. The demo has removed its TPM, server and store.")
         return steps
     }
 

@@ -97,7 +97,7 @@ struct Examination {
             guard !diagnosis.isOwnerPasswordSet else {
                 return .problem(
                     name, "There is no ECC storage root key, and the TPM's owner has a password.",
-                    "Have an administrator provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
+                    "Ask an administrator to provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
                     .unavailable)
             }
             guard diagnosis.storageRootKey == .foreign else {

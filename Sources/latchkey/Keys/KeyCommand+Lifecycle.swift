@@ -9,8 +9,8 @@ extension KeyCommand {
             commandName: "create",
             abstract: "Create a P-256 key in the hardware.",
             discussion: """
-                If --token names a key (id= or object=), the command adopts that key instead of creating one. A PIN- \
-                protected key on a token has the token's PIN. A YubiKey prompts for the management key first.
+                If --token names a key (id= or object=), the command adopts that key instead of creating one. A PIN-protected \
+                key on a token has the token's PIN. A YubiKey prompts for the management key first.
 
                 A --revocable key takes space in the TPM. After you delete it, no copy of the store can sign with \
                 it. After you change its PIN, no copy can sign with the old PIN. A person who had the PIN and used \
