@@ -4,7 +4,7 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 
-/// Where the tool starts, and the only place where it ends.
+/// Starts the tool and ends the process.
 @main
 enum Main {
     static func main() async {
@@ -12,7 +12,7 @@ enum Main {
         InheritedDescriptors.note()
         ProcessMemory.protect()
         let arguments = Array(CommandLine.arguments.dropFirst())
-        // Also what can't be parsed is answered in the form that was asked for.
+        // Arguments that cannot be parsed are reported in the requested format too.
         let console = Console(
             format: arguments.contains("--json") ? .json : .text, isQuiet: arguments.contains("--quiet"))
         let work = Task { await run(arguments, console) }
@@ -38,7 +38,7 @@ enum Main {
             return error.status
         } catch let error where LatchkeyTool.exitCode(for: error) == .success {
             do {
-                try console.result(LatchkeyTool.fullMessage(for: error))
+                try console.result(LatchkeyTool.help(LatchkeyTool.fullMessage(for: error)))
             } catch {
                 return console.fail(error)
             }
@@ -48,15 +48,53 @@ enum Main {
         return .done
     }
 
+    /// Ends the process without the exit handlers of PKCS#11 modules and OpenSSL: they free what a token's thread may
+    /// still use, which crashes (SoftHSMv2#635, openssl#22508). Locks the cards that a policy keeps unlocked.
     private static func finish(_ status: ExitStatus) -> Never {
-        end(status.rawValue)
-    }
-
-    /// Ends without the exit handlers of PKCS#11 modules and OpenSSL, which take down what a token's thread may still be
-    /// using, and then crash (SoftHSMv2#635, openssl#22508). Cards that a policy keeps unlocked are locked before.
-    private static func end(_ status: Int32) -> Never {
         PKCS11Keystore.lockTokensAtExit()
         fflush(nil)
-        _exit(status)
+        _exit(status.rawValue)
+    }
+}
+
+/// `latchkey`.
+struct LatchkeyTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latchkey",
+        abstract: "Log in, sign and store secrets with keys in a TPM or PKCS#11 token.",
+        discussion: """
+            The hardware creates the keys and uses them only after your PIN or fingerprint. ‘latchkey doctor’ checks this \
+            machine; ‘latchkey demo’ shows a login.
+
+            Exit codes: 0 done, 1 other failure, 2 usage, 3 cancelled, 4 wrong PIN or finger, 5 locked out, 6 not \
+            found or not enabled, 7 hardware or network unavailable, 8 damaged, wrong device or invalidated, 9 refused \
+            by the server, 10 conflict.
+            """,
+        version: Release.version,
+        subcommands: [DoctorCommand.self, DemoCommand.self],
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Biometric login",
+                subcommands: [
+                    LoginCommand.self, EnableCommand.self, AuthenticateCommand.self, DisableCommand.self,
+                    StatusCommand.self, LogoutCommand.self,
+                ]),
+            CommandGroup(name: "Keys", subcommands: [KeyCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(
+                name: "Secrets", subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
+        ])
+
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+    /// A help text with the global options as its last section. ArgumentParser puts them before the command's own.
+    static func help(_ text: String) -> String {
+        let heading = "\n\(GlobalOptions.title.uppercased()):\n"
+        guard let start = text.firstRange(of: heading)?.lowerBound,
+            let end = text[start...].dropFirst().firstRange(of: "\n\n")?.lowerBound
+        else { return text }
+        let options = text[start...end]
+        let rest = text[..<start] + text[end...].dropFirst()
+        let hint = rest.firstRange(of: "\n  See 'latchkey help")?.lowerBound ?? rest.endIndex
+        return String(rest[..<hint] + options + rest[hint...])
     }
 }

@@ -7,7 +7,7 @@ import Testing
 struct ConfigurationFileTests {
     private static let isRoot = geteuid() == 0
 
-    /// A machine with a configuration that, if it is obeyed, runs a program.
+    /// A machine with a configuration file that runs a program if it is used.
     private func machine() throws -> (machine: Machine, directory: String, file: String) {
         let machine = try Machine(tcti: nil)
         let directory = machine.directory.path(of: "config/latchkey")
@@ -29,22 +29,22 @@ struct ConfigurationFileTests {
     }
 
     @Test(arguments: [0o664, 0o646] as [mode_t])
-    func `a file that others can change is not obeyed`(mode: mode_t) async throws {
+    func `a file that other users can write is refused`(mode: mode_t) async throws {
         let (machine, _, file) = try machine()
         #expect(try await machine.run("status", "--json").json()["container"] == "filed")
         try #require(chmod(file, mode) == 0)
-        try await expectRefusal(machine, of: file, "others can change")
+        try await expectRefusal(machine, of: file, "other users can write")
     }
 
     @Test(arguments: [0o775, 0o757, 0o1777] as [mode_t])
-    func `nor is one in a directory that others can change`(mode: mode_t) async throws {
+    func `a file in a directory that other users can write is refused`(mode: mode_t) async throws {
         let (machine, directory, _) = try machine()
         try #require(chmod(directory, mode) == 0)
-        try await expectRefusal(machine, of: directory, "others can change")
+        try await expectRefusal(machine, of: directory, "other users can write")
     }
 
     @Test(.enabled(if: isRoot, "giving a file away takes root"))
-    func `nor is another user's`() async throws {
+    func `another user's file is refused`() async throws {
         let (machine, directory, file) = try machine()
         try #require(chown(file, 65_534, 65_534) == 0)
         try await expectRefusal(machine, of: file, "belongs to another user")
@@ -53,10 +53,10 @@ struct ConfigurationFileTests {
     }
 
     @Test(arguments: [
-        (#"{"clientID": "app"}"#, "‘clientID’ is no setting"), (#"["container"]"#, "not one JSON object"),
-        (#"{"container": "#, "not one JSON object"),
+        (#"{"clientID": "app"}"#, "‘clientID’ is not a setting"), (#"["container"]"#, "not a JSON object"),
+        (#"{"container": "#, "not a JSON object"),
     ])
-    func `a file that says nothing that is obeyed is not passed over`(content: String, words: String) async throws {
+    func `a malformed file or an unknown setting is an error`(content: String, words: String) async throws {
         let (machine, _, file) = try machine()
         try Data(content.utf8).write(to: URL(filePath: file))
         let outcome = try await machine.run("status", "--json")
@@ -65,7 +65,7 @@ struct ConfigurationFileTests {
         #expect(message.contains(words) && message.contains(file) && !message.contains("NSCocoa"), "\(message)")
     }
 
-    @Test func `what is missing of a server is named`() async throws {
+    @Test func `the missing part of the server's settings is named`() async throws {
         let (machine, _, file) = try machine()
         try Data(#"{"endpoint": "https://id.example"}"#.utf8).write(to: URL(filePath: file))
         let outcome = try await machine.run("login", "--json")

@@ -3,12 +3,12 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey credential`, each step a process of its own.
+/// `latchkey credential`, one process per command.
 @Suite(.softwareTPM, .requires(program: "swtpm"))
 struct CredentialCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    /// A token as its server sent it.
+    /// A token response of a server.
     private func answer(_ access: String = "canary-access", refresh: String = "canary-refresh") -> String {
         #"{"access_token":"\#(access)","token_type":"Bearer","expires_in":60,"refresh_token":"\#(refresh)"}"#
     }
@@ -62,7 +62,7 @@ struct CredentialCommandTests {
         return try #require(outcome.json()["credentials"]?.array).compactMap { $0["id"]?.string }
     }
 
-    @Test func `looking, and removing, need no hardware`() async throws {
+    @Test func `reading and removing do not use the hardware`() async throws {
         let machine = try machine()
         let id = try await add(machine, tags: "a=1")
         let absent = ["LATCHKEY_TCTI": "device:/nonexistent/tpm"]
@@ -74,7 +74,7 @@ struct CredentialCommandTests {
         #expect(try await machine.run("credential", "remove", id, extra: absent).status == 0)
     }
 
-    @Test func `opening costs few TPM commands, and nothing stays loaded`() async throws {
+    @Test func `opening takes few TPM commands, and nothing stays loaded`() async throws {
         let machine = try machine()
         let id = try await add(machine)
         let (listed, none) = try await TPMTraffic.recording(machine, ["credential", "list", "--where", "a=1"])
@@ -114,7 +114,7 @@ struct CredentialCommandTests {
         #expect(try await machine.run("credential", "remove", id).status == 0)
     }
 
-    @Test func `a gated token asks for the PIN, and a wrong one ends with 4`() async throws {
+    @Test func `a PIN-protected token prompts for the PIN, and a wrong PIN ends with 4`() async throws {
         let machine = try machine()
         let added = try await machine.run(
             "credential", "add", "--policy", "pin", "--json", pins: ["2580"], input: answer(), extra: server)
@@ -122,12 +122,12 @@ struct CredentialCommandTests {
         #expect(try added.json()["policy"] == "pin")
         let id = try #require(added.json()["id"]?.string)
         #expect(try await machine.run("credential", "refresh", id, pins: ["0000"]).status == 4)
-        // With the right one it comes as far as the server, which is not there.
+        // With the right PIN the command fails at the server, which does not run.
         #expect(try await machine.run("credential", "refresh", id, pins: ["2580"]).status == 7)
         #expect(try await machine.run("credential", "list").status == 0)
     }
 
-    @Test func `a program that is killed while it refreshes keeps no other from it`() async throws {
+    @Test func `a process that is killed during a refresh does not block others`() async throws {
         let machine = try machine()
         var server: SilentServer? = try SilentServer()
         let context = ["LATCHKEY_ENDPOINT": try #require(server).address, "LATCHKEY_CLIENT_ID": "app"]
@@ -137,7 +137,7 @@ struct CredentialCommandTests {
         #expect(killed.status == nil)
         #expect(killed.errors.contains("Waiting for 127.0.0.1:"))
         try #require(try #require(server).hadVisitor())
-        // Now nobody is there at all, which is told at once; waiting for the dead one's turn would take a minute.
+        // The server is stopped, which fails at once. Waiting for the killed process would take a minute.
         server = nil
         let start = ContinuousClock.now
         #expect(try await machine.run("credential", "refresh", id).status == 7)
@@ -161,7 +161,7 @@ struct CredentialCommandTests {
     }
 
     @Test(.requiresOpenIDProvider)
-    func `two processes that refresh at once make one request, and the token works for both`() async throws {
+    func `two concurrent refreshes make one request, and the token works for both`() async throws {
         let machine = try machine()
         let (_, requests) = try await OpenIDProvider.withRunning(holding: 3) { provider in
             let answer = String(decoding: provider.answer, as: UTF8.self)
@@ -178,7 +178,7 @@ struct CredentialCommandTests {
             let outcomes = try await [first, second]
             #expect(outcomes.map(\.status) == [0, 0], "\(outcomes.map(\.errors))")
             #expect(try outcomes[0].json() == outcomes[1].json())
-            // What is stored is what the server takes.
+            // The server accepts the stored token.
             #expect(try await machine.run("credential", "refresh", "shared").status == 0)
             let revoked = try await machine.run("credential", "revoke", "shared", "--json")
             #expect(try revoked.json()["removed"] == true, "\(revoked.errors)")

@@ -5,7 +5,7 @@ import Testing
 
 @Suite(.requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DemoTests {
-    @Test func `the demo runs the whole way and leaves nothing behind`() async throws {
+    @Test func `the demo runs to the end and leaves nothing behind`() async throws {
         var machine = try Machine(tcti: "device:/nonexistent/tpm")
         let temporary = machine.directory.path(of: "tmp")
         try FileManager.default.createDirectory(atPath: temporary, withIntermediateDirectories: false)
@@ -15,13 +15,13 @@ struct DemoTests {
         for words in ["latchkey enable", "latchkey authenticate", "latchkey disable", "Logged in as alice"] {
             #expect(outcome.output.contains(words))
         }
-        // A busy machine's server may keep it waiting.
+        // On a busy machine the server may be slow.
         #expect(outcome.errors.split(separator: "\n").allSatisfy { $0.hasPrefix("latchkey: Waiting for ") })
         #expect(try FileManager.default.contentsOfDirectory(atPath: temporary).isEmpty)
         #expect(try FileManager.default.contentsOfDirectory(atPath: machine.directory.path(of: "data")).isEmpty)
     }
 
-    @Test func `with --json stdout has the steps that held and nothing else`() async throws {
+    @Test func `with --json stdout has only the successful steps`() async throws {
         let outcome = try await Machine(tcti: nil).run("demo", "--json")
         #expect(outcome.status == 0)
         #expect(try outcome.json()["steps"]?.array?.count == 8)

@@ -5,15 +5,13 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// What somebody finds of a PIN who looks at the process that was given it, at what it prints, and at what it leaves
-/// when it dies.
+/// Searches for the PIN in the process that received it, in its output, and in its core dump.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct DisclosureTests {
     private static let pin = "Losung 7291 nicht verraten"
 
-    /// Runs a program on a terminal of its own, in a directory of its own where it may dump its memory, types the PIN at
-    /// the first prompt, and kills it at the second as a fault would: then the PIN is in its memory. Tells where the PIN
-    /// is found.
+    /// Runs a program on a new terminal in a new directory for its core dump, types the PIN at the first prompt, and kills
+    /// the program with SIGABRT at the second, while the PIN is in its memory. Prints where the PIN is.
     private static let watcher = """
         import json, os, pty, resource, signal, sys
         directory, typed, command = sys.argv[1], sys.argv[2].encode(), sys.argv[3:]
@@ -59,14 +57,14 @@ struct DisclosureTests {
         let directory = try TemporaryDirectory()
         let text = try await program(
             "python3", ["-c", Self.watcher, directory.path, Self.pin] + command,
-            // A debug build would start Swift's own debugger on the terminal.
+            // A debug build would start Swift's debugger on the terminal.
             environment: environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { $1 })
         withExtendedLifetime(directory) {}
         return try JSONDecoder().decode(Sight.self, from: Data(text.utf8))
     }
 
-    @Test func `a PIN that was typed is in no argument, variable or line, and in no core`() async throws {
-        // Somebody who has the same in memory and takes no care.
+    @Test func `a typed PIN is not in arguments, variables, output or core dumps`() async throws {
+        // Control: a program that has the PIN in memory without protection.
         let careless = """
             import termios, sys
             settings = termios.tcgetattr(0)
@@ -83,11 +81,11 @@ struct DisclosureTests {
             at: [Products.latchkey.string, "key", "create", "--verbose"], environment: machine.environment)
         #expect(sight.signal == SIGABRT && sight.places.contains("cmdline") && sight.places.contains("environ"))
         #expect(sight.found.isEmpty)
-        // Where the kernel gives cores to a handler, the careless program leaves none here either.
+        // If the kernel passes core dumps to a handler, the control leaves none here either.
         #expect(dumps.isEmpty || !sight.places.contains { $0.hasPrefix("core") })
     }
 
-    @Test func `a PIN is in nothing that a command prints, however much it is asked to tell`() async throws {
+    @Test func `a PIN is not in the output, even with --verbose`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await machine.run(
             ["key", "create", "--policy", "pin", "--json", "--verbose"], pins: [Self.pin])
@@ -95,7 +93,7 @@ struct DisclosureTests {
         let id = try #require(created.json()["id"]?.string)
         let signed = try await machine.run(["key", "sign", id, "/dev/null", "--json", "--verbose"], pins: [Self.pin])
         #expect(signed.status == 0)
-        // Of a wrong PIN nobody is told what it was.
+        // Errors do not contain the wrong PIN.
         let refused = try await machine.run(["key", "sign", id, "/dev/null", "--verbose"], pins: [Self.pin + "!"])
         #expect(refused.status == 4)
         for outcome in [created, signed, refused] {

@@ -3,10 +3,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The tool on a disk that is full or read-only, on a store that is somebody else's, and many at once on one store.
+/// The tool with a full or read-only disk, with another user's store, and with concurrent processes.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DiskTests {
-    /// What a script of commands printed as `NAME STATUS`, in order.
+    /// The lines `NAME STATUS` that a script printed, in order.
     private struct Report: Equatable {
         let name: String
         let status: Int
@@ -34,7 +34,7 @@ struct DiskTests {
         return (machine, preamble)
     }
 
-    /// Runs a script with a mount table of its own.
+    /// Runs a script in a mount namespace.
     private func reports(_ machine: Machine, _ script: String) async throws -> [Report] {
         let output = try await program("unshare", ["-m", "bash", "-c", script], environment: machine.environment)
         return output.split(separator: "\n").compactMap { line in
@@ -45,7 +45,7 @@ struct DiskTests {
     }
 
     @Test(.enabled(if: geteuid() == 0, "needs root, to mount a small file system"))
-    func `a full disk is said to be full, and loses nothing`() async throws {
+    func `a full disk is reported and loses no data`() async throws {
         let (machine, preamble) = try await machine()
         let found = try await reports(
             machine,
@@ -80,7 +80,7 @@ struct DiskTests {
     }
 
     @Test(.enabled(if: geteuid() == 0, "needs root, to mount a file system for reading only"))
-    func `a read-only disk is read, and not written`() async throws {
+    func `a read-only disk can be read but not written`() async throws {
         let (machine, preamble) = try await machine()
         let found = try await reports(
             machine,
@@ -97,11 +97,11 @@ struct DiskTests {
         #expect(found.filter { ["store", "pin", "reset"].contains($0.name) }.allSatisfy { $0.status == 7 }, "\(found)")
         #expect(found.last == Report(name: "after", status: 0), "\(found)")
         #expect(found.count == 6)
-        // SQLite can't read a write-ahead log without its shared memory; what can't be read is said so.
+        // SQLite cannot read a write-ahead log without its shared memory, so the error says that the store cannot be read.
         #expect(found.prefix(2).allSatisfy { [0, 7].contains($0.status) }, "\(found)")
     }
 
-    @Test func `a store of another owner or mode is none that can be used, and no refusal of a server`() async throws {
+    @Test func `a store with another owner or mode is unavailable, which is not a server's refusal`() async throws {
         let (machine, _) = try await machine()
         let store = machine.directory.path(of: "data/latchkey")
         let file = "\(store)/default/latchkey.sqlite"
@@ -125,7 +125,7 @@ struct DiskTests {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander")
     }
 
-    /// The TPM has three places and no resource manager, so some may have to try again: exit 10 says so.
+    /// The TPM has three object slots and no resource manager, so some processes may end with 10 (try again).
     @Test(arguments: [2, 8])
     func `many processes write one store at once`(count: Int) async throws {
         let (machine, _) = try await machine()

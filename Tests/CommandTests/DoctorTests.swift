@@ -6,14 +6,14 @@ import RawDatabase
 import SystemPackage
 import Testing
 
-/// The commonest troubles with TPMs, each provoked.
+/// Common problems with TPMs.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct DoctorTests {
     private static let isRoot = getuid() == 0
 
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    /// What `doctor` says of one thing, and what it ends with.
+    /// The check with this name, and the exit code of `doctor`.
     private func examine(
         _ name: String, _ machine: Machine, extra: [String: String] = [:]
     ) async throws -> (status: Int32?, check: JSON) {
@@ -26,13 +26,13 @@ struct DoctorTests {
         try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": SoftwareTPM.current.tcti])
     }
 
-    @Test func `a TCTI that there is not`() async throws {
+    @Test func `an unknown TCTI is reported`() async throws {
         let (status, check) = try await examine("tpm", machine(), extra: ["LATCHKEY_TCTI": "nonsense"])
         #expect(status == 7)
         #expect(check["finding"]?.string?.contains("no TCTI ‘nonsense’ is installed") == true, "\(check)")
     }
 
-    @Test func `a lockout: until when, and the ways out`() async throws {
+    @Test func `a lockout is reported with its end and the next steps`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: ["2580"])
         let id = try #require(made.json()["id"]?.string)
@@ -40,12 +40,12 @@ struct DoctorTests {
         let (status, check) = try await examine("lockout", machine)
         #expect(status == 0)
         #expect(check["state"] == "warning")
-        #expect(check["finding"]?.string?.hasPrefix("It takes no PIN until 2") == true)
+        #expect(check["finding"]?.string?.hasPrefix("The TPM is locked until 2") == true)
         #expect(check["advice"]?.string?.contains("tpm2_dictionarylockout --clear-lockout") == true)
     }
 
     @Test(.requires(program: "tpm2_createprimary"))
-    func `a TPM that other programs have filled: whose room it is, and how to get it back`() async throws {
+    func `a TPM full of other programs' objects is reported with the next step`() async throws {
         let machine = try machine()
         for name in ["a", "b", "c"] {
             try await tpmTool("tpm2_createprimary", "-Q", "-G", "ecc", "-c", machine.directory.path(of: name))
@@ -60,7 +60,7 @@ struct DoctorTests {
         #expect(try await machine.run("doctor").status == 0)
     }
 
-    @Test func `the device without a resource manager, where there is the one with it`() async throws {
+    @Test func `a device without a resource manager is a warning`() async throws {
         let machine = try machine()
         let (raw, managed) = (machine.directory.path(of: "tpm7"), machine.directory.path(of: "tpmrm7"))
         for path in [raw, managed] {
@@ -75,7 +75,7 @@ struct DoctorTests {
 
     /// p11-kit does not read a user's own configuration for root, so the tool runs as another user.
     @Test(.requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"))
-    func `the modules of p11-kit are those that token list reads`() async throws {
+    func `the modules of p11-kit are those of token list`() async throws {
         let machine = try machine()
         let modules = machine.directory.path(of: "elsewhere/pkcs11/modules")
         try FileManager.default.createDirectory(atPath: modules, withIntermediateDirectories: true)
@@ -96,15 +96,17 @@ struct DoctorTests {
         #expect(!names.contains("p11-kit-trust"), "it holds certificates only")
     }
 
-    /// Root may use every device, so the tool runs as somebody else.
+    /// Root has permission for every device, so the tool runs as another user.
     @Test(
         .requires(program: "setpriv"), .enabled(if: Self.isRoot, "needs root: it runs as another user"),
         arguments: [("tpm0", 0), ("tpm0", 1), ("tpmrm0", 1), ("sda", 1)])
-    func `a device that one may not use: for whom it is, and what to do`(name: String, group: UInt32) async throws {
-        let finding = group == 0 ? "which is root's alone" : "which is for the group daemon"
+    func `without permission for the device, doctor names the group that has it and the next step`(
+        name: String, group: UInt32
+    ) async throws {
+        let finding = group == 0 ? ": only root has" : ": the group daemon has"
         let machine = try machine()
         let device = machine.directory.path(of: name)
-        // /dev/null, by another name.
+        // /dev/null under another name.
         try #require(mknod(device, S_IFCHR | 0o660, 1 << 8 | 3) == 0)
         try #require(
             chown(device, 0, group) == 0 && chmod(device, 0o660) == 0 && chmod(machine.directory.path, 0o711) == 0)
@@ -117,27 +119,27 @@ struct DoctorTests {
         // With Latchkey's package installed, its group is named.
         let isInstalled = getgrnam("latchkey") != nil
         let named =
-            name == "sda" ? "not named as a TPM" : isInstalled ? "which is for the group latchkey" : finding
+            name == "sda" ? "its name is not a TPM's" : isInstalled ? ": the group latchkey has" : finding
         #expect(check?["finding"]?.string?.contains(named) == true, "\(outcome.output)")
         let advice = try #require(check?["advice"]?.string)
         #expect(!advice.replacing("usermod -aG latchkey", with: "").contains("usermod"))
         #expect(advice.contains("latchkey") == (name != "sda"))
     }
 
-    @Test func `a TPM that was exchanged or cleared since`() async throws {
+    @Test func `a replaced or cleared TPM is a problem with exit code 8`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         let other = try await SoftwareTPM()
         let (status, check) = try await examine("srk", machine, extra: ["LATCHKEY_TCTI": other.tcti])
         #expect(status == 8)
         #expect(check["state"] == "problem")
-        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this one was cleared since.")
+        #expect(check["finding"]?.string == "The store's keys belong to another TPM, or this TPM was cleared.")
         #expect(check["advice"]?.string?.contains("--store") == true)
         await other.cutPower()
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `an owner's password where there is no storage root key`() async throws {
+    func `an owner password without a storage root key is a problem`() async throws {
         let machine = try machine()
         try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
         let (status, check) = try await examine("srk", machine)
@@ -148,33 +150,33 @@ struct DoctorTests {
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `what waits to be taken back: the command warns, and doctor until it is done`() async throws {
+    func `a pending revocation: the command warns, and doctor warns until it is done`() async throws {
         let machine = try machine()
         let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
         #expect(stored.status == 0, "\(stored.errors)")
         try await tpmTool("tpm2_changeauth", "-c", "owner", "secret")
         let owned = try await examine("revocation", machine).check["finding"]?.string
-        #expect(owned?.contains("can't be removed until the password is gone") == true)
-        #expect(owned?.contains("waits to be taken back") == false)
+        #expect(owned?.contains("cannot be removed until the owner removes the password") == true)
+        #expect(owned?.contains("is pending") == false)
         let reset = try await machine.run("vault", "reset", "app", "--json")
         #expect(reset.status == 0)
         #expect(
             try reset.json() == [
                 "name": "app", "state": "empty", "biometricsEnabled": false, "revocationPending": true,
             ])
-        #expect(reset.errors.contains("has not taken back yet"))
+        #expect(reset.errors.contains("has not revoked"))
         let waiting = try await examine("revocation", machine).check["finding"]?.string
-        #expect(waiting?.contains("waits to be taken back") == true)
+        #expect(waiting?.contains("is pending") == true)
         try await tpmTool("tpm2_changeauth", "-c", "owner", "-p", "secret")
         let (status, check) = try await examine("revocation", machine)
         #expect(status == 0 && check["state"] == "warning")
-        #expect(check["finding"]?.string?.hasPrefix("What was deleted") == true)
+        #expect(check["finding"]?.string?.hasPrefix("Revocation of deleted or replaced keys") == true)
         #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
         #expect(try await examine("revocation", machine).check["state"] == "ok")
     }
 
     @Test(.requires(program: "tpm2_evictcontrol"))
-    func `another program's key in the storage root key's place`() async throws {
+    func `another program's key at the storage root key's handle is a warning`() async throws {
         let machine = try machine()
         let context = machine.directory.path(of: "primary")
         try await tpmTool("tpm2_createprimary", "-Q", "-G", "rsa2048", "-c", context)
@@ -187,7 +189,7 @@ struct DoctorTests {
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
     }
 
-    @Test func `a store of a newer version`() async throws {
+    @Test func `a store of a newer version is a problem`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         try await DatabaseQueue.raw(at: machine.databasePath).write {
@@ -199,7 +201,7 @@ struct DoctorTests {
         #expect(check["advice"]?.string == "Install that version of Latchkey.")
     }
 
-    @Test func `a store that others can read, and a place where none can be made`() async throws {
+    @Test func `a store that others can read and an unwritable directory are problems`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
         try #require(chmod(machine.directory.path(of: "data/latchkey"), 0o777) == 0)

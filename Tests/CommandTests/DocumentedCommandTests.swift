@@ -23,11 +23,11 @@ import Testing
         #expect(Self.commands.count > 20)
     }
 
-    @Test(arguments: commands) func `each of them is there`(_ command: String) async throws {
+    @Test(arguments: commands) func `each documented command exists`(_ command: String) async throws {
         let words = command.split(separator: " ").map(String.init)
         let help = try await Machine(tcti: nil).run(words + ["--help"])
         let usage = try #require(help.output.firstMatch(of: /USAGE: latchkey (?<path>[a-z -]+)(?<rest>.*)/))
-        // A group's own help means that there is no such command in it.
+        // The help of the group means that the command does not exist.
         #expect(!usage.rest.contains("<subcommand>"), "\(help.output)")
         #expect(command.hasPrefix(usage.path.prefix { $0 != "-" }.trimmingCharacters(in: .whitespaces)))
     }

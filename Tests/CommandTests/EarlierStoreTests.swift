@@ -15,7 +15,7 @@ struct EarlierStoreTests {
     private static let files = URL(filePath: #filePath).deletingLastPathComponent()
         .appending(path: "Stores/before-server-binding")
 
-    /// Gives a machine the TPM and the store of then.
+    /// Restores the TPM and the store on a machine.
     private func machine() async throws -> Machine {
         let tpm = try SoftwareTPM.current
         await tpm.stop()

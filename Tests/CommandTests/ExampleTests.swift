@@ -4,13 +4,12 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// The notebook of `Examples/`, as its user uses it: on a software TPM, with the real identity server, and a browser that
-/// is a script.
+/// The notebook of `Examples/` with a software TPM, the real identity server and a scripted browser.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct ExampleTests {
     private static let notes = Products.directory.appending("notes")
 
-    /// Lends a machine that knows the server, and whose user has a browser.
+    /// Runs `body` with a machine that has the server's address and a scripted browser.
     private func withServer(_ body: (Machine) async throws -> Void) async throws {
         var machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
@@ -44,7 +43,7 @@ struct ExampleTests {
         }
     }
 
-    @Test func `a wrong PIN shows no note, and says how many attempts are left`() async throws {
+    @Test func `a wrong PIN shows no note and the attempts left`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let written = try await machine.run(
             pins: ["2580", "2580"], input: "write buy milk\nquit\n", program: Self.notes)

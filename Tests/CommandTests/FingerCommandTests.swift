@@ -4,8 +4,7 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// Fingers, as a user shows them: the tool, the presence broker, fprintd, the bus, a resource manager and the TPM, each
-/// a process of its own.
+/// Fingerprints with the tool, the presence broker, fprintd, the bus, a resource manager and the TPM as processes.
 @Suite(
     .softwareTPM, .virtualFinger, .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"),
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
@@ -31,7 +30,7 @@ struct FingerCommandTests {
         await manager.end()
     }
 
-    /// Runs the tool while something happens at the reader.
+    /// Runs the tool during an event at the reader.
     private func run(
         _ machine: Machine, _ arguments: String..., at reader: VirtualFingerprintReader,
         showing touches: VirtualFingerprintReader.Touch...
@@ -50,7 +49,7 @@ struct FingerCommandTests {
         return try #require(made.json()["id"]?.string)
     }
 
-    @Test func `a vault with biometrics opens for a finger unless somebody says otherwise`() async throws {
+    @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws {
         try await with { machine, reader, _ in
             let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
             #expect(stored.status == 0, "\(stored.errors)")
@@ -69,7 +68,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `a finger enables, and a finger logs in`() async throws {
+    @Test func `enabling and logging in work with a finger`() async throws {
         try await with { machine, reader, _ in
             try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
                 var machine = machine
@@ -102,7 +101,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `a finger starts a locker's session, or the PIN does`() async throws {
+    @Test func `a finger or the PIN starts a session of the locker`() async throws {
         try await with { machine, reader, _ in
             try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
                 var machine = machine
@@ -161,7 +160,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `nobody shows a finger`() async throws {
+    @Test func `without a finger the prompt times out`() async throws {
         try await with(timeLimit: 1) { machine, _, _ in
             let key = try await makeKey(machine, "biometry-any")
             let outcome = try await machine.run("key", "sign", key, "--digest", Self.hex, "--json")
@@ -170,7 +169,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `fingers that changed are told of`() async throws {
+    @Test func `a change of the enrolled fingers is reported`() async throws {
         try await with { machine, reader, _ in
             let bound = try await makeKey(machine, "biometry-current-set")
             let free = try await makeKey(machine, "biometry-any")
@@ -184,7 +183,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `a container with nothing but a vault shows the user's own count, locked too`() async throws {
+    @Test func `a container with only a vault shows the user's own counter, also when it is locked`() async throws {
         try await with { machine, _, _ in
             let stored = try await machine.run(
                 "vault", "store", "app", "--biometrics", "--presence", "pin", pins: ["2580"], input: "s3cret")
@@ -205,7 +204,7 @@ struct FingerCommandTests {
         }
     }
 
-    @Test func `a finger or the PIN, and which guard the PIN has`() async throws {
+    @Test func `a key for a finger or the PIN shows its counter of wrong PINs`() async throws {
         try await with { machine, reader, _ in
             let key = try await makeKey(machine, "user-presence", pins: ["2580"])
             let shown = try await machine.run("key", "show", key, "--json").json()
@@ -228,7 +227,7 @@ struct FingerCommandTests {
         }
     }
 
-    /// Whether nobody asks for a finger.
+    /// Whether no program prompts for a finger.
     private func isIdle(_ reader: VirtualFingerprintReader) async throws -> Bool {
         let text = try await program(
             "gdbus",

@@ -1,9 +1,9 @@
 import Testing
 
-/// A store that several processes use for the first time at once.
+/// Concurrent first uses of a store.
 @Suite(.timeLimit(.minutes(10)))
 struct FirstUseTests {
-    @Test func `eight processes make one store, a hundred times`() async throws {
+    @Test func `eight processes create one store, a hundred times`() async throws {
         for round in 1...100 {
             let machine = try Machine(tcti: nil)
             let outcomes = try await withThrowingTaskGroup { group in

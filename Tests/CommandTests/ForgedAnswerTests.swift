@@ -5,7 +5,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// `latchkey` behind an attacker on the bus of the TPM who forges error responses.
+/// `latchkey` with an attacker on the TPM's bus who forges error responses.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(10)))
 struct ForgedAnswerTests {
     /// TPM_RC_HANDLE of the first handle, to all of a process's NV_ReadPublic.
@@ -18,7 +18,7 @@ struct ForgedAnswerTests {
         bus.arm(.code(0x14b, times: 1000), atCommand: TPMCommandCode.nvDefineSpace.rawValue)
     }
 
-    @Test func `key delete fails where the index is denied, and the revocation is finished later`() async throws {
+    @Test func `key delete fails if the TPM denies the index, and the revocation is finished later`() async throws {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
         let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
@@ -32,13 +32,13 @@ struct ForgedAnswerTests {
         #expect(try await copy.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0, "the control")
         let checks = try await machine.run("doctor", "--json").json()["checks"]?.array
         let check = try #require(checks?.first { $0["name"] == "revocation" })
-        #expect(check["finding"]?.string?.contains("waits to be taken back") == true)
+        #expect(check["finding"]?.string?.contains("is pending") == true)
         #expect(try await machine.run("key", "create", "--revocable", pins: ["2580"]).status == 0)
         let dead = try await copy.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(try dead.json()["error"]?["code"] == "invalidated")
     }
 
-    @Test func `vault reset reports a pending revocation where the index is denied`() async throws {
+    @Test func `vault reset reports a pending revocation if the TPM denies the index`() async throws {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
         let stored = try await machine.run(
@@ -54,7 +54,7 @@ struct ForgedAnswerTests {
         #expect(try weaker.json()["isRevocable"] == false)
     }
 
-    @Test func `key create with --revocable makes no key where the TPM's room is denied`() async throws {
+    @Test func `key create with --revocable creates no key if the TPM reports no space`() async throws {
         let bus = try FaultyTPM(try SoftwareTPM.current)
         let machine = try Machine(tcti: bus.tcti)
         #expect(try await machine.run("key", "create", "--policy", "none").status == 0)

@@ -4,10 +4,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// Text from a server, a token and a label on its way to the terminal.
+/// Control characters in text from a server, a token and a label.
 @Suite(.timeLimit(.minutes(10)))
 struct HostileTextTests {
-    /// A clear screen, an override of the direction, a C1 control, a line separator, a mark of direction, a zero-width space.
+    /// Clear screen, direction override, C1 control, line separator, direction mark, zero-width space.
     private static let hostile = "a\u{1B}[2Jb\u{202E}c\u{9B}d\u{2028}e\u{200F}f\u{200B}g"
 
     private func expectHarmless(_ outcome: Outcome, sourceLocation: SourceLocation = #_sourceLocation) {
@@ -17,7 +17,7 @@ struct HostileTextTests {
         }
     }
 
-    @Test(.requires(program: "softhsm2-util")) func `a token's label can't control the terminal`() async throws {
+    @Test(.requires(program: "softhsm2-util")) func `a token's label cannot control the terminal`() async throws {
         let (machine, token) = try await Machine.withToken(label: "a\u{1B}[2Jb\u{202E}c")
         for arguments in [
             ["token", "list"], ["token", "list", "--verbose"], ["token", "list", "--json"], ["doctor"],
@@ -30,7 +30,7 @@ struct HostileTextTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "softhsm2-util")) func `a key's label can't control the terminal`() async throws {
+    @Test(.requires(program: "softhsm2-util")) func `a key's label cannot control the terminal`() async throws {
         let (machine, token) = try await Machine.withToken()
         let created = try await machine.run("key", "create", "--label", Self.hostile, pins: ["123456"])
         #expect(created.status == 0, "\(created.errors)")
@@ -41,7 +41,7 @@ struct HostileTextTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "python3"), .softwareTPM) func `a server's words can't control the terminal`() async throws
+    @Test(.requires(program: "python3"), .softwareTPM) func `a server's text cannot control the terminal`() async throws
     {
         let server = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server, Self.hostile])
         let address = await server.output { $0.hasPrefix("http") }.trimmingCharacters(in: .newlines)
@@ -56,7 +56,7 @@ struct HostileTextTests {
         await server.stop(SIGKILL)
     }
 
-    /// Answers everything with an error.
+    /// Answers every request with an error.
     private static let server = #"""
         import http.server, json, sys
         class Handler(http.server.BaseHTTPRequestHandler):

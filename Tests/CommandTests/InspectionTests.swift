@@ -4,13 +4,13 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// Another process of the same user, which is not root, looks into the programs.
+/// Another process of the same unprivileged user tries to read the programs' memory.
 @Suite(
     .requires(program: "python3"), .requires(program: "setpriv"),
     .enabled(if: geteuid() == 0, "needs root, to become another user"), .timeLimit(.minutes(10)))
 struct InspectionTests {
-    /// Starts a program, waits until it runs, and tries to look into it: a parent may do that with its child under every
-    /// setting of Yama (`ptrace_scope` below 2).
+    /// Starts a program, waits until it runs, and tries to read its memory. A parent may do that to its child unless Yama
+    /// forbids it (`ptrace_scope` 2 or more).
     private static let watcher = #"""
         import ctypes, json, os, select, signal, socket, subprocess, sys, tempfile
         signal.alarm(60)

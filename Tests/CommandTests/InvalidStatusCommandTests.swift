@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// HTTP status codes with which AsyncHTTPClient ends the process that receives them, or that no server may send.
+/// HTTP status codes that end a process with AsyncHTTPClient, or that no server may send.
 @Suite(.requires(program: "python3"), .timeLimit(.minutes(5)))
 struct InvalidStatusCommandTests {
     /// Answers each connection with the next status.

@@ -5,7 +5,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey key` and `latchkey pin` on a real software TPM, each call a process of its own.
+/// `latchkey key` and `latchkey pin` on a real software TPM, one process per command.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct KeyCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
@@ -85,7 +85,7 @@ struct KeyCommandTests {
     }
 
     @Test(.requires(program: "tpm2_print"))
-    func `tpm2_print finds in the exported key what was promised`() async throws {
+    func `tpm2_print shows the expected attributes of the exported key`() async throws {
         let machine = try machine()
         let path = machine.directory.path(of: "key.pem")
         for (policy, attributes) in [
@@ -115,7 +115,7 @@ struct KeyCommandTests {
         }
     }
 
-    @Test func `a deleted key is gone`() async throws {
+    @Test func `a deleted key is not found`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
         #expect(try await machine.run("key", "delete", id, "--json").json() == ["id": .string(id), "deleted": true])
@@ -123,7 +123,7 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
     }
 
-    @Test func `a key is named by its id, by the beginning of that, or by its label`() async throws {
+    @Test func `a key is found by its ID, the first characters of it, or its label`() async throws {
         let machine = try machine()
         func make(_ label: String) async throws -> String {
             let created = try await machine.run("key", "create", "--policy", "none", "--label", label, "--json").json()
@@ -137,13 +137,13 @@ struct KeyCommandTests {
         #expect(try await shown("ab") == .string(id))
         #expect(try await shown(String(id.prefix(4))) == .string(id))
         #expect(try await shown(String(id.prefix(3))) == nil)
-        // A label that is another key's id, or begins it, names neither in its place.
+        // A label that equals another key's ID, or its first characters, finds neither key.
         let other = try await make(id)
         #expect(try await shown(id) == .string(id))
         _ = try await make(String(id.prefix(6)))
         let ambiguous = try await machine.run("key", "show", String(id.prefix(6)), "--json")
         #expect(ambiguous.status == 2)
-        #expect(try ambiguous.json()["error"]?["recovery"]?.string?.contains("whole id") == true)
+        #expect(try ambiguous.json()["error"]?["recovery"]?.string?.contains("complete ID") == true)
         #expect(try await machine.run("key", "delete", "ab").status == 2)
         #expect(try await machine.run("key", "delete", id).status == 0)
         #expect(try await shown(id) == nil)
@@ -154,7 +154,7 @@ struct KeyCommandTests {
         #expect(unwritten.status == 2 && !unwritten.errors.contains("NSCocoa"), "\(unwritten.errors)")
     }
 
-    @Test func `containers don't see each other's keys`() async throws {
+    @Test func `a container does not show the keys of another one`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
         let other = try await machine.run("--container", "other", "key", "list", "--json")
@@ -164,7 +164,7 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "show", id).status == 0)
     }
 
-    @Test func `after a change of PIN the new one holds and the old one is wrong`() async throws {
+    @Test func `after a PIN change the new PIN works and the old PIN is wrong`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         let change = try await machine.run("pin", "change", "--json", pins: ["2580", "neue Losung"])
@@ -173,7 +173,7 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 4)
     }
 
-    @Test func `keys that were made with different PINs are changed one at a time`() async throws {
+    @Test func `the PINs of keys with different PINs are changed one at a time`() async throws {
         let machine = try machine()
         let first = try await createKey(machine)
         let second = try await createKey(machine, pin: "1357")
@@ -195,17 +195,19 @@ struct KeyCommandTests {
         #expect(try await machine.run("pin", "change", first, "--secrets").status == 2)
     }
 
-    /// Later descriptors are the tool's own files.
-    @Test func `a descriptor that was not open from the start is no source of PINs`() async throws {
+    /// Other descriptors are the tool's own files.
+    @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws {
         let machine = try machine()
         for number in 6...12 {
             let outcome = try await machine.run("key", "create", "--pin-source", "fd:\(number)")
             #expect(outcome.status == 2)
-            #expect(outcome.errors.contains("no descriptor \(number) was open from the start"), "\(outcome.errors)")
+            #expect(
+                outcome.errors.contains("descriptor \(number) was not open when the program started"),
+                "\(outcome.errors)")
         }
     }
 
-    @Test func `where the signature can't be written is said before anybody is asked`() async throws {
+    @Test func `an unwritable output file is reported before the prompt`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         for path in ["/nonexistent/signature", "-"] {
@@ -215,7 +217,7 @@ struct KeyCommandTests {
         }
     }
 
-    @Test func `a copy of a revocable key signs neither with an old PIN nor after the key was deleted`() async throws {
+    @Test func `a copy of a revocable key does not sign with an old PIN or after the key was deleted`() async throws {
         let machine = try machine()
         #expect(try await machine.run("key", "show", createKey(machine), "--json").json()["isRevocable"] == false)
         let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
@@ -236,7 +238,7 @@ struct KeyCommandTests {
         #expect(dead?["code"] == "invalidated" && dead?["underlying"]?["code"]?.number == 0x18B)
     }
 
-    @Test func `a revocable key that is forgotten is taken back at once, and reported as deleted`() async throws {
+    @Test func `deleting a revocable key with --forget revokes it and reports it as deleted`() async throws {
         let machine = try machine()
         let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
         let id = try #require(created["id"]?.string)
@@ -248,7 +250,7 @@ struct KeyCommandTests {
         #expect(try dead.json()["error"]?["code"] == "invalidated")
     }
 
-    @Test func `a revocable key is forgotten also where its TPM can't be reached`() async throws {
+    @Test func `deleting a revocable key with --forget works without its TPM`() async throws {
         let machine = try machine()
         let created = try await machine.run("key", "create", "--revocable", "--json", pins: ["2580"]).json()
         let id = try #require(created["id"]?.string)
@@ -256,10 +258,10 @@ struct KeyCommandTests {
         let forgotten = try await machine.run("key", "delete", id, "--forget", "--json", extra: off)
         #expect(forgotten.status == 0, "\(forgotten.errors)")
         #expect(try forgotten.json() == ["id": .string(id), "deleted": false, "revocationPending": true])
-        #expect(forgotten.errors.contains("has not taken back yet"))
+        #expect(forgotten.errors.contains("has not revoked"))
     }
 
-    @Test func `wrong PINs end with 4 and what is left, then with 5 and the time`() async throws {
+    @Test func `wrong PINs end with 4 and the attempts left, then with 5 and the time`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         for left in [2, 1, 0] {
@@ -270,13 +272,13 @@ struct KeyCommandTests {
             #expect(error["attemptsLeft"]?.number == Double(left))
             #expect(error["underlying"]?["code"]?.number == 0x98E)
         }
-        // What takes room in the TPM can't be made now, and says until when.
+        // Keys that need space in the TPM cannot be created during the lockout; the error has its end.
         for arguments in [["key", "create", "--revocable"], ["vault", "store", "app", "--biometrics"]] {
             let refused = try await machine.run(arguments + ["--json"], pins: ["1357"], input: "secret")
             #expect(refused.status == 5)
             #expect(try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true, "\(refused.output)")
         }
-        #expect(try await machine.run("doctor").output.contains("revocable keys can't be made"))
+        #expect(try await machine.run("doctor").output.contains("revocable keys cannot be created"))
         let locked = try await machine.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
         #expect(locked.status == 5)
         let error = try #require(locked.json()["error"])
@@ -289,7 +291,7 @@ struct KeyCommandTests {
         #expect(try await machine.run("doctor").status == 0)
     }
 
-    @Test func `another TPM ends with 8 and nothing is changed`() async throws {
+    @Test func `another TPM ends with 8 and changes nothing`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         let row = try storedKey(machine, id)
@@ -304,7 +306,7 @@ struct KeyCommandTests {
     }
 
     @Test(arguments: ["truncated", "edited", "emptied"])
-    func `a key whose stored bytes were changed ends with 8 and stays as it is`(how: String) async throws {
+    func `a key with changed stored bytes ends with 8 and is not modified`(how: String) async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         var key = try JSONDecoder().decode(HardwareKey.self, from: Data(try storedKey(machine, id).utf8))
@@ -324,7 +326,7 @@ struct KeyCommandTests {
         #expect(try storedKey(machine, id) == text)
     }
 
-    @Test func `doctor finds a software TPM in order`() async throws {
+    @Test func `doctor accepts a software TPM`() async throws {
         let outcome = try await machine().run("doctor", "--json")
         #expect(outcome.status == 0)
         let checks = try #require(outcome.json()["checks"]?.array)

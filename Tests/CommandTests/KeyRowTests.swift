@@ -7,7 +7,7 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// Rows of two keys with one PIN, edited in SQLite: no key signs in place of another one.
+/// Attacks that edit the rows of two keys with one PIN: no key signs instead of another one.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(10)))
 struct KeyRowTests {
     private static let pin = "258025"
@@ -49,7 +49,9 @@ struct KeyRowTests {
     }
 
     @Test(arguments: Swap.allCases, [[], ["--revocable"]])
-    func `swapped parts of two rows are damage, and no PIN is counted`(swap: Swap, extra: [String]) async throws {
+    func `swapped parts of two rows are reported as damage without a PIN attempt`(swap: Swap, extra: [String])
+        async throws
+    {
         let pair = try await Pair(extra)
         let (test, other) = (pair.test, pair.other)
         let before = try await pair.attemptsLeft
@@ -87,9 +89,9 @@ struct KeyRowTests {
         #expect(try await pair.attemptsLeft == before)
     }
 
-    /// The binding is in the open: an attacker writes the one that fits, with the digest of the whole behind it.
+    /// The binding is not secret: an attacker can write the right one, with the digest of the whole row.
     @Test(arguments: [[], ["--revocable"]])
-    func `with a binding that fits its new row another key signs nothing either`(extra: [String]) async throws {
+    func `another key with the right binding for its new row does not sign`(extra: [String]) async throws {
         let pair = try await Pair(extra)
         let old = Data(KeyBinding(pair.other).digest)
         let new = Data(KeyBinding(pair.test).digest)

@@ -4,12 +4,12 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-/// `latchkey locker` against a real server and a real software TPM, each call a process of its own.
+/// `latchkey locker` against a real server and a real software TPM, one process per command.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerCommandTests {
     @Test(.requires(program: "tpm2_changeauth"))
-    func `where the TPM's owner has a password, status and doctor say what can't be taken back`() async throws {
+    func `with an owner password, status and doctor report keys that are not revocable`() async throws {
         try await Machine.withServer { machine in
             func finding() async throws -> JSON? {
                 try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == "revocation" }
@@ -24,11 +24,11 @@ struct LockerCommandTests {
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let status = try await machine.run("locker", "status", "--json").json()
             #expect(status["isRevocable"] == false)
-            #expect(try await machine.run("locker", "status").output.contains("can't take base and offline back"))
+            #expect(try await machine.run("locker", "status").output.contains("cannot revoke base and offline"))
         }
     }
 
-    @Test func `a life from enrolment to destruction`() async throws {
+    @Test func `enrol, start, lock and destroy`() async throws {
         try await Machine.withServer { machine in
             #expect(
                 try await machine.run("locker", "status", "--json").json() == [
@@ -40,7 +40,7 @@ struct LockerCommandTests {
             #expect(try enrolled.json()["easyAccessEnabled"] == true)
             #expect(try enrolled.json()["expiresAt"]?.string != nil)
 
-            // Nothing runs between commands, and status needs nothing.
+            // No process runs between commands, and status does not use the hardware.
             let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
             let status = try await machine.run("locker", "status", "--json", extra: off).json()
             #expect(status["phase"] == "enrolled" && status["easyAccessEnabled"] == true)
@@ -66,7 +66,7 @@ struct LockerCommandTests {
         }
     }
 
-    @Test func `text of every level goes in and comes out, and is in no JSON`() async throws {
+    @Test func `text of every level is encrypted and decrypted, and is not in JSON`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             for (level, pins) in [("base", []), ("background", []), ("offline", ["2580"]), ("active", ["2580"])] {
@@ -114,20 +114,20 @@ struct LockerCommandTests {
             let enabled = try await machine.run(
                 "locker", "easy-access", "enable", "--json", pins: ["8642"], extra: ["BROWSER": browser])
             #expect(try enabled.json()["easyAccessEnabled"] == true, "\(enabled.errors)")
-            // One login is enough for the session and the new PIN.
+            // One login serves the session and the new PIN.
             #expect(try String(contentsOf: URL(filePath: visits), encoding: .utf8) == ".\n")
             #expect(try await machine.run("locker", "start", "--level", "easy", pins: ["8642"]).status == 0)
         }
     }
 
-    @Test func `without the server the PIN does, where that is allowed`() async throws {
+    @Test func `without the server the PIN is enough with --allow-offline`() async throws {
         let (machine, sealed) = try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let sealed = try await machine.run(
                 ["locker", "encrypt", "--level", "offline"], pins: ["2580"], input: "s3cret")
             return (machine, sealed.output)
         }
-        // The server has gone.
+        // The server is stopped.
         #expect(try await machine.run(["locker", "decrypt"], pins: ["2580"], input: sealed).status == 7)
         let opened = try await machine.run(["locker", "decrypt", "--allow-offline"], pins: ["2580"], input: sealed)
         #expect(opened.output == "s3cret", "\(opened.errors)")

@@ -5,10 +5,10 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// What `latchkey locker` and its neighbours refuse before anybody is asked in vain.
+/// Errors that `latchkey locker` and related commands report before they prompt.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerRefusalTests {
-    /// A browser that only notes that it was called.
+    /// A browser that only records its calls.
     private func watchedBrowser(_ machine: Machine) throws -> (variables: [String: String], wasCalled: () -> Bool) {
         let note = machine.directory.path(of: "visited-\(UInt32.random(in: 0 ... .max))")
         let browser = try machine.directory.makeScript(
@@ -22,7 +22,7 @@ struct LockerRefusalTests {
         } ?? []
     }
 
-    @Test func `the locker's keys are neither listed as the user's nor signed with nor deleted`() async throws {
+    @Test func `the locker's keys are not listed, and do not sign and cannot be deleted`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             #expect(try await machine.run("key", "list").output.hasPrefix("There are no keys of your own"))
@@ -45,7 +45,7 @@ struct LockerRefusalTests {
     }
 
     @Test(arguments: ["locker: device", "locker: easy access"])
-    func `what is damaged can be destroyed, and enrolled anew`(label: String) async throws {
+    func `a damaged enrolment can be destroyed and replaced`(label: String) async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let key = try await #require(lockerKeys(machine).first { $0["label"] == .string(label) })
@@ -57,14 +57,14 @@ struct LockerRefusalTests {
             let end = try await machine.run("locker", "end", "--mode", "destroy", "--json")
             #expect(end.status == 0, "\(end.errors)")
             #expect(try end.json()["phase"] == "unregistered")
-            // Only the device's key can say so to the server.
+            // Only the device's key can authenticate the removal to the server.
             #expect(end.errors.contains("Remove this machine at the server") == (label == "locker: device"))
             #expect(try await lockerKeys(machine).isEmpty)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
         }
     }
 
-    @Test func `who is not enrolled hears that from every command, and starts nothing`() async throws {
+    @Test func `without an enrolment every command fails and starts nothing`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let sealed = try await machine.run(
@@ -86,7 +86,7 @@ struct LockerRefusalTests {
             }
             #expect(!browser.wasCalled())
 
-            // The text of another enrolment asks for no PIN.
+            // No prompt for a text of another enrolment.
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let foreign = try await machine.run(["locker", "decrypt", "--json"], pins: [], input: sealed)
             #expect(foreign.status == 8)
@@ -94,7 +94,7 @@ struct LockerRefusalTests {
         }
     }
 
-    @Test func `status says with whom, and an enrolment belongs to its server`() async throws {
+    @Test func `status shows the server, and an enrolment belongs to its server`() async throws {
         try await Machine.withServer { machine in
             let endpoint = try #require(machine.environment["LATCHKEY_ENDPOINT"])
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
@@ -119,7 +119,7 @@ struct LockerRefusalTests {
         }
     }
 
-    @Test func `easy access is neither asked for in vain nor lost in silence`() async throws {
+    @Test func `easy access does not prompt in vain, and its loss is reported`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let again = try await machine.run("locker", "easy-access", "enable", "--json", pins: [])
@@ -134,7 +134,7 @@ struct LockerRefusalTests {
                 last = try await machine.run("locker", "start", "--level", "easy", pins: ["0000"])
             }
             #expect(last.status == 4)
-            #expect(last.errors.contains("easy access is off now"))
+            #expect(last.errors.contains("easy access is now disabled"))
             #expect(last.errors.contains("latchkey locker easy-access enable"))
 
             let browser = try watchedBrowser(machine)
@@ -146,7 +146,7 @@ struct LockerRefusalTests {
         }
     }
 
-    @Test func `what needs the server says so before a PIN, and names --allow-offline where that helps`() async throws {
+    @Test func `a missing server is reported before the prompt, with --allow-offline if it helps`() async throws {
         let (machine, active, offline) = try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             var texts: [String] = []
@@ -171,7 +171,7 @@ struct LockerRefusalTests {
         #expect(doctor?["name"] == "server" && doctor?["state"] == "warning")
     }
 
-    @Test func `a text is whole or damaged, and a secret has at most 1 MiB`() async throws {
+    @Test func `a truncated text is damaged, and a secret has at most 1 MiB`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
             let encrypt = ["locker", "encrypt", "--level", "base"]
@@ -187,7 +187,7 @@ struct LockerRefusalTests {
         }
     }
 
-    @Test func `where nobody can be asked for a PIN or finger, nobody logs in first`() async throws {
+    @Test func `without a way to prompt for the PIN or finger there is no login first`() async throws {
         try await Machine.withServer { machine in
             let browser = try watchedBrowser(machine)
             let mute = ["LATCHKEY_PIN_SOURCE": "pinentry", "PINENTRY_PROGRAM": "/nonexistent/pinentry"]
@@ -205,7 +205,7 @@ struct LockerRefusalTests {
     }
 
     @Test(arguments: [["login"], ["locker", "start"]])
-    func `Ctrl-C at the login page declines, with its JSON`(command: [String]) async throws {
+    func `Ctrl-C at the login page cancels, with a JSON error`(command: [String]) async throws {
         try await Machine.withServer { machine in
             let browser = try machine.directory.makeScript("interrupting", "#!/bin/sh\nkill -INT $PPID\n")
             let outcome = try await machine.run(command + ["--json"], pins: ["2580"], extra: ["BROWSER": browser])

@@ -6,15 +6,14 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-/// The main job, as a user does it by hand: each step a process of its own, against a real server and a real software
-/// TPM, with a browser that is a script.
+/// Biometric login, one process per command, with a real server, a software TPM and a scripted browser.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .requires(program: "tpm2_getcap"),
     .timeLimit(.minutes(15)))
 struct LoginCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    /// Lets `machine` know the server, and gives its user a browser.
+    /// Configures the server and a scripted browser on `machine`.
     private func introduce(
         _ machine: Machine, to server: IdentityServer.Announcement, as user: Int = 0
     ) throws -> (machine: Machine, browser: ScriptedBrowser) {
@@ -48,7 +47,7 @@ struct LoginCommandTests {
         return try #require(enable.json()["kid"]?.string)
     }
 
-    @Test func `doctor asks the server whether it knows the client`() async throws {
+    @Test func `doctor checks that the server knows the client`() async throws {
         try await withServer(try machine()) { machine, _, server in
             func finding(_ arguments: String...) async throws -> (String?, String?) {
                 let checks = try await machine.run(["doctor", "--json"] + arguments).json()["checks"]?.array
@@ -63,7 +62,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `log in, enable, switch everything off and on, authenticate, disable`() async throws {
+    @Test func `log in, enable, restart everything, authenticate, disable`() async throws {
         let machine = try machine()
         let tpm = try SoftwareTPM.current
         var port = ""
@@ -89,7 +88,7 @@ struct LoginCommandTests {
         }
         await tpm.cutPower()
 
-        // Nothing runs now, and status tells all the same.
+        // Status works without the TPM and the server.
         let off = try await machine.run("status", "--json")
         #expect(off.status == 0)
         #expect(try off.json()["biometricEnabled"] == true)
@@ -116,7 +115,7 @@ struct LoginCommandTests {
         #expect(try await loadedHandles(tpm.tcti) == "")
     }
 
-    @Test func `after a logout that keeps it, the user is back with the PIN alone`() async throws {
+    @Test func `after logout --keep-biometric the PIN alone logs in`() async throws {
         try await withServer(machine()) { machine, _, _ in
             let kid = try await enable(machine)
             let out = try await machine.run("logout", "--keep-biometric", "--json").json()
@@ -142,7 +141,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `an identity that was removed on the settings page ends with 6 and is forgotten`() async throws {
+    @Test func `a device that was removed on the settings page ends with 6 and is deleted here`() async throws {
         try await withServer(machine()) { machine, browser, server in
             _ = try await enable(machine)
             try await browser.removeDevice(at: server.endpoint)
@@ -169,12 +168,12 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `somebody else can't log in where a key belongs to the first user`() async throws {
+    @Test func `another user cannot log in while a key belongs to the first user`() async throws {
         try await withServer(machine()) { machine, _, server in
             _ = try await enable(machine)
             let stranger = try introduce(machine, to: server, as: 1).machine
             let before = try await machine.run("status", "--json").json()
-            // The server is told who must log in and asks for alice's password; bob's browser gives up, and so does bob.
+            // The request names alice, so the server asks for her password. Bob's browser fails, and bob cancels.
             let browser = try #require(stranger.environment["BROWSER"])
             let givingUp = try machine.directory.makeScript(
                 "giving-up", "#!/bin/sh\n'\(browser)' \"$@\" || kill -TERM $PPID\n")
@@ -185,7 +184,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `of two processes that enable at once one has a key and one a conflict`() async throws {
+    @Test func `of two concurrent enable commands one creates a key and one ends with a conflict`() async throws {
         try await withServer(machine()) { machine, _, _ in
             #expect(try await machine.run("login").status == 0)
             async let first = machine.run("enable", "--json", pins: ["2580"])
@@ -201,7 +200,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `a login row that somebody edited ends with 8 and is not used`() async throws {
+    @Test func `an edited login row ends with 8 and is not used`() async throws {
         try await withServer(machine()) { machine, _, server in
             _ = try await enable(machine)
             let named = #""issuer":"\#(server.endpoint)","client":"\#(server.clientID)""#
@@ -216,7 +215,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `without the server a login ends with 7 and what to do`() async throws {
+    @Test func `without the server a login ends with 7 and the next step`() async throws {
         var machine = try machine()
         machine.environment["LATCHKEY_ENDPOINT"] = "http://127.0.0.1:9"
         machine.environment["LATCHKEY_CLIENT_ID"] = "nobody"
@@ -225,9 +224,9 @@ struct LoginCommandTests {
         #expect(try outcome.json()["error"]?["recovery"]?.string?.isEmpty == false)
     }
 
-    @Test func `where the browser fails the address is told and the login waits`() async throws {
+    @Test func `if the browser fails, the user sees the address and the login waits`() async throws {
         try await withServer(machine()) { machine, browser, _ in
-            // It goes on in the background, as a person does who opens the address elsewhere.
+            // It continues in the background, like a user who opens the address in another browser.
             let failing = try machine.directory.makeScript(
                 "failing", "#!/bin/sh\n'\(browser.path)' \"$@\" </dev/null >/dev/null 2>&1 &\nexit 3\n")
             let outcome = try await machine.run("login", "--quiet", "--json", extra: ["BROWSER": failing])
@@ -236,7 +235,7 @@ struct LoginCommandTests {
         }
     }
 
-    @Test func `what other users can read of the browser's start leads nowhere`() async throws {
+    @Test func `the browser's arguments, which other users can read, do not give access`() async throws {
         try await withServer(machine()) { machine, browser, _ in
             let seen = machine.directory.path(of: "arguments")
             let spy = try machine.directory.makeScript(

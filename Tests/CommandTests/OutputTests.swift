@@ -5,22 +5,22 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// A result that nobody can get is no success, whatever prints it.
+/// A result that cannot be written is an error for every command.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct OutputTests {
-    /// A standard output that takes nothing, as the shell makes it.
+    /// Shell commands that make standard output fail.
     enum Sink: String, CaseIterable, Sendable {
         /// Every write fails with ENOSPC.
         case full = "exec >/dev/full"
         /// Every write fails with EBADF.
         case closed = "exec >&-"
-        /// Every write fails with EPIPE: both ends were there, and the one that reads is closed.
+        /// Every write fails with EPIPE: the reading end is closed.
         case unread = "mkfifo \"$FIFO\"; exec 3<>\"$FIFO\" 4>\"$FIFO\"; exec 3<&-; exec >&4 4>&-; rm \"$FIFO\""
     }
 
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
-    /// Runs the tool with such an output.
+    /// Runs the tool with that output.
     private func run(
         _ arguments: [String], _ sink: Sink, on machine: Machine, pins: [String]? = nil
     ) async throws -> (status: Int32?, errors: String) {
@@ -47,7 +47,7 @@ struct OutputTests {
             let outcome = try await run(arguments, sink, on: machine, pins: pins)
             #expect(outcome.status == 1, "\(arguments) \(sink): \(outcome.errors)", sourceLocation: sourceLocation)
             #expect(
-                outcome.errors.contains("Could not show the result: standard output can't be written"),
+                outcome.errors.contains("Could not show the result: standard output cannot be written"),
                 "\(arguments) \(sink): \(outcome.errors)", sourceLocation: sourceLocation)
         }
     }
@@ -56,11 +56,11 @@ struct OutputTests {
         ["status"], ["status", "--json"], ["key", "list", "--json"], ["--help"], ["help", "key"], ["key", "--help"],
         ["--version"], ["--generate-completion-script", "bash"],
     ])
-    func `text, JSON, help and scripts that can't be written are errors`(arguments: [String]) async throws {
+    func `unwritable text, JSON, help and scripts are errors`(arguments: [String]) async throws {
         try await expectFailure(arguments, on: machine())
     }
 
-    @Test func `so are keys, signatures and secrets`() async throws {
+    @Test func `unwritable keys, signatures and secrets are errors`() async throws {
         let machine = try self.machine()
         let created = try await machine.run("key", "create", "--policy", "pin", "--json", pins: ["2580"])
         let id = try #require(created.json()["id"]?.string)
@@ -77,7 +77,7 @@ struct OutputTests {
         try await expectFailure(["vault", "show", "app"], on: machine, pins: ["2580"])
     }
 
-    @Test func `an error stays the error that it was`() async throws {
+    @Test func `an unwritable output does not replace an earlier error`() async throws {
         let machine = try self.machine()
         for sink in Sink.allCases {
             let outcome = try await run(["key", "show", "", "--json"], sink, on: machine)
@@ -85,7 +85,7 @@ struct OutputTests {
         }
     }
 
-    @Test func `a label of somebody else's can't command the terminal`() async throws {
+    @Test func `control characters in a label do not reach the terminal`() async throws {
         let machine = try self.machine()
         let label = "a\u{9B}b\u{202E}c"
         let created = try await machine.run(

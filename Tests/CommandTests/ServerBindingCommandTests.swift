@@ -59,7 +59,7 @@ struct ServerBindingCommandTests {
         }
     }
 
-    @Test func `without a terminal a login of an earlier version takes --bind-server`() async throws {
+    @Test func `without a terminal a login of an earlier version requires --bind-server`() async throws {
         try await withLogin { machine, kid in
             try await machine.forgetServers()
             // A process in a new session has no terminal.

@@ -6,7 +6,7 @@ import SystemPackage
 import Testing
 import VirtualSmartCard
 
-/// The tool on a card that other processes use too.
+/// The tool with a card that other processes use at the same time.
 @Suite(
     .virtualYubiKey, .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
     .timeLimit(.minutes(15)))
@@ -23,12 +23,12 @@ struct SharedCardTests {
         return machine
     }
 
-    @Test func `of 100 pairs of keys that are made at the same time none is lost`() async throws {
+    @Test func `100 pairs of concurrent key creations lose no key`() async throws {
         let card = try VirtualYubiKey.current.card
         let machines = [try machine(), try machine()]
         var (lost, failed): ([String], [String]) = ([], [])
         for pair in 0..<100 {
-            // The card has room for 11 pairs.
+            // The card has space for 11 pairs.
             if pair % 10 == 0 { card.removeKeys() }
             let made = try await withThrowingTaskGroup(of: Outcome.self) { group in
                 for machine in machines {
@@ -44,7 +44,7 @@ struct SharedCardTests {
                 let key = try? JSONDecoder().decode(Made.self, from: Data(outcome.output.utf8)).publicKeyJWK.publicKey()
                 guard outcome.status == 0 else {
                     failed.append("pair \(pair): exit \(outcome.status ?? -1): \(outcome.errors)")
-                    // A reset of the other process can end a command, with what to do, and nothing is lost.
+                    // A reset by the other process can end a command with a recovery text. No key is lost.
                     #expect([7, 10].contains(outcome.status), "\(outcome.errors)")
                     continue
                 }

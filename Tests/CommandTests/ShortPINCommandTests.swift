@@ -3,10 +3,10 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// PINs of four digits on a TPM with an empty lockout password, as most are delivered.
+/// PINs of four digits on a TPM with an empty lockout password, as most TPMs have from the factory.
 @Suite(.requires(program: "swtpm"), .requires(program: "tpm2_changeauth"), .timeLimit(.minutes(10)))
 struct ShortPINCommandTests {
-    @Test func `a short PIN takes an explicit wish, or the lockout password that doctor has set`() async throws {
+    @Test func `a short PIN requires --allow-short-pin, or the lockout password of doctor's advice`() async throws {
         let tpm = try await SoftwareTPM(hasLockoutPassword: false)
         let machine = try Machine(tcti: tpm.tcti)
         let commands = [

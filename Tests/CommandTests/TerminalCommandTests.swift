@@ -8,7 +8,7 @@ import Testing
 /// The tool at a terminal.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(5)))
 struct TerminalCommandTests {
-    /// Runs a program in a session of its own with a controlling terminal. Prints its process ID, then its exit code or
+    /// Runs a program in a new session with a controlling terminal. Prints its process ID, then its exit code or
     /// the negative number of the signal that ended it.
     private static let launcher = #"""
         import os, sys

@@ -4,10 +4,10 @@ import LatchkeyTesting
 import SystemPackage
 import Testing
 
-/// The tool at a terminal, with a person typing: no PIN source is named.
+/// The tool on a terminal with typed input and the default PIN source.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct TerminalTests {
-    /// Runs the tool on a terminal of its own, types one line at each prompt, and tells what happened.
+    /// Runs the tool on a new terminal and types one line at each prompt.
     private static let typist = """
         import json, os, pty, signal, sys
         keys, command = json.loads(sys.argv[1]), sys.argv[2:]
@@ -60,7 +60,7 @@ struct TerminalTests {
         return try JSONDecoder().decode(Result.self, from: Data(text.utf8))
     }
 
-    @Test func `PINs are asked for at the terminal, and stdout has the result alone`() async throws {
+    @Test func `prompts for PINs are on the terminal, and stdout has only the result`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await type(["2580\r", "2580\r"], at: machine, "key", "create", "--json")
         #expect(created.status == 0, "\(created.screen)")
@@ -75,7 +75,7 @@ struct TerminalTests {
     }
 
     @Test(arguments: ["\u{3}", "\u{4}"])
-    func `Ctrl-C and Ctrl-D end with 3, and the TPM counts nothing`(key: String) async throws {
+    func `Ctrl-C and Ctrl-D end with 3 without a PIN attempt`(key: String) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await machine.run("key", "create", "--json", pins: ["2580"]).json()
         let id = try #require(created["id"]?.string)
@@ -102,7 +102,7 @@ struct TerminalTests {
         }
     }
 
-    @Test func `colour is for terminals, and for who wants it`() async throws {
+    @Test func `only terminals get colour, unless NO_COLOR is set`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let doctor = "exec \(Products.latchkey) doctor >/dev/tty"
         func screen(_ variables: String...) async throws -> String {

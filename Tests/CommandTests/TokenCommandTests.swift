@@ -5,7 +5,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The tool on a SoftHSM2 token, each call a process of its own, on a machine without a TPM.
+/// The tool on a SoftHSM2 token, one process per command, on a machine without a TPM.
 @Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenCommandTests {
     private func createKey(_ machine: Machine, policy: String = "pin", pin: String = "123456") async throws -> String {
@@ -48,7 +48,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `what only a TPM's key has is refused`() async throws {
+    @Test func `operations of TPM keys only are unsupported`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
         let wrapped = try await machine.run("key", "export", id, "--format", "tss2", "--json")
@@ -60,7 +60,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `the PIN of the token changes, and holds for its keys`() async throws {
+    @Test func `after a change of the token's PIN its keys have the new PIN`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine)
         let changed = try await machine.run("pin", "change", "--json", pins: ["123456", "neue Losung"])
@@ -74,7 +74,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a deleted key is gone`() async throws {
+    @Test func `a deleted key is not found`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
         #expect(try await machine.run("key", "delete", String(id.prefix(8)), "--json").status == 2)
@@ -83,7 +83,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a key with a PIN is deleted for who knows it, and forgotten for anybody`() async throws {
+    @Test func `deleting a PIN-protected key requires the PIN, and --forget does not`() async throws {
         let (machine, token) = try await Machine.withToken()
         let ids = [try await createKey(machine), try await createKey(machine)]
         #expect(try await machine.run("key", "delete", ids[0], pins: ["654321"]).status == 4)
@@ -102,19 +102,19 @@ struct TokenCommandTests {
         #expect(left.components(separatedBy: "Private Key Object").count == 2, "\(left)")
     }
 
-    @Test func `a key of the one kind is not used with the other`() async throws {
+    @Test func `a token key is not used with the TPM, nor a TPM key with the token`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
         let outcome = try await machine.run("key", "sign", id, "/dev/null", "--json", extra: ["LATCHKEY_TOKEN": ""])
         #expect(outcome.status == 8)
         #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
         #expect(try outcome.json()["error"]?["recovery"]?.string?.contains("--token") == true)
-        // What needs no hardware works without it.
+        // Commands that do not use the hardware work.
         #expect(try await machine.run("key", "show", id, extra: ["LATCHKEY_TOKEN": ""]).status == 0)
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a key that is on the token is taken over by its URI`() async throws {
+    @Test func `an existing key on the token is adopted by its URI`() async throws {
         let (machine, token) = try await Machine.withToken()
         try await program(
             "pkcs11-tool",
@@ -129,7 +129,7 @@ struct TokenCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["123456"]).status == 0)
     }
 
-    @Test func `another token ends with 8, none with 7, two that fit with 10`() async throws {
+    @Test func `another token ends with 8, no token with 7, two matches with 10`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine)
         let other = try await SoftwareToken(label: "Other", placement: .ownDirectory)
@@ -154,7 +154,7 @@ struct TokenCommandTests {
         #expect(ambiguous.status == 10, "\(ambiguous.errors)")
     }
 
-    @Test func `token list names the token by a URI that --token takes`() async throws {
+    @Test func `token list shows a URI that --token accepts`() async throws {
         let (machine, token) = try await Machine.withToken(label: "Läbel; with=signs")
         let listed = try await machine.run("token", "list", "--json").json()
         let tokens = try #require(listed["tokens"]?.array)
@@ -169,10 +169,10 @@ struct TokenCommandTests {
         let key = try await machine.run("--token", uri, "key", "create", "--policy", "none", "--json")
         #expect(key.status == 0, "\(key.errors)")
         let text = try await machine.run("token", "list").output
-        #expect(text.contains("it protects keys from nobody") && text.contains(uri))
+        #expect(text.contains("it does not protect keys") && text.contains(uri))
     }
 
-    @Test func `a module that can't be used is listed with the reason`() async throws {
+    @Test func `a module that cannot be used is listed with the reason`() async throws {
         let (machine, token) = try await Machine.withToken()
         let listed = try await machine.run("--token", "pkcs11:?module-path=/nonexistent.so", "token", "list", "--json")
         #expect(listed.status == 0)
@@ -183,7 +183,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a token is initialised, and its PINs are administered`() async throws {
+    @Test func `a token is initialised, and its PINs are changed and unblocked`() async throws {
         let (machine, token) = try await Machine.withToken()
         let blank = "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"
         let made = try await machine.run(
@@ -206,7 +206,7 @@ struct TokenCommandTests {
         #expect(try await run(["key", "create"], "user 4") == 7)
     }
 
-    @Test func `doctor finds a software token in order, and makes no store`() async throws {
+    @Test func `doctor accepts a software token and creates no store`() async throws {
         let (machine, token) = try await Machine.withToken()
         let outcome = try await machine.run("doctor", "--json")
         #expect(outcome.status == 0, "\(outcome.output)")
@@ -223,7 +223,7 @@ struct TokenCommandTests {
     @Test(arguments: [
         ("pkcs11:token=x?module-path=/nonexistent.so", 7, "module"), ("pkcs11:token=x?module-path=MODULE", 7, "token"),
     ])
-    func `doctor says what is missing`(uri: String, status: Int32, name: String) async throws {
+    func `doctor names the missing part`(uri: String, status: Int32, name: String) async throws {
         let (machine, token) = try await Machine.withToken()
         let outcome = try await machine.run(
             "doctor", "--json", extra: ["LATCHKEY_TOKEN": uri.replacing("MODULE", with: token.modulePath)])

@@ -3,17 +3,17 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The commonest troubles with tokens, each provoked on SoftHSM2.
+/// Common problems with tokens, on SoftHSM2.
 @Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenDoctorTests {
-    /// What keeps a key from being made, and what `doctor` ends with.
+    /// The check that prevents creating a key, and the exit code of `doctor`.
     private func problem(_ machine: Machine, uri: String) async throws -> (status: Int32?, check: JSON) {
         let outcome = try await machine.run("doctor", "--json", extra: ["LATCHKEY_TOKEN": uri])
         let check = try outcome.json()["checks"]?.array?.first { $0["state"] == "problem" }
         return (outcome.status, try #require(check, "\(outcome.output)"))
     }
 
-    @Test func `a URI that two tokens fit: which they are, and how to tell them apart`() async throws {
+    @Test func `a URI that matches two tokens is reported with both and the next step`() async throws {
         let (machine, token) = try await Machine.withToken(label: "First")
         try await program(
             "softhsm2-util",
@@ -30,7 +30,7 @@ struct TokenDoctorTests {
         #expect(try await machine.run("doctor", extra: ["LATCHKEY_TOKEN": named]).status == 0)
     }
 
-    @Test func `SoftHSM2's free slot is passed over beside a token that fits`() async throws {
+    @Test func `SoftHSM2's free slot is skipped if a token matches`() async throws {
         let (machine, token) = try await Machine.withToken(label: "First")
         let uri = ["LATCHKEY_TOKEN": "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"]
         #expect(try await machine.run("doctor", extra: uri).status == 0)
@@ -39,9 +39,9 @@ struct TokenDoctorTests {
         #expect(change.status == 0, "\(change.errors)")
     }
 
-    @Test func `a token that nobody has initialised`() async throws {
+    @Test func `a token that is not initialised is a problem`() async throws {
         let (machine, token) = try await Machine.withToken()
-        // SoftHSM2 has such a one beside those that are.
+        // SoftHSM2 always has one in addition to the initialised tokens.
         let (status, check) = try await problem(machine, uri: "pkcs11:token=?module-path=\(token.modulePath)")
         #expect(status == 7)
         #expect(check["name"] == "token")
@@ -49,7 +49,7 @@ struct TokenDoctorTests {
         #expect(check["advice"]?.string?.contains("latchkey token init --label") == true)
     }
 
-    @Test func `another token than the one that is named: it says which there is`() async throws {
+    @Test func `a missing token is reported with the labels of the present ones`() async throws {
         let (machine, token) = try await Machine.withToken(label: "First")
         let uri = "pkcs11:token=Second?module-path=\(token.modulePath)"
         let (status, check) = try await problem(machine, uri: uri)
@@ -59,14 +59,14 @@ struct TokenDoctorTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a slot for a token that is no PIV card`() async throws {
+    @Test func `a slot for a token that is not a PIV card is an error`() async throws {
         let (machine, token) = try await Machine.withToken()
         let outcome = try await machine.run("key", "create", "--slot", "9a", "--json", pins: ["123456"])
         #expect(outcome.status == 2, "\(outcome.output)")
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a file that is no module`() async throws {
+    @Test func `a file that is not a module is a problem`() async throws {
         let machine = try Machine(tcti: "device:/nonexistent/tpm")
         let path = machine.directory.path(of: "module.so")
         try Data("no library".utf8).write(to: URL(filePath: path))

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-/// What the tool does to the TPM, counted on the wire, and that it leaves nothing behind in it.
+/// The number of TPM commands per operation, and that nothing stays loaded in the TPM.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "tpm2_getcap"), .timeLimit(.minutes(15)))
 struct TrafficTests {
     private static let pin = "Kx7#unusual-PIN"
@@ -20,7 +20,7 @@ struct TrafficTests {
 
     @Test func `creating takes 3 commands and signing with a PIN 5, and the PIN is in neither`() async throws {
         let machine = try machine()
-        // The storage root key is made with the first key, once.
+        // The first key also creates the storage root key.
         let id = try await createKey(machine)
         let (created, creation) = try await TPMTraffic.recording(machine, ["key", "create"], pins: [Self.pin])
         #expect(created.status == 0)
@@ -52,7 +52,7 @@ struct TrafficTests {
         #expect(!gated.contains(Array(Self.pin.utf8)))
     }
 
-    @Test func `what reads rows sends nothing`() async throws {
+    @Test func `commands that only read the store send no TPM command`() async throws {
         let machine = try machine()
         let id = try await createKey(machine)
         for arguments in [
@@ -67,7 +67,7 @@ struct TrafficTests {
         }
     }
 
-    @Test func `nothing stays loaded after success, a wrong PIN, nobody there, and kill`() async throws {
+    @Test func `nothing stays loaded after success, a wrong PIN, a missing PIN, and kill`() async throws {
         let machine = try machine()
         let tcti = try SoftwareTPM.current.tcti
         let id = try await createKey(machine)
@@ -97,7 +97,7 @@ struct TrafficTests {
             .path(Products.latchkey), arguments: ["key", "sign", id, "/dev/null"],
             environment: .custom(Machine.keys(environment)), input: .none, output: .discarded, error: .discarded
         ) { execution in
-            // Opening the other end returns when the tool has opened its: then it asks.
+            // Opening this end returns when the tool has opened its end for the prompt.
             let writer: Int32 = await withCheckedContinuation { continuation in
                 DispatchQueue(label: "test.fifo").async { continuation.resume(returning: open(path, O_WRONLY)) }
             }

@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The origins that the user trusts next to the server's own.
+/// Other origins of the server that the user trusts.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(5)))
 struct TrustedOriginsCommandTests {
     /// A server whose discovery document names another origin.
@@ -24,7 +24,7 @@ struct TrustedOriginsCommandTests {
         server.serve_forever()
         """#
 
-    @Test func `a list from the environment does not count for a server that an option names`() async throws {
+    @Test func `a list from the environment does not apply to a server from an option`() async throws {
         let server = try RunningProgram(URL(filePath: "/usr/bin/python3"), ["-c", Self.server])
         let port = await server.output { _ in true }.trimmingCharacters(in: .whitespacesAndNewlines)
         let address = "http://127.0.0.1:\(port)"
@@ -38,7 +38,7 @@ struct TrustedOriginsCommandTests {
         #expect(try refused.json()["error"]?["code"] == "invalidResponse", "\(refused.errors)")
         #expect(try refused.json()["error"]?["recovery"]?.string?.hasPrefix("Ask the operator") == true)
         #expect(!FileManager.default.fileExists(atPath: seen))
-        // The control: listed in the same place.
+        // Control: a list from the same source.
         _ = try await machine.run("login", "--endpoint", address, "--trusted-origins", "https://login.example")
         #expect(FileManager.default.fileExists(atPath: seen))
         await server.stop()

@@ -4,16 +4,16 @@ import LatchkeySimulators
 import SystemPackage
 import Testing
 
-/// What needs neither a TPM nor a server.
+/// Behaviour without a TPM and a server.
 @Suite(.timeLimit(.minutes(15)))
 struct UsageTests {
-    /// A path where no TPM is, so that a command that reaches for one is found out.
+    /// A machine without a TPM, so that commands that use one fail.
     private func machine() throws -> Machine { try Machine(tcti: "device:/nonexistent/tpm") }
 
     private static let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
         .removingLastComponent()
 
-    @Test func `status of an empty container needs no hardware, server or person`() async throws {
+    @Test func `status of an empty container does not prompt or use hardware or network`() async throws {
         let outcome = try await machine().run("status", "--json")
         #expect(outcome.status == 0)
         #expect(outcome.errors.isEmpty)
@@ -28,14 +28,17 @@ struct UsageTests {
         #expect(try await machine().run("key", "list", "--json").json() == ["keys": .array([])])
     }
 
-    @Test func `an option counts before and behind the command`() async throws {
+    @Test func `an option works before and after the command`() async throws {
         let machine = try machine()
         for arguments in [["--container", "work", "--json", "status"], ["--json", "status", "--container", "work"]] {
             #expect(try await machine.run(arguments).json()["container"] == "work")
         }
     }
 
-    @Test func `an option beats the environment, which beats the file, which beats the default`() async throws {
+    @Test
+    func `an option overrides the environment, the environment overrides the file, the file overrides the default`()
+        async throws
+    {
         let machine = try machine()
         let directory = machine.directory.path(of: "config/latchkey")
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -48,7 +51,7 @@ struct UsageTests {
     }
 
     @Test(arguments: ["{", "[]", #"{"container": 7}"#])
-    func `a configuration file that can't be read is a usage error that names it`(text: String) async throws {
+    func `an unreadable configuration file is a usage error with its name`(text: String) async throws {
         let machine = try machine()
         let directory = machine.directory.path(of: "config/latchkey")
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -82,7 +85,7 @@ struct UsageTests {
         #expect(!outcome.errors.isEmpty)
     }
 
-    @Test func `an unknown key ends with 6, and says so on stderr with what to do`() async throws {
+    @Test func `an unknown key ends with 6, and stderr has the error and the next step`() async throws {
         let outcome = try await machine().run("key", "show", "NO-SUCH-KEY")
         #expect(outcome.status == 6)
         #expect(outcome.output.isEmpty)
@@ -102,7 +105,7 @@ struct UsageTests {
         }
     }
 
-    @Test func `a command that needs the TPM says that there is none, and what to do`() async throws {
+    @Test func `a command that needs the TPM reports a missing TPM and the next step`() async throws {
         for arguments in [["key", "create", "--policy", "none"], ["pin", "status"]] {
             let outcome = try await machine().run(arguments + ["--json"])
             #expect(outcome.status == 7)
@@ -112,7 +115,7 @@ struct UsageTests {
         }
     }
 
-    @Test func `doctor without a TPM ends with 7 and says what is missing`() async throws {
+    @Test func `doctor without a TPM ends with 7 and names the missing part`() async throws {
         let outcome = try await machine().run("doctor", "--json")
         #expect(outcome.status == 7)
         let report = try outcome.json()
@@ -147,7 +150,7 @@ struct UsageTests {
         }
     }
 
-    @Test func `the changelog begins with the version that the programs say`() throws {
+    @Test func `the changelog begins with the version of the programs`() throws {
         let changes = try String(contentsOfFile: "\(Self.root)/CHANGELOG.md", encoding: .utf8)
         let heading = try #require(changes.split(separator: "\n").first { $0.hasPrefix("## ") })
         #expect(heading.split(separator: " ").dropFirst().first.map(String.init) == Release.version)
@@ -159,7 +162,7 @@ struct UsageTests {
         "latchkey locker encrypt", "latchkey locker end", "latchkey locker start", "latchkey locker status",
         "latchkey pin", "latchkey token", "latchkey token pin",
     ])
-    func `help is as written down`(command: String) async throws {
+    func `help is the recorded text`(command: String) async throws {
         let page = command.replacing(" ", with: "-")
         let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(page).txt")
         let golden = try String(contentsOfFile: path.string, encoding: .utf8)
@@ -168,7 +171,7 @@ struct UsageTests {
         #expect(help.output == golden)
     }
 
-    @Test func `the man page names every option, and every exit code that help names`() async throws {
+    @Test func `the man page has every option and every exit code of the help`() async throws {
         let page = try String(contentsOfFile: "\(Self.root)/packaging/man/latchkey.1", encoding: .utf8)
         let help = try await machine().run("--help").output
         let options = help.split(whereSeparator: \.isWhitespace).filter {
@@ -181,7 +184,7 @@ struct UsageTests {
     }
 
     @Test(arguments: ["bash", "zsh", "fish"])
-    func `completions are there for each shell`(shell: String) async throws {
+    func `each shell has completions`(shell: String) async throws {
         let outcome = try await machine().run("--generate-completion-script", shell)
         #expect(outcome.status == 0)
         for command in ["doctor", "authenticate", "attest", "token", "demo"] {

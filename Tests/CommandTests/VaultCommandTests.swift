@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey vault` on a real software TPM, each call a process of its own.
+/// `latchkey vault` on a real software TPM, one process per command.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct VaultCommandTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
@@ -23,7 +23,7 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "show", "app").status == 6)
     }
 
-    @Test func `a vault with biometrics opens for whoever knows the PIN`() async throws {
+    @Test func `a vault with biometrics opens only with the PIN`() async throws {
         let machine = try machine()
         let stored = try await machine.run("vault", "store", "app", "--biometrics", pins: ["2580"], input: "s3cret")
         #expect(stored.status == 0, "\(stored.errors)")
@@ -58,7 +58,7 @@ struct VaultCommandTests {
         #expect(bytes.firstRange(of: Data("canary".utf8)) == nil)
     }
 
-    @Test func `the exit code says what is wrong`() async throws {
+    @Test func `each vault error has its exit code`() async throws {
         let machine = try machine()
         #expect(try await machine.run("vault", "show").status == 6)
         #expect(try await machine.run("vault", "store", "app").status == 2)
@@ -87,7 +87,7 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "status", "app", "--json").json()["state"] == "empty")
     }
 
-    @Test func `an impossible name is no damaged vault`() async throws {
+    @Test func `a name that is not valid is not reported as a damaged vault`() async throws {
         let machine = try machine()
         for command in ["status", "reset"] {
             let outcome = try await machine.run("vault", command, "a\u{1}b", "--json")
@@ -96,7 +96,7 @@ struct VaultCommandTests {
         }
     }
 
-    @Test func `a command that does not fit says which one does`() async throws {
+    @Test func `a command for another kind of vault names the right command`() async throws {
         let machine = try machine()
         func recovery(_ command: String) async throws -> String? {
             let outcome = try await machine.run("vault", command, "app", "--json", pins: ["2580"])
@@ -113,7 +113,7 @@ struct VaultCommandTests {
         #expect(advice?.contains("latchkey vault downgrade") == true)
     }
 
-    /// The program is killed at a random moment of a change of protection, again and again.
+    /// Kills the program at random moments while it changes the protection.
     @Test func `a kill loses nothing and weakens nothing`() async throws {
         let machine = try machine()
         #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)

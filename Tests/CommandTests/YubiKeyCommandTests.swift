@@ -24,7 +24,7 @@ struct YubiKeyCommandTests {
         try await machine.run("doctor", "--json").json()["checks"]?.array?.first { $0["name"] == .string(name) }
     }
 
-    @Test func `a key is made with the management key, signs with the PIN, and is attested`() async throws {
+    @Test func `a key is created with the management key, signs with the PIN, and is attested`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"])
         #expect(made.status == 0, "\(made.errors)")
@@ -39,7 +39,7 @@ struct YubiKeyCommandTests {
         #expect(try await machine.run("key", "delete", id, "--forget").status == 0)
     }
 
-    @Test func `wrong PINs end with 4, then with 5, and the PUK helps`() async throws {
+    @Test func `wrong PINs end with 4, then with 5, and the PUK unblocks`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: [managementKey, "123456"]).json()
         let id = try #require(made["id"]?.string)
@@ -49,7 +49,7 @@ struct YubiKeyCommandTests {
         #expect(last.status == 4)
         #expect(try last.json()["error"]?["attemptsLeft"] == 1)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["111111"]).status == 5)
-        // Nobody is asked any more.
+        // No more prompts.
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: []).status == 5)
         #expect(try await machine.run("doctor").status == 5)
         #expect(try await machine.run("token", "pin", "--unblock", pins: ["00000000", "345678"]).status == 4)
@@ -59,7 +59,7 @@ struct YubiKeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["456789"]).status == 0)
     }
 
-    @Test func `where a card is not seen, GnuPG's daemon is named as what may hold it`() async throws {
+    @Test func `for a missing card, GnuPG's daemon is named as a possible cause`() async throws {
         var machine = try machine()
         machine.environment["LATCHKEY_TOKEN"] = "pkcs11:token=Other?module-path=\(yubicoModule)"
         let daemon = machine.directory.path(of: "scdaemon")
@@ -87,15 +87,15 @@ struct YubiKeyCommandTests {
         #expect(try await machine.run("key", "create", pins: [other, "123456"]).status == 0)
     }
 
-    @Test func `it is reset by Yubico's program, not by ours`() async throws {
+    @Test func `token init refers to Yubico's program for a reset`() async throws {
         let outcome = try await machine().run("token", "init", "--label", "x", "--erase", "--json")
         #expect(try outcome.json()["error"]?["code"] == "unsupported")
     }
 
-    @Test func `OpenSC takes over what ykcs11 made, and doctor says that it makes none`() async throws {
+    @Test func `OpenSC adopts a key of ykcs11, and doctor reports that OpenSC cannot create keys`() async throws {
         let made = try await machine().run("key", "create", pins: [managementKey, "123456"])
         #expect(made.status == 0, "\(made.errors)")
-        // Slot 9c, the first that fits a PIN at each use.
+        // Slot 9c, the first slot that requires the PIN for each use.
         let other = try machine(openSCModule, naming: "id=%02")
         let adopted = try await other.run("key", "create", "--json", pins: ["123456"])
         #expect(adopted.status == 0, "\(adopted.errors)")

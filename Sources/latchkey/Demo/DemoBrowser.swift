@@ -4,10 +4,9 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
 
-/// The demo's browser: fetches the login page over HTTP, fills its form in, and follows where it leads, as a person
-/// with a browser would.
+/// The demo's browser: fetches the login page over HTTP, fills in its form, and follows the redirects.
 struct DemoBrowser: Browser {
-    /// More pages than any honest login has.
+    /// The maximum number of pages of a login.
     private static let maximumSteps = 12
 
     let narrator: Narrator
@@ -21,11 +20,11 @@ struct DemoBrowser: Browser {
             guard let form = page.form else { return }
             page = try await visit.submit(form.filled(username: user.username, password: user.password), from: page)
         }
-        throw Demonstration.broken("the login page does not come to an end")
+        throw Demonstration.broken("the login has more than \(Self.maximumSteps) pages")
     }
 }
 
-/// One visit of the browser: its cookies and where it stands.
+/// One visit of the browser, with its cookies.
 private struct Visit {
     struct Page {
         let url: String
@@ -48,7 +47,7 @@ private struct Visit {
         return try await follow(.post, target, body: Array(form.urlEncoded.utf8))
     }
 
-    /// Sends the request and goes where redirections lead.
+    /// Sends the request and follows redirects.
     private mutating func follow(_ method: HTTPRequest.Method, _ url: String, body: [UInt8]) async throws -> Page {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
@@ -58,13 +57,13 @@ private struct Visit {
             }
             (method, url, body) = (.get, Self.resolve(location, against: url), [])
         }
-        throw Demonstration.broken("the server redirects without end")
+        throw Demonstration.broken("the server redirects more than 10 times")
     }
 
     private mutating func send(
         _ method: HTTPRequest.Method, _ url: String, _ body: [UInt8]
     ) async throws -> (HTTPResponse, [UInt8]) {
-        guard let scheme = url.firstRange(of: "://") else { throw Demonstration.broken("‘\(url)’ is no address") }
+        guard let scheme = url.firstRange(of: "://") else { throw Demonstration.broken("‘\(url)’ is not an address") }
         let rest = url[scheme.upperBound...]
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
         let path = rest.dropFirst(authority.count)
@@ -96,5 +95,74 @@ private struct Visit {
         if reference.hasPrefix("?") { return origin + path + reference }
         let folder = path.lastIndex(of: "/").map { path[...$0] } ?? "/"
         return origin + folder + reference
+    }
+}
+
+/// The first form of a page with a password field. Parses only the HTML that the demo needs.
+struct HTMLForm {
+    private struct Field {
+        let name: String
+        let type: String
+        var value: String
+    }
+
+    let action: String
+    private var fields: [Field]
+
+    /// - Returns: nil if the page has no password field.
+    init?(in page: String) {
+        for form in page.split(separator: "<form", omittingEmptySubsequences: false).dropFirst() {
+            let end = form.firstRange(of: "</form")?.lowerBound ?? form.endIndex
+            let fields = form[..<end].split(separator: "<input").dropFirst().compactMap { input -> Field? in
+                let tag = input.prefix { $0 != ">" }
+                guard let name = Self.attribute("name", of: tag) else { return nil }
+                return Field(
+                    name: name, type: Self.attribute("type", of: tag) ?? "text",
+                    value: Self.attribute("value", of: tag) ?? "")
+            }
+            guard fields.contains(where: { $0.type == "password" }) else { continue }
+            self.fields = fields
+            action = Self.attribute("action", of: form.prefix { $0 != ">" }) ?? ""
+            return
+        }
+        return nil
+    }
+
+    /// The form with the user name in its text field and the password in its password field.
+    func filled(username: String, password: String) -> HTMLForm {
+        var form = self
+        for index in form.fields.indices {
+            switch form.fields[index].type {
+            case "password": form.fields[index].value = password
+            case "text", "email": form.fields[index].value = username
+            default: break
+            }
+        }
+        return form
+    }
+
+    /// `application/x-www-form-urlencoded` (URL Standard section 5.2).
+    var urlEncoded: String {
+        fields.map { "\(Self.encode($0.name))=\(Self.encode($0.value))" }.joined(separator: "&")
+    }
+
+    private static func attribute(_ name: String, of tag: some StringProtocol) -> String? {
+        guard let start = tag.firstRange(of: " \(name)=\"")?.upperBound else { return nil }
+        return [
+            ("&quot;", "\""), ("&#39;", "'"), ("&#x27;", "'"), ("&#x2F;", "/"), ("&#x3D;", "="), ("&lt;", "<"),
+            ("&gt;", ">"), ("&amp;", "&"),
+        ]
+        .reduce(String(tag[start...].prefix { $0 != "\"" })) { $0.replacing($1.0, with: $1.1) }
+    }
+
+    private static func encode(_ text: String) -> String {
+        text.utf8.reduce(into: "") { result, byte in
+            let scalar = Unicode.Scalar(byte)
+            if scalar.isASCII, scalar.properties.isAlphabetic || scalar.properties.numericType != nil {
+                result.unicodeScalars.append(scalar)
+            } else {
+                result += "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+        }
     }
 }

@@ -4,9 +4,9 @@ import Latchkey
 import Subprocess
 import SystemPackage
 
-/// The `latchkey-identity` that lies beside this program, running for one demo.
+/// The `latchkey-identity` from the directory of this program, for one demo.
 enum LocalIdentityServer {
-    /// What the server prints when it is ready.
+    /// The line that the server prints when it is ready.
     struct Announcement: Decodable, Sendable {
         struct User: Decodable, Sendable {
             let username: String
@@ -20,7 +20,7 @@ enum LocalIdentityServer {
 
     private static let startLimit: Duration = .seconds(20)
 
-    /// Starts a server in memory, lends it to `body`, and ends it.
+    /// Runs `body` with a server that stores its data in memory.
     static func withRunning<R: Sendable>(_ body: (Announcement) async throws -> R) async throws -> R {
         let result = try await Subprocess.run(
             .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence, error: .discarded

@@ -1,38 +1,39 @@
 import Glibc
 import Latchkey
 
-/// Looks at the TPM's device as the kernel and the administrator show it; the TPM itself is not asked.
+/// Checks the TPM's device file and its permissions. Does not use the TPM.
 struct DeviceExamination {
-    /// The group that Latchkey's package makes for the TPM's users.
+    /// The group that Latchkey's package creates for the users of the TPM.
     private static let ownGroup = "latchkey"
 
     private let path: String
 
-    /// nil where the TPM is not reached by a device.
+    /// nil if the TCTI is not a device.
     init?(tcti: String) {
         let prefix = "device:"
         guard tcti.hasPrefix(prefix) else { return nil }
         path = String(tcti.dropFirst(prefix.count))
     }
 
-    /// What keeps the device from being opened, where something does.
+    /// The problem that prevents opening the device, if any.
     func problem() -> Check? {
         var status = stat()
         guard stat(path, &status) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
-                "Switch the TPM (fTPM, PTT) on in the firmware's setup, or name another one with --tcti or LATCHKEY_TCTI.",
+                "Enable the TPM (fTPM, PTT) in the firmware setup, or set another TPM with --tcti or LATCHKEY_TCTI.",
                 .unavailable)
         }
         return access(path, R_OK | W_OK) == 0 ? nil : refusal(status)
     }
 
-    /// That the device is the one on which programs are in each other's way, where it is.
+    /// A warning if the device has no resource manager.
     func warning() -> Check? {
         guard let managed = managedDevice, access(managed, F_OK) == 0 else { return nil }
         return .warning(
-            "tpm-device", "\(path) has no resource manager: what one program leaves loaded, others have no room for.",
-            "Name --tcti device:\(managed), or nothing at all.")
+            "tpm-device",
+            "\(path) has no resource manager: objects that one program leaves loaded block other programs.",
+            "Use --tcti device:\(managed), or remove --tcti and LATCHKEY_TCTI.")
     }
 
     /// The same TPM through the kernel's resource manager: `/dev/tpmrm0` for `/dev/tpm0`.
@@ -46,41 +47,43 @@ struct DeviceExamination {
     private func refusal(_ status: stat) -> Check {
         guard isNamedLikeTPM else {
             return .problem(
-                "tpm", "You have no right to use \(path), which is not named as a TPM is.",
-                "Name /dev/tpmrm0 with --tcti, or nothing at all.", .unavailable)
+                "tpm", "You have no permission to use \(path), and its name is not a TPM's.",
+                "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI.", .unavailable)
         }
         guard let group = group(of: status) else {
             return .problem(
-                "tpm", "You have no right to use \(path), which is root's alone.", Self.install, .unavailable)
+                "tpm", "You have no permission to use \(path): only root has.", Self.install, .unavailable)
         }
         let name = String(cString: group.pointee.gr_name)
         if processGroups.contains(group.pointee.gr_gid) {
             return .problem(
-                "tpm", "You are in the group \(name), and it has no right to use \(path).",
-                "Have udev give it: sudo udevadm trigger --action=change --subsystem-match=tpmrm", .unavailable)
+                "tpm", "You are in the group \(name), but the group has no permission to use \(path).",
+                "Apply the udev rules: sudo udevadm trigger --action=change --subsystem-match=tpmrm", .unavailable)
         }
         if isMember(of: group) {
             return .problem(
-                "tpm", "You are in the group \(name), which may use \(path), but were not when this session began.",
+                "tpm",
+                "You are in the group \(name), which may use \(path), but you joined it after this session began.",
                 "Log in to this machine again.", .unavailable)
         }
         return .problem(
-            "tpm", "You have no right to use \(path), which is for the group \(name).",
+            "tpm", "You have no permission to use \(path): the group \(name) has.",
             name == Self.ownGroup
-                ? "Become a member (sudo usermod -aG \(name) $USER), then log in to this machine again." : Self.install,
+                ? "Join the group (sudo usermod -aG \(name) $USER), then log in to this machine again." : Self.install,
             .unavailable)
     }
 
-    /// Nobody is to join a group that has more than the TPM: a disk's, or Debian's `tss`, which writes a key store too.
+    /// The advice names only this group. Other groups give more access than to the TPM: a disk's group, or Debian's `tss`,
+    /// which can also write a key store.
     private static let install =
-        "Install Latchkey's package, which gives it to the group \(ownGroup), and become a member of that."
+        "Install Latchkey's package, which gives the group \(ownGroup) permission, and join that group."
 
-    /// `tpm0`, `tpmrm0` and so on: what else is named as the device may be a disk.
+    /// Whether the name is `tpm0`, `tpmrm0` and so on. A path with another name may be a disk.
     private var isNamedLikeTPM: Bool {
         (path.split(separator: "/").last ?? "").wholeMatch(of: /tpm(rm)?[0-9]+/) != nil
     }
 
-    /// The group whose members may use the TPM: the package's, or the device's own.
+    /// The group whose members may use the TPM: the package's group, or the group of the device.
     private func group(of status: stat) -> UnsafeMutablePointer<group>? {
         getgrnam(Self.ownGroup) ?? (status.st_gid == 0 ? nil : getgrgid(status.st_gid))
     }

@@ -1,13 +1,14 @@
 import ArgumentParser
+import Latchkey
 
 /// `latchkey doctor`.
 struct DoctorCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "See whether keys can be made here, and what to do if not.",
-        discussion: "Ends with 0 only if a key can be made now. Changes nothing and asks nobody.")
+        abstract: "Check whether keys can be created here, and say how to fix problems.",
+        discussion: "Exits with 0 only if a key can be created now. Changes nothing and does not prompt.")
 
-    @OptionGroup var options: GlobalOptions
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
 
     func run() async throws {
         let context = try await CommandContext(options)
@@ -18,5 +19,98 @@ struct DoctorCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> DoctorReport {
         DoctorReport(checks: await Examination(context: context).checks())
+    }
+}
+
+/// The checks of ‘latchkey doctor’, in order.
+struct DoctorReport: Report {
+    let checks: [Check]
+    /// Whether a key can be created now.
+    let ok: Bool
+
+    init(checks: [Check]) {
+        self.checks = checks
+        ok = !checks.contains { $0.state == .problem }
+    }
+
+    /// The exit status if it is not 0.
+    var failure: ExitStatus? {
+        checks.first { $0.state == .problem }?.status
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case checks, ok
+    }
+
+    var text: String { text(in: .plain) }
+
+    func text(in style: Style) -> String {
+        let lines = checks.map { check in
+            let name = check.name.padding(to: 13)
+            let advice = check.advice.map { "\n" + "".padding(to: 22) + "→ " + printable($0) } ?? ""
+            let state = style(check.state.rawValue.padding(to: 8), check.state.tone)
+            return "\(state) \(name)\(printable(check.finding))\(advice)"
+        }
+        return lines.joined(separator: "\n") + "\n"
+            + (ok ? style("A key can be created now.", .good) : style("No key can be created now.", .bad))
+    }
+}
+
+extension Check.State {
+    fileprivate var tone: Style.Tone {
+        switch self {
+        case .ok: .good
+        case .warning: .caution
+        case .problem: .bad
+        }
+    }
+}
+
+extension String {
+    fileprivate func padding(to width: Int) -> String {
+        self + String(repeating: " ", count: max(0, width - count))
+    }
+}
+
+/// One check of ‘latchkey doctor’.
+struct Check: Encodable, Sendable {
+    enum State: String, Encodable, Sendable {
+        case ok
+        /// Some commands do not work.
+        case warning
+        /// No key can be created.
+        case problem
+    }
+
+    /// A word that scripts can depend on: `store`, `tpm`, `tpm-device`, `srk`, `lockout`, `revocation`, `user-pin`, `tokens`,
+    /// `finger`, `pin-source`, `server`; with a token `module`, `token`, `token-pin`, `token-limits`, `readers` instead of
+    /// the checks of the TPM.
+    let name: String
+    let state: State
+    /// The result, one sentence.
+    let finding: String
+    /// The next step, one sentence; nil if there is nothing to do.
+    let advice: String?
+    /// The exit status if this problem makes the command fail.
+    private(set) var status = ExitStatus.done
+
+    private enum CodingKeys: String, CodingKey {
+        case name, state, finding, advice
+    }
+
+    static func ok(_ name: String, _ finding: String) -> Check {
+        Check(name: name, state: .ok, finding: finding, advice: nil)
+    }
+
+    static func warning(_ name: String, _ finding: String, _ advice: String) -> Check {
+        Check(name: name, state: .warning, finding: finding, advice: advice)
+    }
+
+    static func problem(_ name: String, _ error: KeystoreError) -> Check {
+        problem(name, "\(error)", error.recovery, error.code)
+    }
+
+    static func problem(_ name: String, _ finding: String, _ advice: String, _ code: KeystoreError.Code) -> Check {
+        Check(name: name, state: .problem, finding: finding, advice: advice, status: ExitStatus(code))
     }
 }

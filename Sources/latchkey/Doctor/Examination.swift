@@ -5,7 +5,7 @@ import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
 
-/// Looks at everything that a key needs, from the hardware up.
+/// Checks everything that a key requires: store, hardware, user verification and server.
 struct Examination {
     let context: CommandContext
 
@@ -27,7 +27,7 @@ struct Examination {
         return checks
     }
 
-    /// The store, where there is one. None is made for being looked at.
+    /// Checks the store. Does not create one.
     private func store() async -> (RecordStore?, Check) {
         let directory = context.settings.store
         guard RecordStore.isPresent(directory: directory) else {
@@ -36,11 +36,14 @@ struct Examination {
                 return (
                     nil,
                     .problem(
-                        "store", "There is no store at \(directory), and none can be made: \(place) is not writable.",
-                        "Make it writable for your user, or name another directory with --store.", .unavailable)
+                        "store",
+                        "There is no store at \(directory), and it cannot be created: \(place) is not writable.",
+                        "Make it writable for your user, or set another directory with --store.", .unavailable)
                 )
             }
-            return (nil, .ok("store", "There is no store at \(directory) yet; it is made when it is first used."))
+            return (
+                nil, .ok("store", "There is no store at \(directory) yet. The first command that uses it creates it.")
+            )
         }
         do throws(KeystoreError) {
             let store = try await context.store()
@@ -74,10 +77,10 @@ struct Examination {
     private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
         guard diagnosis.hasP256 else {
             return .problem(
-                "tpm", "\(diagnosis.identity.description) can't sign with P-256 and SHA-256.", "Use another TPM.",
+                "tpm", "\(diagnosis.identity.description) cannot sign with P-256 and SHA-256.", "Use another TPM.",
                 .unsupported)
         }
-        let kind = diagnosis.identity.isSimulated ? "a simulator: it protects keys from nobody" : "hardware"
+        let kind = diagnosis.identity.isSimulated ? "a simulator, which does not protect keys" : "hardware"
         return .ok("tpm", "\(diagnosis.identity.description) answers; it is \(kind).")
     }
 
@@ -85,24 +88,25 @@ struct Examination {
         let name = "srk"
         if diagnosis.pin == .different {
             return .problem(
-                name, "The store's keys belong to another TPM, or this one was cleared since.",
-                "Use the TPM with which they were made, or begin anew with another --store.", .wrongDevice)
+                name, "The store's keys belong to another TPM, or this TPM was cleared.",
+                "Use the TPM that created them, or start with a new store: --store DIR.", .wrongDevice)
         }
         switch diagnosis.storageRootKey {
-        case .present: return .ok(name, "The storage root key is in its place.")
+        case .present: return .ok(name, "The storage root key is present.")
         case .absent, .foreign:
             guard !diagnosis.isOwnerPasswordSet else {
                 return .problem(
-                    name, "There is no storage root key for ECC, and the owner's password is set.",
-                    "Have an administrator provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
+                    name, "There is no ECC storage root key, and the TPM's owner has a password.",
+                    "Ask an administrator to provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
                     .unavailable)
             }
             guard diagnosis.storageRootKey == .foreign else {
-                return .ok(name, "There is no storage root key yet; it is made with the first key.")
+                return .ok(name, "There is no storage root key yet. The first key creates it.")
             }
             return .warning(
-                name, "Another program's key is where the storage root key belongs; each operation makes its own.",
-                "Nothing need be done; it works, more slowly.")
+                name,
+                "Another program's key has the handle of the storage root key, so each operation creates its own.",
+                "No action is required. Operations are slower.")
         }
     }
 
@@ -112,60 +116,60 @@ struct Examination {
             let until = status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
                 "lockout",
-                "It takes no PIN\(until): too many were wrong. Logins, vaults with biometrics and revocable keys can't be"
-                    + " made meanwhile either.",
-                "Leave the machine on and wait, or have whoever knows the lockout password end it"
-                    + " (tpm2_dictionarylockout --clear-lockout); keys without a PIN still work.")
+                "The TPM is locked\(until) after too many wrong PINs. During the lockout, logins, vaults with biometrics and"
+                    + " revocable keys cannot be created.",
+                "Leave the machine on and wait, or end the lockout with the lockout password"
+                    + " (tpm2_dictionarylockout --clear-lockout). Keys without a PIN still work.")
         }
         guard diagnosis.isLockoutPasswordSet else {
             return .warning(
                 "lockout",
-                "The TPM's lockout password is empty: every user of the TPM can reset the count of wrong PINs. A new PIN must "
-                    + "have at least \(TPMKeystore.minimumPINCharacters) characters.",
-                "Have an administrator set the password, and end it with Return and Ctrl-D: "
+                "The TPM's lockout password is empty: every user of the TPM can reset the counter of wrong PINs. A new PIN "
+                    + "requires at least \(TPMKeystore.minimumPINCharacters) characters.",
+                "Ask an administrator to set the password; end it with Return and Ctrl-D: "
                     + TPMDiagnosis.lockoutPasswordCommand)
         }
         guard let left = status.attemptsLeft else {
             return .warning(
-                "lockout", "It does not count wrong PINs.", "Use another TPM, or PINs that can't be guessed.")
+                "lockout", "The TPM does not count wrong PINs.",
+                "Use another TPM, or PINs that are long enough to resist guessing.")
         }
-        return .ok("lockout", "It will take \(left) more wrong \(left == 1 ? "PIN" : "PINs") before it locks.")
+        return .ok("lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
     }
 
     private func revocation(_ diagnosis: TPMDiagnosis, _ store: RecordStore?) async -> Check {
         let name = "revocation"
         let isPending = await hasPendingRevocations(store)
-        let pending = "What was deleted or replaced waits to be taken back: copies of the store still open it."
+        let pending = "Revocation of deleted or replaced keys is pending: copies of the store can still use them."
         guard !diagnosis.isOwnerPasswordSet else {
             return .warning(
                 name,
-                "The TPM's owner has a password, so what is made here can't be taken back from copies, and what is "
-                    + "revocable already can't be removed until the password is gone (a PIN change still works)."
+                "The TPM's owner has a password, so new keys are not revocable, and existing revocable keys cannot be "
+                    + "removed until the owner removes the password (a PIN change still works)."
                     + (isPending ? " \(pending)" : ""),
-                "Keep no copies of the store, or have the owner remove the password before you enable or enrol.")
+                "Keep no copies of the store, or ask the owner to remove the password before you enable or enrol.")
         }
         guard !isPending else {
             return .warning(
                 name, pending,
-                "The next command that opens a vault, enables or disables the login, or starts the locker has it tried "
-                    + "again. If it stays so, keep no copies of the store.")
+                "The next command that opens a vault, enables or disables the login, or starts the locker tries again. "
+                    + "If this warning stays, keep no copies of the store.")
         }
         guard diagnosis.hasPlaceForRevocable else {
             return .warning(
-                name, "The TPM has no place left for keys that can be taken back from copies: new ones can't be.",
-                "Delete keys, logins and lockers that nobody uses: latchkey key list --all.")
+                name, "The TPM has no space left for revocable keys, so new keys are not revocable.",
+                "Delete unused keys, logins and lockers: latchkey key list --all.")
         }
-        return .ok(name, "The TPM can take keys back from copies of the store.")
+        return .ok(name, "The TPM can revoke keys in all copies of the store.")
     }
 
-    /// Whether the container has something that the hardware has not taken back yet. The check of the store tells of a store
-    /// that can't be read.
+    /// Whether the container has a pending revocation. The check of the store reports a store that cannot be read.
     private func hasPendingRevocations(_ store: RecordStore?) async -> Bool {
         guard store != nil else { return false }
         return (try? await context.records().hasPendingRevocations) ?? false
     }
 
-    /// The count of the user's own, where something in the container has one.
+    /// Checks the user's own counter of wrong PINs, if a key in the container has one.
     private func userPIN(_ store: RecordStore?) async -> Check? {
         guard store != nil else { return nil }
         let name = "user-pin"
@@ -173,12 +177,12 @@ struct Examination {
             guard let status = try await context.records().userPINStatus() else { return nil }
             guard !status.isLockedOut else {
                 return .warning(
-                    name, "The TPM takes your PIN no more: too many were wrong.",
-                    "Use your finger, or have an administrator reset it, as ‘man latchkey-presenced’ says.")
+                    name, "The TPM no longer accepts your PIN after too many wrong PINs.",
+                    "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’.")
             }
-            guard let left = status.attemptsLeft else { return .ok(name, "Wrong PINs are counted for you alone.") }
+            guard let left = status.attemptsLeft else { return .ok(name, "You have your own counter of wrong PINs.") }
             return .ok(
-                name, "Wrong PINs are counted for you alone; \(left) more \(left == 1 ? "is" : "are") taken in a row.")
+                name, "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
         } catch {
             return .warning(name, "\(error)", error.recovery)
         }
@@ -191,27 +195,30 @@ struct Examination {
         case .ready?: return .ok(name, "The presence broker answers, and you have a finger enrolled.")
         case .notEnrolled?:
             return .warning(
-                name, "There is a fingerprint reader, and you have no finger enrolled.", "Run fprintd-enroll.")
+                name, "There is a fingerprint reader, but you have no finger enrolled.", "Run fprintd-enroll.")
         case .lockedOut(let until)?:
             let time = until.map { " until \($0.formatted(.iso8601))" } ?? ""
-            return .warning(name, "No finger is looked at\(time): too many were not yours.", "Wait, or use your PIN.")
+            return .warning(
+                name, "The broker accepts no finger\(time) after too many fingers that did not match.",
+                "Wait, or use your PIN.")
         case .notAvailable(let why)?:
             return .warning(
-                name, "No finger can be checked: \(why).",
-                "Connect a reader, and install fprintd and latchkey-presenced; PINs work without.")
+                name, "No fingerprint can be checked: \(why).",
+                "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them.")
         case nil:
-            return .warning(name, "No finger can be checked: this program uses no presence broker.", "Use your PIN.")
+            return .warning(
+                name, "No fingerprint can be checked: this program does not use the presence broker.", "Use your PIN.")
         }
     }
 
-    /// Tokens are there to be named; nothing depends on them until one is.
+    /// Lists the PKCS#11 modules. Without --token, no command depends on them.
     private func modules() -> Check {
         let names = TokenDirectory.configuredModuleNames
         guard !names.isEmpty else {
-            return .ok("tokens", "No token is named, and p11-kit is configured with no module.")
+            return .ok("tokens", "No token is configured, and the p11-kit configuration has no modules.")
         }
         return .ok(
-            "tokens", "No token is named; p11-kit is configured with \(names.joined(separator: ", ")).")
+            "tokens", "No token is configured; the p11-kit configuration has \(names.joined(separator: ", ")).")
     }
 
     private func pinSource() -> Check {

@@ -4,9 +4,9 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
 
-/// Looks whether the identity server answers, and what it offers. Nobody is logged in.
+/// Checks that the identity server answers and knows the client. Does not log in.
 struct ServerExamination {
-    /// How many seconds it may take.
+    /// The timeout in seconds.
     private static let patience = 5
 
     let settings: Settings
@@ -15,12 +15,12 @@ struct ServerExamination {
         let name = "server"
         guard let text = settings.endpoint, let client = settings.clientID else {
             return .warning(
-                name, "No identity server is configured; keys can be used, logins can't.",
-                "Give --endpoint and --client-id, or put both into the configuration file.")
+                name, "No identity server is configured. Keys work; logins do not.",
+                "Set --endpoint and --client-id, or put both into the configuration file.")
         }
         guard let endpoint = Endpoint(text) else {
             return .warning(
-                name, "The endpoint ‘\(text)’ is neither an https address nor on this machine.",
+                name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
                 "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
         }
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
@@ -29,23 +29,23 @@ struct ServerExamination {
             guard response.status.code == 200, let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
             else {
                 return .warning(
-                    name, "At \(text) something answers that is no identity server.",
-                    "Check the address, and what stands between you and it.")
+                    name, "The server at \(text) is not an identity server.",
+                    "Check the address, and proxies on the way to it.")
             }
             guard try await knows(client, offer.authorization) else {
                 return .warning(
-                    name, "The identity server \(text) does not know the client ‘\(client)’, or not its address.",
-                    "Correct --client-id, or have http://127.0.0.1/callback registered for it at the server.")
+                    name, "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
+                    "Correct --client-id, or register http://127.0.0.1/callback for it at the server.")
             }
             let locker = offer.locker == nil ? "and no locker" : "and the locker"
             return .ok(name, "The identity server \(text) answers; it offers logins \(locker).")
         } catch {
-            return .warning(name, "The identity server \(text) can't be reached: \(error.reason).", error.recovery)
+            return .warning(name, "The identity server \(text) cannot be reached: \(error.reason).", error.recovery)
         }
     }
 
-    /// Asks for a login that nobody is shown. A server sends who is known to it back with a refusal, and keeps a browser that
-    /// comes from somebody else (RFC 6749 section 4.1.2.1).
+    /// Requests a login with `prompt=none`. For a known client the server redirects with an error; for an unknown client or
+    /// redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
     private func knows(_ client: String, _ page: Endpoint) async throws(KeystoreError) -> Bool {
         let challenge = PKCE.random().challenge
         let query = FormEncoding.encode([

@@ -1,8 +1,9 @@
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyPKCS11
 
-/// Looks at the token that was named, from the module up. Asks nobody, and shows the token no PIN.
+/// Checks the configured token and its module. Does not prompt, and does not send a PIN to the token.
 struct TokenExamination {
     let uri: TokenURI
     let options: PKCS11Options
@@ -23,22 +24,22 @@ struct TokenExamination {
         if uri.modulePath != nil, let failure = directory.failures.first {
             return .problem("module", failure.keystoreError)
         }
-        // Where the module shows tokens, it is not for want of a reader.
+        // If the module lists tokens, the reader works.
         if directory.tokens.isEmpty, let hint = readers.problem() { return hint }
         let others = directory.tokens.map { "‘\($0.information.label)’" }
         let seen = others.isEmpty ? "no token at all" : "only \(others.joined(separator: ", "))"
         let broken = directory.failures.map { " \($0.keystoreError)" }.joined()
         return .problem(
-            name, "No token is \(uri); there is \(seen).\(broken)",
-            "Plug it in, compare with ‘latchkey token list’, and name its module with module-path. \(readers.hint())",
+            name, "No token matches \(uri); there is \(seen).\(broken)",
+            "Connect the token, compare the URI with ‘latchkey token list’, and add its module with module-path. \(readers.hint())",
             .unavailable)
     }
 
     private func ambiguous(_ entries: [TokenDirectory.Entry]) -> Check {
         let names = entries.map { "‘\($0.information.label)’ (serial number \($0.information.serial))" }
         return .problem(
-            "token", "Several tokens fit: \(names.joined(separator: ", ")).",
-            "Add serial=… to the URI; ‘latchkey token list’ has a whole one for each.", .conflict)
+            "token", "Several tokens match: \(names.joined(separator: ", ")).",
+            "Add serial=… to the URI; ‘latchkey token list’ shows the complete URIs.", .conflict)
     }
 
     private func module(_ entry: TokenDirectory.Entry) -> Check {
@@ -53,9 +54,9 @@ struct TokenExamination {
         guard information.flags.contains(.initialized) else {
             return .problem(
                 "token", "\(device) is not initialised.",
-                "Run ‘latchkey token init --label NAME’, which asks for its PINs.", .unavailable)
+                "Run ‘latchkey token init --label NAME’, which prompts for its PINs.", .unavailable)
         }
-        let kind = entry.simulator.map { "a simulator (\($0)): it protects keys from nobody" } ?? "hardware"
+        let kind = entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"
         return .ok("token", "‘\(information.label)’, \(device), answers; it is \(kind).")
     }
 
@@ -64,32 +65,36 @@ struct TokenExamination {
         let name = "token-pin"
         if flags.contains(.userPINLocked) {
             return .problem(
-                name, "Its PIN is locked: too many were wrong.", "Run ‘latchkey token pin --unblock’.", .lockedOut)
+                name, "The token's PIN is locked after too many wrong PINs.", "Run ‘latchkey token pin --unblock’.",
+                .lockedOut)
         }
         if !flags.contains(.userPINInitialized) {
             return .problem(
-                name, "Its user has no PIN yet.", "Run ‘latchkey token pin --init’ as its security officer.",
+                name, "The token has no user PIN yet.",
+                "Run ‘latchkey token pin --init’ with the security officer's PIN.",
                 .passcodeNotSet)
         }
         if flags.contains(.userPINFinalTry) {
-            return .warning(name, "One more wrong PIN locks it.", "Be sure of the PIN before you type it.")
+            return .warning(
+                name, "One more wrong PIN locks the token.", "Make sure that the PIN is correct before you enter it.")
         }
         if flags.contains(.userPINCountLow) {
             return .warning(
-                name, "Wrong PINs were tried; few are left before it locks.", "Take care with the next one.")
+                name, "Few attempts are left before the token locks.",
+                "Make sure that the PIN is correct before you enter it.")
         }
-        let reader = flags.contains(.protectedAuthenticationPath) ? " It is asked for at the token's own reader." : ""
-        return .ok(name, "It takes PINs.\(reader)")
+        let reader = flags.contains(.protectedAuthenticationPath) ? " You enter it at the token's reader." : ""
+        return .ok(name, "The token accepts the PIN.\(reader)")
     }
 
     private var revocation: Check {
         .ok(
             "revocation",
-            "A token takes nothing back from copies of the store: delete keys on it, and keep no copies of what the locker"
-                + " seals.")
+            "A token cannot revoke keys in copies of the store: delete keys on the token, and keep no copies of the"
+                + " locker's data.")
     }
 
-    /// What this combination of token and module is known not to do.
+    /// The known limits of this combination of token and module.
     private func limits(_ entry: TokenDirectory.Entry) -> [Check] {
         let name = "token-limits"
         let version = entry.module.version
@@ -97,35 +102,95 @@ struct TokenExamination {
         case .ykcs11 where version < Self.firstWithAES && entry.information.firmwareVersion >= Self.firstShippedWithAES:
             return [
                 .warning(
-                    name, "The YubiKey's management key is AES as it ships, and ykcs11 \(version) knows only 3DES.",
-                    "Make keys with ‘ykman piv keys generate’ and name their slots, or change the management key to TDES."
+                    name, "The YubiKey's factory management key is AES, and ykcs11 \(version) supports only 3DES.",
+                    "Create keys with ‘ykman piv keys generate’ and use their slots, or change the management key to TDES."
                 )
             ]
         case .ykcs11 where version < Self.firstWithAES:
             return [
                 .warning(
-                    name, "ykcs11 \(version) can't choose touch and PIN policies.",
-                    "Make keys that need a touch with ‘ykman piv keys generate --touch-policy always’.")
+                    name, "ykcs11 \(version) cannot set touch and PIN policies.",
+                    "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’.")
             ]
         case .opensc where entry.information.manufacturer == "piv_II" && !uri.namesKey:
             return [
                 .problem(
-                    name, "OpenSC makes no keys on a PIV card; it takes over those that have a certificate.",
-                    "Use the card's own module (YubiKey: ykcs11), or name a key with id= in the URI, %01 for slot 9a.",
+                    name, "OpenSC cannot create keys on a PIV card. It can use existing keys with a certificate.",
+                    "Use the card's own module (YubiKey: ykcs11), or add the key's id= to the URI, %01 for slot 9a.",
                     .unsupported)
             ]
         case .opensc where version < Self.firstThatSurvivesRemoval && options.token.isolation == .never:
             return [
                 .warning(
-                    name, "OpenSC \(version) can hang for ever when the card is pulled, and it is not isolated.",
-                    "Leave out --token-isolation never.")
+                    name,
+                    "OpenSC \(version) can hang when the card is removed, and it does not run in its own process.",
+                    "Remove --token-isolation never.")
             ]
         default: return []
         }
     }
 
-    /// 2.3.0 and the firmware 5.7.0, as their `CK_VERSION` writes them.
+    /// ykcs11 2.3.0 and firmware 5.7.0, in the format of `CK_VERSION`.
     private static let firstWithAES = ModuleInformation.Version(major: 2, minor: 30)
     private static let firstShippedWithAES = ModuleInformation.Version(major: 5, minor: 70)
     private static let firstThatSurvivesRemoval = ModuleInformation.Version(major: 0, minor: 24)
+}
+
+/// Checks the smart card service pcscd, and programs that can block a card.
+struct ReaderExamination {
+    /// pcscd's socket, fixed at its build.
+    static let socket = "/run/pcscd/pcscd.comm"
+
+    /// The problem that hides all cards, if any.
+    func problem() -> Check? {
+        guard isInstalled, !isRunning else { return nil }
+        return .problem(
+            "readers", "The smart card service pcscd is not running, so no reader or YubiKey is available.",
+            "Start it: sudo systemctl enable --now pcscd.socket", .unavailable)
+    }
+
+    /// Another possible cause of a missing card.
+    func hint() -> String {
+        if isScdaemonRunning {
+            return "GnuPG's scdaemon may use the card: run ‘gpgconf --kill scdaemon’ and try again."
+        }
+        guard isRunning else { return "" }
+        return
+            "If a connected reader is missing, polkit may deny access: pcscd serves only users at the console, unless"
+            + " a rule for org.debian.pcsc-lite.access_pcsc allows more."
+    }
+
+    var isInstalled: Bool {
+        ["/usr/sbin/pcscd", "/usr/bin/pcscd", "/usr/local/sbin/pcscd"].contains {
+            FileManager.default.isExecutableFile(atPath: $0)
+        }
+    }
+
+    /// Whether a process accepts connections at the socket: pcscd, or systemd, which starts it.
+    var isRunning: Bool {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let fits = withUnsafeMutableBytes(of: &address.sun_path) { path in
+            guard Self.socket.utf8.count < path.count else { return false }
+            path.copyBytes(from: Self.socket.utf8)
+            return true
+        }
+        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard fits, descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+    }
+
+    /// Whether any user's GnuPG smart card daemon is running, which can block cards.
+    private var isScdaemonRunning: Bool {
+        let processes = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        return processes.contains { process in
+            guard process.allSatisfy(\.isNumber) else { return false }
+            return (try? String(contentsOfFile: "/proc/\(process)/comm", encoding: .utf8)) == "scdaemon\n"
+        }
+    }
 }

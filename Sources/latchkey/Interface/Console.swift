@@ -3,17 +3,17 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 
-/// How the tool speaks. The rules:
+/// The tool's output. The rules:
 ///
-/// - stdout carries the result and nothing else: text for people and pipes, or with `--json` exactly one JSON object,
-///   also when the command failed.
+/// - stdout has only the result: text for people and pipes, or with `--json` exactly one JSON object, even if the command
+///   fails.
 /// - Prompts go to the terminal or to pinentry, never to stdout or stderr.
-/// - Everything else goes to stderr, each line with `latchkey: ` in front, in sentences: what happened, then what to do
-///   next. `--quiet` leaves only errors.
-/// - Colour is for terminals: none in pipes and files, and none where `NO_COLOR` is set.
-/// - No secret is printed. Control, format and other invisible characters are replaced by U+FFFD in every line of text,
-///   and written as escapes in JSON, so text from a server, a module or a file can't control the terminal.
-/// - A result that can't be written is an error. Scripts must not take a full disk for a success.
+/// - stderr has everything else, each line with the prefix `latchkey: `, in sentences: the event, then the next step.
+///   `--quiet` leaves only errors.
+/// - Terminals get colours. Pipes and files do not, and `NO_COLOR` turns them off.
+/// - Only commands whose result is a secret print one. U+FFFD replaces control, format and other invisible characters in
+///   text, and JSON escapes them, so that text from a server, a module or a file cannot control the terminal.
+/// - A result that cannot be written is an error, so that scripts notice a full disk.
 struct Console: Sendable {
     enum Format: Sendable {
         case text
@@ -22,7 +22,7 @@ struct Console: Sendable {
 
     let format: Format
     let isQuiet: Bool
-    /// Of results that are text.
+    /// The style of text results.
     let style = Style(for: STDOUT_FILENO)
     private let errorStyle = Style(for: STDERR_FILENO)
 
@@ -36,28 +36,28 @@ struct Console: Sendable {
         }
     }
 
-    /// Prints text that is a result as it is: help, a completion script.
+    /// Prints a text result without changes: help, a completion script.
     func result(_ text: String) throws(KeystoreError) {
         try StandardStreams.write(text.hasSuffix("\n") ? text : text + "\n")
     }
 
-    /// Tells what is going on.
+    /// Reports progress, unless `--quiet`.
     func say(_ sentence: String) {
         if !isQuiet { write(sentence, .strong) }
     }
 
-    /// Tells what a person has to know to go on, also when told to be quiet.
+    /// Reports a fact that the user needs, even with `--quiet`.
     func warn(_ sentence: String) {
         write(sentence, .caution)
     }
 
-    /// Tells of an error, in the form that was asked for.
+    /// Reports an error in the requested format.
     ///
-    /// - Returns: What the process is to end with.
+    /// - Returns: The exit status of the process.
     func fail(_ error: any Error) -> ExitStatus {
         let failure = Failure(error)
         if let usage = failure.usage {
-            // The parser's own text, which repeats what it was given, with the usage below it.
+            // The parser's text repeats the arguments, with the usage below.
             for line in usage.split(separator: "\n", omittingEmptySubsequences: false) {
                 FileDescriptors.writeToStandardError(printable(String(line)) + "\n")
             }
@@ -65,7 +65,7 @@ struct Console: Sendable {
             write(failure.message, .bad)
             write(failure.recovery, .bad)
         }
-        // Where that can't be written, stderr has said it, and the status is a failure's anyway.
+        // If this cannot be written, stderr still has the error, and the exit status shows it.
         if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }
         return failure.status
     }
@@ -77,7 +77,7 @@ struct Console: Sendable {
         return escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// JSON without white space, with escapes (RFC 8259 section 7) for all that a terminal would obey or hide.
+    /// Escapes all characters (RFC 8259 section 7) that a terminal would interpret or hide.
     private static func escaped(_ json: String) -> String {
         var result = ""
         for scalar in json.unicodeScalars {
@@ -98,7 +98,7 @@ struct Console: Sendable {
     }
 }
 
-/// Text that may come from outside, as one line of at most 4096 Unicode scalars.
+/// Makes text from outside safe to print: one line of at most 4096 Unicode scalars.
 func printable(_ text: String) -> String { String(oneLine: text, limit: 4096) }
 
 /// Unbuffered writing to standard error.
@@ -111,5 +111,51 @@ enum FileDescriptors {
             guard count > 0 else { return }
             rest = rest.dropFirst(count)
         }
+    }
+}
+
+/// The emphasis of text: terminal control sequences (ECMA-48 section 8.3.117, SGR), or none.
+struct Style: Sendable {
+    enum Tone: String, Sendable {
+        case strong = "1"
+        case bad = "31"
+        case good = "32"
+        case caution = "33"
+    }
+
+    /// The style for files and pipes: no emphasis.
+    static let plain = Style(isOn: false)
+
+    private let isOn: Bool
+
+    private init(isOn: Bool) { self.isOn = isOn }
+
+    /// The style for a descriptor: emphasis on a terminal, unless `TERM` is `dumb` or `NO_COLOR` is not empty
+    /// (no-color.org).
+    init(
+        for descriptor: Int32, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) {
+        let isRefused = environment["NO_COLOR"].map { !$0.isEmpty } ?? false
+        isOn = !isRefused && environment["TERM"] != "dumb" && isatty(descriptor) == 1
+    }
+
+    /// Makes lines with text from outside safe to print: of the control characters, only line ends and this style's
+    /// sequences remain.
+    func printable(_ lines: String) -> String {
+        guard isOn else { return Self.printable(lines) }
+        let sequences = lines.matches(of: /\u{1B}\[(?:0|1|31|32|33)m/).map(\.range)
+        let starts = [lines.startIndex] + sequences.map(\.upperBound)
+        let ends = sequences.map(\.lowerBound) + [lines.endIndex]
+        let between = zip(starts, ends).map { Self.printable(lines[$0..<$1]) }
+        return zip(between, sequences.map { String(lines[$0]) } + [""]).map { $0 + $1 }.joined()
+    }
+
+    private static func printable(_ lines: some StringProtocol) -> String {
+        lines.split(separator: "\n", omittingEmptySubsequences: false).map { String(oneLine: $0) }
+            .joined(separator: "\n")
+    }
+
+    func callAsFunction(_ text: String, _ tone: Tone) -> String {
+        isOn ? "\u{1B}[\(tone.rawValue)m\(text)\u{1B}[0m" : text
     }
 }

@@ -1,6 +1,11 @@
+import ArgumentParser
+import FoundationEssentials
 import Latchkey
+import LatchkeyCredentials
+import LatchkeyLocker
+import LatchkeyLogin
 
-/// What the process ends with. The numbers are a contract with scripts: none changes its meaning.
+/// The exit status of the process. Scripts depend on the numbers: their meanings do not change.
 enum ExitStatus: Int32, Sendable {
     case done = 0
     case failed = 1
@@ -14,7 +19,7 @@ enum ExitStatus: Int32, Sendable {
     case refused = 9
     case conflict = 10
 
-    /// The one place where an error becomes a number.
+    /// The exit status for an error code.
     init(_ code: KeystoreError.Code) {
         self =
             switch code {
@@ -30,4 +35,91 @@ enum ExitStatus: Int32, Sendable {
             default: .failed
             }
     }
+}
+
+/// An error as the tool reports it.
+struct Failure {
+    let status: ExitStatus
+    /// The machine-readable code, one word.
+    let code: String
+    /// The operation and the cause, one sentence.
+    let message: String
+    /// The next step, one sentence.
+    let recovery: String
+    var attemptsLeft: Int?
+    var lockedOutUntil: Date?
+    var underlying: KeystoreError.Underlying?
+    /// The argument parser's text for an error in the arguments.
+    var usage: String?
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as KeystoreError:
+            // Exit status 9 is for servers. Here the tool itself refuses, for example a file that others can write.
+            status = error.code == .refused ? .failed : ExitStatus(error.code)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
+        case let error as LoginError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            underlying = error.underlying
+        case let error as CredentialError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            underlying = error.underlying
+        case let error as ErsteGroupAuthError:
+            status = ExitStatus(error.code.keystoreCode)
+            (code, message, recovery) = (error.code.description, error.description, error.recovery)
+            (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
+        case let error as BackgroundAccessError:
+            status = ExitStatus(error.keystoreCode)
+            (code, message, recovery) = (error.code.rawValue, error.description, error.cause.recovery)
+            underlying = error.cause.underlying
+        case let error as ProtectionError:
+            status = ExitStatus(error.keystoreCode)
+            (code, message, recovery) = (error.code, error.description, error.recoverySuggestion ?? "")
+        case is CancellationError:
+            status = .cancelled
+            (code, message) = ("cancelled", "Could not finish: the command was cancelled.")
+            recovery = "Run the command again."
+        case _ where LatchkeyTool.exitCode(for: error) == .validationFailure:
+            status = .usage
+            (code, message) = ("usage", LatchkeyTool.message(for: error))
+            recovery = "Run ‘latchkey help’ for the commands and options."
+            usage = LatchkeyTool.fullMessage(for: error)
+        default:
+            status = .failed
+            (code, message) = ("failed", "Could not finish: \(error).")
+            recovery = "Try again. If the error persists, report it with this message."
+        }
+    }
+}
+
+extension Failure: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case code, message, recovery, attemptsLeft, lockedOutUntil, underlying
+    }
+
+    private enum UnderlyingKeys: String, CodingKey {
+        case layer, code, text
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(code, forKey: .code)
+        try container.encode(message, forKey: .message)
+        try container.encode(recovery, forKey: .recovery)
+        try container.encodeIfPresent(attemptsLeft, forKey: .attemptsLeft)
+        try container.encodeIfPresent(lockedOutUntil, forKey: .lockedOutUntil)
+        guard let underlying else { return }
+        var details = container.nestedContainer(keyedBy: UnderlyingKeys.self, forKey: .underlying)
+        try details.encode(underlying.layer, forKey: .layer)
+        try details.encodeIfPresent(underlying.rawCode, forKey: .code)
+        try details.encode(underlying.text, forKey: .text)
+    }
+}
+
+/// Ends the process with a status after the command has printed its own report.
+struct ReportedFailure: Error {
+    let status: ExitStatus
 }

@@ -1,14 +1,14 @@
 import Latchkey
 
-/// What a command brings to stdout.
+/// A command's result on stdout.
 protocol Report: Encodable, Sendable {
-    /// For people and pipes; empty for nothing.
+    /// The result without `--json`; empty for no output.
     var text: String { get }
-    /// The same where text can be made to stand out.
+    /// ``text`` with emphasis.
     func text(in style: Style) -> String
-    /// What stands on stdout instead of a JSON object even with `--json`: a key in a format of its own.
+    /// The output that replaces the JSON object even with `--json`: a key in PEM.
     var bareOutput: String? { get }
-    /// What stands on stdout, byte for byte, instead of the text: a secret that somebody asked for. Never in JSON.
+    /// The secret that replaces the text, byte for byte. JSON never contains it.
     var secretOutput: SecretBytes? { get }
 }
 
@@ -18,7 +18,7 @@ extension Report {
     var secretOutput: SecretBytes? { nil }
 }
 
-/// A JSON member that is there also when it has no value: as `null`.
+/// A JSON member that is `null` without a value, instead of absent.
 struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     let value: Value?
 
@@ -27,5 +27,42 @@ struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         if let value { try container.encode(value) } else { try container.encodeNil() }
+    }
+}
+
+/// The result of a command that deletes or replaces keys, and whether the hardware still has to revoke them.
+struct RevokingReport<Output: Report>: Report {
+    private enum CodingKeys: CodingKey {
+        case revocationPending
+    }
+
+    let output: Output
+    let isRevocationPending: Bool
+
+    var text: String { output.text }
+
+    /// Writes the members of the command's own report, and `revocationPending` only if it is true.
+    func encode(to encoder: any Encoder) throws {
+        try output.encode(to: encoder)
+        guard isRevocationPending else { return }
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(true, forKey: .revocationPending)
+    }
+}
+
+extension CommandContext {
+    /// The report of a command that has deleted or replaced keys. Warns if the hardware has not revoked them yet, so that
+    /// copies of the store still work.
+    func afterRevoking<Output: Report>(
+        _ output: Output, in records: RecordContainer
+    ) async -> RevokingReport<Output> {
+        // A store that cannot be read may have a pending revocation.
+        let isPending = (try? await records.hasPendingRevocations) ?? true
+        if isPending {
+            console.warn(
+                "The hardware has not revoked the deleted or replaced keys yet, so copies of the store can still use them. "
+                    + "Later commands try again; ‘latchkey doctor’ shows the cause.")
+        }
+        return RevokingReport(output: output, isRevocationPending: isPending)
     }
 }

@@ -1,17 +1,17 @@
 import Glibc
 import Latchkey
 
-/// Secrets on standard input and output: unbuffered, so that no copy is left behind.
+/// Reads and writes secrets on the standard streams without buffers, so that no copy stays in memory.
 enum StandardStreams {
-    /// The most bytes that are read.
+    /// The maximum number of bytes to read.
     static let limit = RecordContainer.maximumPayloadBytes / 2
 
-    static let adviceForLarger = "Store what is larger in a file, encrypted under a key of which you store the bytes."
+    static let adviceForLarger = "Encrypt larger data in a file with a random key, and store only that key here."
 
-    /// Everything on standard input.
+    /// Reads all of standard input.
     ///
-    /// - Parameter larger: What to do with what is too large.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when there is nothing, or more than `limit` bytes.
+    /// - Parameter larger: The recovery text for input that is too large.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, or more than `limit`.
     static func readSecret(
         _ operation: String, limit: Int, larger: String
     ) throws(KeystoreError) -> SecretBytes {
@@ -27,29 +27,29 @@ enum StandardStreams {
                 rest.baseAddress.map { read(STDIN_FILENO, $0, rest.count) } ?? 0
             }
             if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .invalidInput(operation, "standard input can't be read") }
+            guard count >= 0 else { throw .invalidInput(operation, "standard input cannot be read") }
             guard count > 0 else { break }
             length += count
         }
         guard length > 0 else {
-            throw invalid(operation, "nothing came on standard input", "Redirect a file or a pipe to it.")
+            throw invalid(operation, "standard input is empty", "Redirect a file or a pipe to it.")
         }
         guard length <= limit else {
-            throw invalid(operation, "more than \(limit) bytes came on standard input", larger)
+            throw invalid(operation, "standard input has more than \(limit) bytes", larger)
         }
         return SecretBytes(bytes[..<length])
     }
 
-    /// Has the descriptors 0, 1 and 2 stand for nothing where they were closed, and a pipe that nobody reads be an error and
-    /// no signal.
+    /// Opens `/dev/null` for those of the descriptors 0, 1 and 2 that are closed, and makes writing to a closed pipe an error
+    /// instead of a signal.
     ///
-    /// Otherwise the next file that is opened would become standard output, and a result would be written into the store.
+    /// Otherwise the next opened file would become standard output, and the result would overwrite the store.
     static func secure() {
         for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
-            // The lowest free number is this one. What is written to standard output then fails, as it did before.
+            // open(2) returns the lowest free descriptor, which is this one. Writing to standard output still fails.
             _ = open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY)
         }
-        // A handler and not SIG_IGN, which the programs that this one starts would inherit.
+        // A handler instead of SIG_IGN, which child processes would inherit.
         signal(SIGPIPE) { _ in }
     }
 
@@ -67,7 +67,7 @@ enum StandardStreams {
 
     /// Writes to standard output, byte for byte.
     ///
-    /// - Throws: ``KeystoreError`` with code `failed` when not everything could be written.
+    /// - Throws: ``KeystoreError`` with code `failed` if not all bytes can be written.
     static func write(_ bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -78,10 +78,28 @@ enum StandardStreams {
             guard count > 0 else {
                 throw KeystoreError(
                     operation: "show the result", code: .failed,
-                    reason: "standard output can't be written: \(String(cString: strerror(errno)))",
-                    recovery: "Check where the output goes; what the command did is done.")
+                    reason: "standard output cannot be written: \(String(cString: strerror(errno)))",
+                    recovery: "The command did its work. Check the file or pipe that receives the output.")
             }
             rest = rest.dropFirst(count)
         }
+    }
+}
+
+/// The descriptors that the parent process passed to the program. Later ones are the program's own files and cannot be
+/// sources of PINs.
+enum InheritedDescriptors {
+    private static let count: Int32 = 256
+    private static let open: Set<Int32> = {
+        var entries = (0..<count).map { pollfd(fd: $0, events: 0, revents: 0) }
+        guard poll(&entries, nfds_t(entries.count), 0) >= 0 else { return [] }
+        return Set(entries.filter { $0.revents & Int16(POLLNVAL) == 0 }.map(\.fd))
+    }()
+
+    /// Records the open descriptors. Call this before the program opens a file.
+    static func note() { _ = open }
+
+    static func contains(_ descriptor: Int32) -> Bool {
+        descriptor < count ? open.contains(descriptor) : fcntl(descriptor, F_GETFD) >= 0
     }
 }

@@ -1,20 +1,21 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyLogin
+import LatchkeyPKCS11
 
 /// `latchkey enable`.
 struct EnableCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "enable",
-        abstract: "Enable biometric login: make a key in the hardware and register it with the server.")
+        abstract: "Enable biometric login: create a key and register it with the server.")
 
-    @OptionGroup var options: GlobalOptions
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
     @OptionGroup var server: BindServerOption
 
     @Option(
         help: """
-            What the hardware asks for before it uses the key. (default: user-presence where your finger can be checked, \
-            else pin)
+            The user verification that the hardware requires for each use of the key. (default: user-presence if \
+            your fingerprint can be checked here, otherwise pin)
             """)
     var policy: LoginPolicyArgument?
 
@@ -30,7 +31,7 @@ struct EnableReport: Report {
     let enforcedPresence: String
     /// Whether the hardware can revoke the key for every copy of the store.
     let isRevocable: Bool
-    /// Why not, where the hardware refused; left out otherwise.
+    /// The reason why the hardware refused to make the key revocable; absent otherwise.
     let notRevocableReason: String?
     private let warning: String
 
@@ -50,4 +51,52 @@ struct EnableReport: Report {
     }
 
     var text: String { "Biometric login is enabled with the key \(kid): \(assurance), policy \(policy).\(warning)" }
+}
+
+/// `latchkey disable`.
+struct DisableCommand: ContextCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "disable",
+        abstract: "Disable biometric login: delete the key and remove it from the server.",
+        discussion: """
+            Does not prompt. A token deletes a private key only with its PIN; the command names the keys that stay \
+            on the token.
+            """)
+
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @OptionGroup var server: BindServerOption
+
+    @Flag(help: "Disable on this machine even if the server fails or refuses.")
+    var force = false
+
+    func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
+        let container = try await context.login(binding: server.bindServer)
+        let keys = (try? await container.listBiometricKeys()) ?? []
+        try await context.pointingToForce {
+            try await container.disableBiometric(force: force)
+        }
+        for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key.key) {
+            guard let uri = try? PKCS11Keystore.location(of: key.key) else { continue }
+            context.console.warn(
+                "The key is removed from the server, but the private key stays on the token until you delete it with the "
+                    + "token's own tool: \(printable(uri))")
+        }
+        let records = try await context.records()
+        let report = StatusReport(try await ContainerStatus(of: records), context.settings)
+        return await context.afterRevoking(report, in: records)
+    }
+}
+
+extension HardwareKey {
+    /// A warning that copies of the store can always use a login's key, one sentence; nil if they cannot. A token's key is
+    /// on the token, which deletes it or reports that it cannot.
+    var copyWarning: String? {
+        switch assurance.root {
+        case .tpm, .swtpm:
+            isRevocable
+                ? nil
+                : "This hardware cannot revoke the key: a copy of the store can sign with it here after ‘disable’."
+        case .token, .softhsm: nil
+        }
+    }
 }

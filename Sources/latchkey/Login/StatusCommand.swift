@@ -1,15 +1,72 @@
 import ArgumentParser
+import Latchkey
 import LatchkeyLogin
 
 /// `latchkey status`.
 struct StatusCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show the container's state. Needs neither you nor the hardware nor the network.")
+        abstract: "Show the container's state. Does not prompt or use hardware or network.")
 
-    @OptionGroup var options: GlobalOptions
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> StatusReport {
         StatusReport(try await ContainerStatus(of: context.records()), context.settings)
+    }
+}
+
+/// The state of a container.
+struct StatusReport: Report {
+    let container: String
+    let lastUserID: Nullable<String>
+    let biometricEnabled: Bool
+    let sessionState: SessionState
+    /// The enabled key, of any user.
+    let kid: Nullable<String>
+    /// Whether the hardware can revoke the enabled key for every copy of the store; absent without a key.
+    let isRevocable: Bool?
+    /// The address of the server of the session and the key.
+    let server: String?
+    /// The OAuth client of the session and the key.
+    let clientID: String?
+    /// Whether both match the configuration.
+    let isConfiguredServer: Bool?
+    private let warning: String
+
+    private enum CodingKeys: String, CodingKey {
+        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server, clientID
+        case isConfiguredServer
+    }
+
+    /// - Parameter settings: The settings with the configured server.
+    init(_ status: ContainerStatus, _ settings: Settings) {
+        server = status.server?.address
+        clientID = status.server?.clientID
+        let configured = LoginServer(address: settings.endpoint ?? "", clientID: settings.clientID ?? "")
+        isConfiguredServer = status.server.flatMap { server in configured.map { $0 == server } }
+        container = status.container
+        lastUserID = Nullable(status.lastUserID)
+        biometricEnabled = status.isBiometricEnabled
+        sessionState = status.sessionState
+        kid = Nullable(status.key?.id.rawValue)
+        isRevocable = status.key?.isRevocable
+        warning = status.key?.key.copyWarning.map { "\n\($0)" } ?? ""
+    }
+
+    var text: String {
+        """
+        Container:        \(printable(container))
+        Last user:        \(lastUserID.value.map(printable) ?? "none")
+        Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
+        Session:          \(sessionState == .authenticated ? "logged in" : "none")\(serverLine)\(warning)
+        """
+    }
+
+    private var serverLine: String {
+        guard let server, let clientID else { return "" }
+        let other =
+            isConfiguredServer == false
+            ? "\nThe configured server is a different one. Commands do not use this session or key there." : ""
+        return "\nServer:           \(printable(server)), client \(printable(clientID))\(other)"
     }
 }

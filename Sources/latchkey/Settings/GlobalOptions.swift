@@ -1,76 +1,81 @@
 import ArgumentParser
 import Latchkey
 
-/// The options of every command. Each also has a variable in the environment and a member in the configuration file;
-/// ``Settings`` decides between them.
+/// The options of every command. ``Settings`` merges them with the environment and the configuration file, which have the
+/// same names.
 struct GlobalOptions: ParsableArguments {
+    /// The heading of these options in help texts.
+    static let title = "Global options"
+
+    @Flag(help: "Print exactly one JSON object.")
+    var json = false
+
+    @Flag(help: "Print only the result and errors.")
+    var quiet = false
+
+    @Flag(help: "Log operations to standard error.")
+    var verbose = false
+
     @Option(help: ArgumentHelp("The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
     var container: String?
 
     @Option(
         help: ArgumentHelp(
-            "The store's directory. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)", valueName: "dir"))
+            "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)", valueName: "dir"))
     var store: String?
 
     @Option(
         help: ArgumentHelp(
-            "How to reach the TPM. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)", valueName: "conf"))
+            "The TPM, as a TCTI configuration. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)",
+            valueName: "conf"))
     var tcti: String?
 
     @Option(
         help: ArgumentHelp(
-            "A PKCS#11 token instead of the TPM, by its RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
+            "A PKCS#11 token instead of the TPM, as an RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
             valueName: "uri"))
     var token: String?
 
+    @Option(help: ArgumentHelp("The address of the identity server. (LATCHKEY_ENDPOINT)", valueName: "url"))
+    var endpoint: String?
+
+    @Option(
+        name: .customLong("client-id"), help: ArgumentHelp("The OAuth client ID. (LATCHKEY_CLIENT_ID)", valueName: "id")
+    )
+    var clientID: String?
+
     @Option(
         help: ArgumentHelp(
-            "Where the token's PIN is given: auto, pin (here) or reader (its own pad or finger). (LATCHKEY_TOKEN_LOGIN)",
+            "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default: tty, otherwise pinentry)",
+            valueName: "source"))
+    var pinSource: String?
+
+    @Option(help: "The preferred user verification, if a key allows more than one.")
+    var presence: PreferredPresence?
+
+    @Flag(help: "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty.")
+    var allowShortPin = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Where to enter the token's PIN: auto, pin (here) or reader (its PIN pad or sensor). (LATCHKEY_TOKEN_LOGIN)",
             valueName: "way"))
     var tokenLogin: String?
 
     @Option(
         help: ArgumentHelp(
-            "Whether the token's module gets a process of its own: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
+            "When to run the token's module in a separate process: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
             valueName: "when"))
     var tokenIsolation: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Where PINs come from: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default: tty if there is one)",
-            valueName: "source"))
-    var pinSource: String?
-
-    @Flag(help: "Accept a new PIN of fewer than 6 characters although the TPM's lockout password is empty.")
-    var allowShortPin = false
-
-    @Option(help: "How to show that you are there, where a key lets you choose: any, pin or finger.")
-    var presence: PreferredPresence?
-
-    @Option(help: ArgumentHelp("The identity server. (LATCHKEY_ENDPOINT)", valueName: "url"))
-    var endpoint: String?
-
-    @Option(
-        name: .customLong("client-id"), help: ArgumentHelp("The OAuth client. (LATCHKEY_CLIENT_ID)", valueName: "id"))
-    var clientID: String?
 
     @Option(
         help: ArgumentHelp(
             "Other origins of the identity server, separated by commas. (LATCHKEY_TRUSTED_ORIGINS)",
             valueName: "origins"))
     var trustedOrigins: String?
-
-    @Flag(help: "Print exactly one JSON object.")
-    var json = false
-
-    @Flag(help: "Log to stderr what is done.")
-    var verbose = false
-
-    @Flag(help: "Print nothing but the result and errors.")
-    var quiet = false
 }
 
-/// Which way of showing presence to prefer.
+/// The user verification to prefer if a key allows more than one.
 enum PreferredPresence: String, ExpressibleByArgument, CaseIterable {
     case any
     case pin
@@ -83,4 +88,37 @@ enum PreferredPresence: String, ExpressibleByArgument, CaseIterable {
         case .finger: .finger
         }
     }
+}
+
+/// The value of `--policy`: `none`, `pin`, `user-presence`, `biometry-any` or `biometry-current-set`.
+struct PolicyArgument: ExpressibleByArgument {
+    let policy: AccessPolicy
+
+    init?(argument: String) {
+        guard let requirement = AccessPolicy.Requirement(rawValue: argument), let policy = AccessPolicy(requirement)
+        else { return nil }
+        self.policy = policy
+    }
+
+    init(_ policy: AccessPolicy) { self.policy = policy }
+
+    var defaultValueDescription: String { policy.description }
+
+    static let allValueStrings = AccessPolicy.Requirement.allCases.map(\.rawValue)
+}
+
+/// A policy that requires user verification: every ``PolicyArgument`` but `none`.
+struct LoginPolicyArgument: ExpressibleByArgument {
+    let policy: AccessPolicy
+
+    init?(argument: String) {
+        guard let policy = PolicyArgument(argument: argument)?.policy, policy != .none else { return nil }
+        self.policy = policy
+    }
+
+    init(_ policy: AccessPolicy) { self.policy = policy }
+
+    var defaultValueDescription: String { policy.description }
+
+    static let allValueStrings = PolicyArgument.allValueStrings.filter { $0 != AccessPolicy.none.description }
 }

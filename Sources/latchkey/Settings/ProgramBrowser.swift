@@ -4,10 +4,10 @@ import LatchkeyLogin
 import Subprocess
 import SystemPackage
 
-/// The person's browser: the program that `$BROWSER` names, else `xdg-open`, with the address as its last argument.
+/// Opens addresses with the program in `$BROWSER`, otherwise with `xdg-open`. The address is the last argument.
 ///
-/// `$BROWSER` may have arguments, split at spaces; `%s` among them stands for the address. Where the program can't be
-/// started or fails, the address is told and the login waits for whoever opens it.
+/// `$BROWSER` may have arguments, separated by spaces; the address replaces `%s` in them. If the program cannot be started
+/// or fails, the user sees the address, and the login waits until the user opens it.
 struct ProgramBrowser: Browser {
     let console: Console
     let environment: [String: String]
@@ -15,11 +15,11 @@ struct ProgramBrowser: Browser {
     func open(_ url: String) async {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
         console.say(
-            "The login page opens in your browser, and the login waits \(minutes) minutes for it. If it does not open, "
-                + "open this address in one yourself; if the page knows no such app, press Ctrl-C and check --client-id: "
+            "The login page opens in your browser. The login waits \(minutes) minutes. If the page does not open, open this "
+                + "address in a browser yourself. If the page does not know the app, press Ctrl-C and check --client-id: "
                 + url)
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
-        // Not a child task: a browser outlives the login, and must not be ended with it.
+        // Not a child task: the browser continues to run after the login.
         Task {
             do {
                 end.yield(.success(try await run(url)))
@@ -32,10 +32,10 @@ struct ProgramBrowser: Browser {
         case .success(true)?, nil: return
         case .success(false)?: warn("‘\(words[0])’ failed", url)
         case .failure(let error)?:
-            // Subprocess's sentences end with a full stop, and so does ours.
+            // Both this reason and the sentence around it end with a full stop.
             var reason = "\(error)"
             if reason.hasSuffix(".") { reason.removeLast() }
-            warn("‘\(words[0])’ can't be started: \(reason)", url)
+            warn("‘\(words[0])’ cannot be started: \(reason)", url)
         }
     }
 
@@ -50,7 +50,7 @@ struct ProgramBrowser: Browser {
         var arguments = words.dropFirst().map { $0.replacing("%s", with: url) }
         if !words.contains(where: { $0.contains("%s") }) { arguments.append(url) }
         var platform = PlatformOptions()
-        // Ctrl-C at the prompt is for us.
+        // Ctrl-C on the terminal is for this process only.
         platform.createSession = true
         let program: Executable = words[0].contains("/") ? .path(FilePath(words[0])) : .name(words[0])
         let result = try await Subprocess.run(

@@ -1,30 +1,31 @@
 import Configuration
 import FoundationEssentials
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
 import TPM2
 
-/// What holds for one run: each value from its option, else from the environment, else from the configuration file,
-/// else the default.
+/// The settings of one run: each value from its option, otherwise from the environment, otherwise from the configuration
+/// file, otherwise the default.
 struct Settings: Sendable {
     var container = "default"
     var store: String
     var tcti = TPMKeystore.defaultTCTI
     var token = TokenSettings()
-    /// nil for the terminal if there is one, else pinentry.
+    /// nil for the terminal if there is one, otherwise pinentry.
     var pinSource: PINSource?
-    /// Which way of showing presence to prefer.
+    /// The user verification to prefer if a key allows more than one.
     var preference = PresencePreference.any
-    /// Whether a new PIN may be short where the TPM's lockout password is empty.
+    /// Whether to accept a short new PIN although the TPM's lockout password is empty.
     var allowsShortPINs = false
     var endpoint: String?
     var clientID: String?
-    /// Other origins that get the identity server's tokens. They count only where the source of the list (option,
-    /// environment, file) is the source of the endpoint or a stronger one.
+    /// Other origins that may receive the identity server's tokens. The list is used only if its source (option, environment,
+    /// file) is the source of the endpoint or has precedence over it.
     var trustedOrigins: Set<String> = []
 
-    /// Values that were decided elsewhere.
+    /// Settings without options, environment or file.
     init(container: String, store: String, tcti: String, endpoint: String, clientID: String) {
         self.container = container
         self.store = store
@@ -46,7 +47,7 @@ struct Settings: Sendable {
         try Self.check(tcti: tcti)
         endpoint = try await values["endpoint"]
         clientID = try await values["client-id"]
-        // Origins that were listed for one server must not be trusted for another one that a stronger source names.
+        // A list for one server must not apply to another server from a source with precedence.
         if try await values.isAsSpecific("trusted-origins", as: "endpoint"),
             let text = try await values["trusted-origins"]
         {
@@ -55,7 +56,7 @@ struct Settings: Sendable {
         if let text = try await values["pin-source"] {
             guard let source = PINSource(text) else {
                 throw KeystoreError.invalidInput(
-                    "read the PIN source", "‘\(text)’ is none of tty, pinentry, fd:N and file:PATH")
+                    "read the PIN source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
             }
             pinSource = source
         }
@@ -73,16 +74,82 @@ struct Settings: Sendable {
         return origins
     }
 
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for what can't be a TPM. One that is missing is no error here.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A missing device is not an error here.
     private static func check(tcti: String) throws(KeystoreError) {
-        let operation = "read the TPM's name"
-        let recovery = "Name a TPM with --tcti, such as device:/dev/tpmrm0."
+        let operation = "read the TCTI"
+        let recovery = "Set a TPM with --tcti, such as device:/dev/tpmrm0."
         guard !tcti.isEmpty else {
             throw KeystoreError(operation: operation, code: .invalidInput, reason: "it is empty", recovery: recovery)
         }
         guard !TCTIConnection.namesFile(tcti) else {
             throw KeystoreError(
-                operation: operation, code: .invalidInput, reason: "‘\(tcti)’ is no device", recovery: recovery)
+                operation: operation, code: .invalidInput, reason: "‘\(tcti)’ is not a device", recovery: recovery)
+        }
+    }
+}
+
+/// The token to use instead of the TPM.
+struct TokenSettings: Sendable {
+    /// Where the user enters the PIN.
+    enum Login: String, CaseIterable {
+        /// At the reader if the token reports a PIN pad or sensor, otherwise here.
+        case auto
+        /// Always here.
+        case pin
+        /// Always at the reader: some tokens do not report their fingerprint sensor.
+        case reader
+    }
+
+    /// nil for the TPM.
+    let uri: TokenURI?
+    let options: PKCS11Options
+
+    init(_ values: SettingsReader) async throws {
+        options = PKCS11Options(
+            token: TokenOptions(isolation: try await Self.isolation(values)),
+            protectedPath: try await Self.login(values).protectedPath)
+        guard let text = try await values["token"] else {
+            uri = nil
+            return
+        }
+        do throws(CryptokiError) {
+            uri = try TokenURI(text)
+        } catch {
+            throw KeystoreError.invalidInput("read the token's URI", error.reason)
+        }
+    }
+
+    /// The TPM.
+    init() {
+        uri = nil
+        options = PKCS11Options()
+    }
+
+    private static func login(_ values: SettingsReader) async throws -> Login {
+        guard let text = try await values["token-login"] else { return .auto }
+        guard let login = Login(rawValue: text) else {
+            throw KeystoreError.invalidInput("read token-login", "‘\(text)’ is not auto, pin or reader")
+        }
+        return login
+    }
+
+    private static func isolation(_ values: SettingsReader) async throws -> TokenOptions.Isolation {
+        switch try await values["token-isolation"] {
+        case nil, "auto"?: return .automatic
+        case "always"?: return .always
+        case "never"?: return .never
+        case let text?:
+            throw KeystoreError.invalidInput("read token-isolation", "‘\(text)’ is not auto, always or never")
+        }
+    }
+}
+
+extension TokenSettings.Login {
+    fileprivate var protectedPath: PKCS11Options.ProtectedPath {
+        switch self {
+        case .auto: .asTokenSays
+        case .pin: .never
+        case .reader: .always
         }
     }
 }

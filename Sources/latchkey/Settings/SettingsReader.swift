@@ -1,17 +1,19 @@
 import Configuration
 import FoundationEssentials
+import Glibc
 import Latchkey
 import SystemPackage
 
-/// Looks a setting up under its option's name: in the options, the environment (`LATCHKEY_…`), the configuration file.
+/// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`) and the configuration
+/// file.
 struct SettingsReader {
     private let reader: ConfigReader
-    /// The sources, the strongest first.
+    /// The sources in order of precedence.
     private let sources: [ConfigReader]
     private let path: String?
 
-    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can change, `invalidInput` for one
-    ///   that can't be read.
+    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write, `invalidInput` for a file
+    ///   that cannot be read.
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let settings = [
             "container": options.container, "store": options.store, "tcti": options.tcti, "token": options.token,
@@ -22,7 +24,7 @@ struct SettingsReader {
         let given = settings.compactMap { name, value in
             value.map { (AbsoluteConfigKey([name]), ConfigValue(.string($0), isSecret: false)) }
         }
-        // A variable that is set to nothing is as good as not set.
+        // An empty variable counts as unset.
         let variables = environment.filter { $0.key.hasPrefix("LATCHKEY_") && !$0.value.isEmpty }
         var providers: [any ConfigProvider] = [
             InMemoryProvider(name: "options", values: Dictionary(uniqueKeysWithValues: given)),
@@ -35,14 +37,14 @@ struct SettingsReader {
             do {
                 providers.append(try await FileProvider<JSONSnapshot>(filePath: FilePath(path)))
             } catch {
-                throw Self.unreadable(path, "it can't be read (\(error))")
+                throw Self.unreadable(path, "it cannot be read (\(error))")
             }
         }
         reader = ConfigReader(providers: providers)
         sources = providers.map { ConfigReader(provider: $0) }
     }
 
-    /// Whether the first source that has a setting is the first one that has the other setting, or a stronger one.
+    /// Whether the first source of one setting is the first source of the other, or has precedence over it.
     func isAsSpecific(_ name: String, as other: String) async throws -> Bool {
         for source in sources {
             if try await source.fetchString(forKey: ConfigKey([name])) != nil { return true }
@@ -56,21 +58,22 @@ struct SettingsReader {
             do {
                 return try await reader.fetchString(forKey: ConfigKey([name]))
             } catch {
-                throw Self.unreadable(path ?? "the settings", "‘\(name)’ must be text")
+                throw Self.unreadable(path ?? "the settings", "‘\(name)’ is not a string")
             }
         }
     }
 
-    /// Sees that the file is an object that has settings alone: one that is misspelt would be a setting that nobody obeys.
+    /// Checks that the file is one JSON object with known settings only, so that a misspelt setting is an error.
     private static func check(_ path: String, names: Set<String>) throws(KeystoreError) {
         let found: SettingNames
         do {
             found = try JSONDecoder().decode(SettingNames.self, from: Data(contentsOf: URL(filePath: path)))
         } catch {
-            throw unreadable(path, "it is not one JSON object")
+            throw unreadable(path, "it is not a JSON object")
         }
         guard let stranger = found.names.sorted().first(where: { !names.contains($0) }) else { return }
-        throw unreadable(path, "‘\(stranger)’ is no setting; there are \(names.sorted().joined(separator: ", "))")
+        throw unreadable(
+            path, "‘\(stranger)’ is not a setting; the settings are \(names.sorted().joined(separator: ", "))")
     }
 
     private static func path(environment: [String: String]) -> String? {
@@ -82,5 +85,54 @@ struct SettingsReader {
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
         .invalidInput("read \(path)", reason)
+    }
+}
+
+/// The member names of a configuration file.
+struct SettingNames: Decodable {
+    let names: [String]
+
+    private struct Name: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+
+    init(from decoder: any Decoder) throws {
+        names = try decoder.container(keyedBy: Name.self).allKeys.map(\.stringValue)
+    }
+}
+
+/// The check of a file that only the user and root may write. The configuration file must pass it, because it names the
+/// programs to run and the servers that receive secrets.
+enum TrustedFile {
+    /// Checks the file and its directory. A user who can write the directory can replace the file.
+    ///
+    /// - Throws: ``KeystoreError`` with code `refused`.
+    static func check(_ path: String) throws(KeystoreError) {
+        let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        // The directory first: once it is safe, the file cannot be replaced after its check.
+        for place in [directory, path] {
+            var status = stat()
+            guard stat(place, &status) == 0 else {
+                throw refusal(path, "the owner of \(place) cannot be read", "Check the owner and mode of \(place).")
+            }
+            guard status.st_uid == geteuid() || status.st_uid == 0 else {
+                throw refusal(
+                    path, "\(place) belongs to another user",
+                    "Remove it, or take ownership of it (chown) if you trust its contents.")
+            }
+            guard status.st_mode & 0o022 == 0 else {
+                throw refusal(
+                    path, "other users can write \(place)", "Check the file's contents, then run: chmod go-w '\(place)'"
+                )
+            }
+        }
+    }
+
+    private static func refusal(_ path: String, _ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: "read \(path)", code: .refused, reason: reason, recovery: recovery)
     }
 }

@@ -3,11 +3,11 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey credential`, killed at each of its effects.
+/// `latchkey credential`, killed at each of its kill points.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct CredentialKillTests {
-    /// A machine with a credential that nobody changes, and its id.
+    /// A machine with a credential that the command does not change, and its ID.
     private func withMachine(_ body: (Machine, _ bystander: String) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await RotatingServer.withRunning(in: machine.directory) { address in
@@ -38,10 +38,10 @@ struct CredentialKillTests {
         return try #require(outcome.json()["credentials"]?.array).compactMap { $0["id"]?.string }
     }
 
-    /// That the other credential is found, and works.
+    /// Checks that the other credential is found and works.
     private func checkOther(_ machine: Machine, _ id: String, _ life: KillPoints.Life) async throws {
         #expect(try await ids(machine, "role=bystander") == [id], "\(life)")
-        // Its refresh token went to the server in another life already; that the store has it is what counts.
+        // Another run already used its refresh token at the server, so only the stored record is checked.
         let shown = try await machine.run("credential", "tag", id, "seen=1")
         #expect(shown.status == 0, "\(life): \(shown.errors)")
     }
@@ -63,14 +63,16 @@ struct CredentialKillTests {
                 }
                 #expect(new.count == 1, "\(life)")
                 let refreshed = try await machine.run("credential", "refresh", new[0], pins: pins)
-                // The first life has used the token at the server, which takes it once.
+                // The first run used the token, which the server accepts once.
                 #expect([0, 9].contains(refreshed.status), "\(life): \(refreshed.errors)")
                 try await checkOther(machine, bystander, life)
             }
         }
     }
 
-    @Test func `a refresh leaves the new token or the old one, or says that the server has used it up`() async throws {
+    @Test func `a refresh leaves the new token or the old one, or reports that the server has consumed it`()
+        async throws
+    {
         try await withMachine { base, bystander in
             try await base.cutShort(
                 .credentialRefresh, by: "credential", "refresh",
@@ -82,8 +84,8 @@ struct CredentialKillTests {
                 check: { machine, life in
                     let id = try #require(try await ids(machine, "role=refreshed").first, "\(life)")
                     let again = try await machine.run("credential", "refresh", id, "--json")
-                    // A server that takes a refresh token once has used it up when the program dies between its answer
-                    // and the commit; nothing on this side can change that.
+                    // If the program is killed between the server's answer and the commit, a server that accepts a
+                    // refresh token once has consumed it. The client cannot prevent that.
                     let wasAsked = life.killedBefore != nil && life.effects.network > 1
                     #expect(again.status == 0 || again.status == 9 && wasAsked, "\(life): \(again.output)")
                     try await checkOther(machine, bystander, life)

@@ -2,7 +2,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey locker`, killed at each of its effects.
+/// `latchkey locker`, killed at each of its kill points.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LockerKillTests {
@@ -19,7 +19,7 @@ struct LockerKillTests {
         }
     }
 
-    /// An enrolled machine, and a text that only its enrolment opens.
+    /// An enrolled machine, and a text that only its enrolment decrypts.
     private func enrolled(_ base: Machine) async throws -> (machine: Machine, text: String) {
         let machine = try base.copy()
         try await machine.require("locker", "start", pins: ["2580"])
@@ -31,7 +31,7 @@ struct LockerKillTests {
         return (status["phase"]?.string, status["easyAccessEnabled"] == true)
     }
 
-    /// That the enrolment is whole: it opens its texts, and the PIN, where there is one, starts a session.
+    /// Checks that the enrolment is complete: it decrypts its texts, and the PIN, if there is one, starts a session.
     private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Life) async throws {
         let opened = try await machine.run(["locker", "decrypt"], input: text)
         #expect(opened.output == "s3cret", "\(life): \(opened.errors)")
@@ -40,7 +40,7 @@ struct LockerKillTests {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")
     }
 
-    @Test func `an enrolment is whole, or there is none and enrolling works`() async throws {
+    @Test func `an enrolment is complete, or absent and enrolling works`() async throws {
         try await withMachine { machine in
             try await machine.cutShort(.lockerEnrolment, by: "locker", "start", pins: ["2580"]) { machine, life in
                 let found = try await status(machine)
@@ -77,7 +77,7 @@ struct LockerKillTests {
     }
 
     @Test(arguments: ["enable", "disable"])
-    func `easy access is there or not, and nothing else changes`(command: String) async throws {
+    func `easy access is enabled or disabled, and nothing else changes`(command: String) async throws {
         try await withMachine { base in
             var text = ""
             try await base.cutShort(
@@ -97,7 +97,7 @@ struct LockerKillTests {
                     #expect(life.killedBefore != nil || found.hasEasyAccess == (command == "enable"), "\(life)")
                     var pin = command == "enable" ? "1357" : "2580"
                     let easy = try await machine.run("locker", "start", "--level", "easy", pins: [pin])
-                    // Where the server gave the key up first, this machine hears it now.
+                    // If the server removed the key first, this machine learns it now.
                     #expect(easy.status == 0 || life.killedBefore != nil || command == "disable", "\(life): \(easy)")
                     if easy.status != 0 {
                         pin = "8642"
@@ -110,7 +110,7 @@ struct LockerKillTests {
         }
     }
 
-    @Test func `a session's start leaves the enrolment whole`() async throws {
+    @Test func `starting a session leaves the enrolment complete`() async throws {
         try await withMachine { base in
             let (enrolled, text) = try await enrolled(base)
             try await enrolled.cutShort(
@@ -121,7 +121,7 @@ struct LockerKillTests {
         }
     }
 
-    @Test func `destroying leaves the enrolment whole, or nothing of it`() async throws {
+    @Test func `destroying leaves the enrolment complete, or removes all of it`() async throws {
         try await withMachine { base in
             var text = ""
             try await base.cutShort(

@@ -2,11 +2,11 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// Biometric login, killed at each of its effects.
+/// Biometric login, killed at each of its kill points.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct LoginKillTests {
-    /// A machine whose user has not logged in yet, and a vault beside the login that nobody changes.
+    /// A machine before the first login, with a vault that the command does not change.
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let database = machine.directory.path(of: "identity.sqlite")
@@ -20,15 +20,14 @@ struct LoginKillTests {
         }
     }
 
-    /// A copy of the machine after a login. A session is of one program at a time: the server takes each refresh token
-    /// once.
+    /// A copy of the machine after a login. Only one copy can use a session: the server accepts each refresh token once.
     private func loggedIn(_ base: Machine) async throws -> Machine {
         let machine = try base.copy()
         try await machine.require("login")
         return machine
     }
 
-    /// Logs in where the session was lost between the server's answer and the commit: no client can help that.
+    /// Logs in again if the session was lost between the server's answer and the commit, which no client can prevent.
     private func resume(_ machine: Machine, _ life: KillPoints.Life) async throws {
         guard try await machine.run("status", "--json").json()["sessionState"] != "AUTHENTICATED" else { return }
         #expect(life.killedBefore != nil && life.effects.network > 0, "\(life)")
@@ -43,21 +42,21 @@ struct LoginKillTests {
         try await resume(machine, life)
         var again = try await machine.run("enable", pins: ["2580"])
         if again.status == 6, life.killedBefore != nil, life.effects.network > 0 {
-            // The session is there, and the server has used its refresh token up.
+            // The session exists, and the server has consumed its refresh token.
             try await machine.require("login")
             again = try await machine.run("enable", pins: ["2580"])
         }
         #expect(again.status == 0, "\(life): \(again.errors)")
     }
 
-    /// That whoever knows the PIN gets in.
+    /// Checks that the PIN logs in.
     private func checkLogin(_ machine: Machine, _ life: KillPoints.Life) async throws {
         let login = try await machine.run("authenticate", pins: ["2580"])
         #expect(login.status == 0, "\(life): \(login.errors)")
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")
     }
 
-    @Test func `enabling enables, or leaves it disabled and enabling works`() async throws {
+    @Test func `enabling completes, or biometric login stays disabled and enabling works`() async throws {
         try await withMachine { base in
             try await base.cutShort(
                 .enable, by: "enable", pins: ["2580"],
@@ -68,14 +67,14 @@ struct LoginKillTests {
                         try await enableAgain(machine, life)
                     }
                     try await checkLogin(machine, life)
-                    // The server takes so many devices of one user, and no more.
+                    // The server limits the devices of one user.
                     try await machine.require("disable")
                     #expect(try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")
                 })
         }
     }
 
-    @Test func `authenticating leaves the key as it was, whatever becomes of the session`() async throws {
+    @Test func `authenticating does not change the key, with or without a session`() async throws {
         try await withMachine { base in
             let machine = try await loggedIn(base)
             try await machine.require("enable", pins: ["2580"])
@@ -86,7 +85,7 @@ struct LoginKillTests {
         }
     }
 
-    @Test func `disabling leaves no key that the server still takes`() async throws {
+    @Test func `disabling leaves no key that the server accepts`() async throws {
         try await withMachine { base in
             try await base.cutShort(
                 .disable, by: "disable",
@@ -102,11 +101,11 @@ struct LoginKillTests {
                         var disabled = try await machine.run("disable")
                         if disabled.status == 6, try await isEnabled(machine) {
                             #expect(life.effects.network > 0, "\(life): \(disabled.errors)")
-                            // The session is there, and the server has used its refresh token up.
+                            // The session exists, and the server has consumed its refresh token.
                             try await machine.require("login")
                             disabled = try await machine.run("disable")
                         }
-                        // The server may have forgotten the key already.
+                        // The server may have removed the key already.
                         #expect([0, 6].contains(disabled.status), "\(life): \(disabled.errors)")
                     }
                     #expect(try await machine.run("authenticate", pins: ["2580"]).status == 6, "\(life)")

@@ -5,7 +5,7 @@ import TPM2
 import Testing
 
 extension Machine {
-    /// A machine of the same user with a copy of everything that is stored; the environment is the same otherwise.
+    /// A copy of the machine and its stored data, with the same environment otherwise.
     func copy() throws -> Machine {
         var copy = try Machine(tcti: nil)
         let own = copy.environment.filter { ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].contains($0.key) }
@@ -18,7 +18,7 @@ extension Machine {
         return copy
     }
 
-    /// Runs the tool, and requires that it does what it is told.
+    /// Runs the tool and requires success.
     @discardableResult
     func require(
         _ arguments: String..., pins: [String]? = nil, input: String = "", extra: [String: String] = [:],
@@ -30,12 +30,12 @@ extension Machine {
         return outcome
     }
 
-    /// Kills a command at its points, each time on a machine of its own.
+    /// Kills a command at its kill points, each time on a new machine.
     ///
     /// - Parameters:
-    ///   - change: What the command changes.
-    ///   - prepare: Makes the machine, and says what else the command's arguments are; nil for a copy of this one.
-    ///   - check: Looks at what the command left. The TPM holds nothing of it, as behind a resource manager.
+    ///   - change: The change that the command makes.
+    ///   - prepare: Creates the machine and returns more arguments for the command; nil for a copy of this machine.
+    ///   - check: Checks the state after the command. The TPM has no loaded objects of it, as behind a resource manager.
     func cutShort(
         _ change: StateChange, by arguments: String..., pins: [String]? = nil, input: String = "",
         prepare: (() async throws -> (machine: Machine, more: [String]))? = nil,
@@ -56,14 +56,13 @@ extension Machine {
         }
     }
 
-    /// How many indices the TPM has for what it can take back: those of every machine that uses it.
+    /// The number of the TPM's NV indices for revocable keys, of all machines that use it.
     func revocableCount() async throws -> Int {
         let listed = try await program("tpm2_getcap", ["handles-nv-index"], environment: ["TPM2TOOLS_TCTI": tcti])
         return listed.split(separator: "\n").count { $0.lowercased().contains("0x1804d") }
     }
 
-    /// Ends what a killed program had loaded: a resource manager does that when a connection ends, and a bare swtpm has
-    /// none.
+    /// Flushes the objects and sessions of a killed program, as a resource manager does when a connection ends.
     private static func flush(_ tcti: String) throws {
         let connection = try TCTIConnection(tcti)
         defer { connection.close() }

@@ -2,13 +2,13 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey pin change`, killed at each of its effects.
+/// `latchkey pin change`, killed at each of its kill points.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct PINKillTests {
     private let digest = String(repeating: "5a", count: 32)
 
-    /// A machine with two keys, a revocable one, and two vaults, one of them gated. The hardware holds a part of it, so each
-    /// life has one of its own.
+    /// A machine with two keys, one revocable, and two vaults, one with biometrics. Part of its state is in the TPM, so each
+    /// run needs its own TPM.
     private func machine() async throws -> (machine: Machine, more: [String]) {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         for options in [[], [], ["--revocable"]] {
@@ -20,7 +20,7 @@ struct PINKillTests {
         return (machine, [])
     }
 
-    /// The PINs with which each key signs and the gated vault opens, of these two.
+    /// Which of the two PINs each key and the vault with biometrics accept.
     private func pins(_ machine: Machine, _ life: KillPoints.Life) async throws -> Set<String> {
         let listed = try await machine.require("key", "list", "--json").json()["keys"]?.array ?? []
         var found: Set<String> = []
@@ -37,7 +37,7 @@ struct PINKillTests {
         return found
     }
 
-    /// The TPM counts wrong PINs; a right one does not take them back, and a lockout is no loss.
+    /// The first right PIN. Resets the TPM's counter after each wrong PIN, because a right PIN does not reset it.
     private func first(
         _ pins: [String], on machine: Machine, _ isRight: (String) async throws -> Bool
     ) async throws -> String? {
@@ -50,7 +50,7 @@ struct PINKillTests {
         return nil
     }
 
-    @Test func `everything has one of the two PINs, and the same change is carried to its end`() async throws {
+    @Test func `everything has one of the two PINs, and repeating the change completes it`() async throws {
         let base = try Machine(tcti: SoftwareTPM.current.tcti)
         try await base.cutShort(
             .pinChange, by: "pin", "change", pins: ["2580", "1357"], prepare: machine,
@@ -61,7 +61,7 @@ struct PINKillTests {
                 if pins != ["1357"] { try await machine.require("pin", "change", pins: ["2580", "1357"]) }
                 try await machine.require("pin", "change", pins: ["1357", "8642"])
                 #expect(try await machine.run("vault", "show", "gated", pins: ["8642"]).output == "s3cret", "\(life)")
-                // The next life has the TPM to itself.
+                // The next run uses the TPM alone.
                 try await machine.require("vault", "reset", "gated")
                 for key in try await machine.require("key", "list", "--json").json()["keys"]?.array ?? [] {
                     try await machine.require("key", "delete", key["id"]?.string ?? "")

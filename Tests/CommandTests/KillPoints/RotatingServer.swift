@@ -3,10 +3,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// An OAuth 2.0 server, in Python with nothing but its standard library, that takes each refresh token once: the token
-/// `FAMILY.N` gives `FAMILY.N+1`. It revokes whatever it is told to.
+/// A Python OAuth 2.0 server that accepts each refresh token once: the token `FAMILY.N` is replaced by `FAMILY.N+1`. It
+/// answers every revocation with success.
 enum RotatingServer {
-    /// Runs it for the time of `body`, which gets its address.
+    /// Runs `body` with the address of a server.
     static func withRunning<R>(in directory: TemporaryDirectory, _ body: (String) async throws -> R) async throws -> R {
         let path = try directory.makeScript("rotating-server", script)
         let process = try RunningProgram(URL(filePath: path), [])

@@ -2,10 +2,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// `latchkey vault`, killed at each of its effects.
+/// `latchkey vault`, killed at each of its kill points.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct VaultKillTests {
-    /// A machine with two vaults that nobody changes, one of them gated.
+    /// A machine with two vaults that the command does not change, one with biometrics.
     private func machine() async throws -> Machine {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         try await machine.require("vault", "store", "plain", input: "bystander")
@@ -13,7 +13,7 @@ struct VaultKillTests {
         return machine
     }
 
-    /// That the other vaults are what they were.
+    /// Checks that the other vaults are unchanged.
     private func checkOthers(_ machine: Machine, _ life: KillPoints.Life) async throws {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")
         let gated = try await machine.run("vault", "show", "gated", pins: ["2580"])
@@ -85,7 +85,7 @@ struct VaultKillTests {
             })
     }
 
-    /// A copy of the machine with one more vault, whose key the hardware holds for no other copy.
+    /// A copy of the machine with one more vault, whose key belongs to this copy only.
     private func holding(_ name: String, _ option: String, _ base: Machine) async throws -> Machine {
         let machine = try base.copy()
         try await machine.require("vault", "store", name, option, pins: ["2580"], input: "s3cret")

@@ -4,7 +4,7 @@ import LatchkeySimulators
 import Subprocess
 import Testing
 
-/// A real `latchkey-identity`, as a process of its own.
+/// A real `latchkey-identity` as a child process.
 enum IdentityServer {
     struct Announcement: Decodable, Sendable {
         struct User: Decodable, Sendable {
@@ -19,13 +19,13 @@ enum IdentityServer {
         var port: String { String(endpoint.split(separator: ":").last ?? "") }
     }
 
-    /// Starts a server, lends it to `body`, and ends it with SIGTERM.
+    /// Runs `body` with a server, and ends the server with SIGTERM.
     ///
     /// - Parameters:
-    ///   - database: The file that it keeps everything in; what is there it goes on with.
+    ///   - database: The file of its database, which may exist.
     ///   - port: nil for a free one.
-    ///   - life: After how long it is killed.
-    ///   - isPatient: Takes any number of requests: for tests that make thousands.
+    ///   - life: The time limit, after which it is killed.
+    ///   - isPatient: Whether the server has no rate limits, for tests with thousands of requests.
     static func withRunning<R: Sendable>(
         database: String, port: String? = nil, life: Duration = .seconds(180), isPatient: Bool = false,
         _ body: (Announcement) async throws -> R
@@ -63,7 +63,7 @@ enum IdentityServer {
         return try result.closureResult.get()
     }
 
-    /// The demonstration's client, and limits that nobody meets.
+    /// The configuration of the demo's client, with limits that no test reaches.
     private static let patience = """
         {"clients": [{"client_id": "latchkey-demo", "redirect_uris": ["http://127.0.0.1/callback"]}],
          "identity": {"biometric": {"list_enabled": true}},

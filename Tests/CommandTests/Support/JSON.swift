@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// A JSON value, for looking at what the tool prints.
+/// A JSON value, for the output of the tool.
 enum JSON: Decodable, Equatable, Sendable, ExpressibleByStringLiteral, ExpressibleByBooleanLiteral,
     ExpressibleByIntegerLiteral, ExpressibleByNilLiteral
 {

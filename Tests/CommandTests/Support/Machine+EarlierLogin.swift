@@ -4,7 +4,7 @@ import LatchkeyTPM
 import Testing
 
 extension Machine {
-    /// Stores the login's rows as versions did that stored no server with them.
+    /// Stores the login's rows in the format of versions that did not store the server.
     func forgetServers() async throws {
         let store = try await RecordStore(directory: directory.path(of: "data/latchkey"))
         let tcti = try #require(environment["LATCHKEY_TCTI"])

@@ -2,7 +2,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 
 extension Machine {
-    /// Lends a machine on the test's own software TPM, whose user has a browser, beside a server.
+    /// Runs `body` with an identity server and a machine with the test's software TPM and a scripted browser.
     static func withServer<R: Sendable>(_ body: (Machine) async throws -> R) async throws -> R {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         return try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in

@@ -3,9 +3,9 @@ import Subprocess
 import SystemPackage
 import Testing
 
-/// Runs a program of the system's: an oracle that this package did not write.
+/// Runs a program of the system as an independent check.
 ///
-/// - Returns: What it prints. It must end with 0.
+/// - Returns: Its standard output. It must end with 0.
 @discardableResult
 func program(
     _ name: String, _ arguments: [String], environment: [String: String] = [:],

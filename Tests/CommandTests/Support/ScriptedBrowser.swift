@@ -2,7 +2,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// A program for `$BROWSER` that fills the login form in, written in Python with nothing but its standard library.
+/// A Python program for `$BROWSER` that fills in the login form.
 struct ScriptedBrowser {
     let path: String
 

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// A server on this machine that takes connections and never answers.
+/// A local server that accepts connections and never answers.
 final class SilentServer {
     private let descriptor: Int32
     /// `http://127.0.0.1:PORT`.
@@ -25,7 +25,7 @@ final class SilentServer {
 
     deinit { close(descriptor) }
 
-    /// Whether somebody has come since the last time that this was asked.
+    /// Whether there was a connection since the last call.
     func hadVisitor() -> Bool {
         let visitor = accept(descriptor, nil, nil)
         if visitor >= 0 { close(visitor) }

@@ -1,9 +1,9 @@
 import LatchkeySimulators
 
 extension Machine {
-    /// A user's machine with a software token that no other test knows of.
+    /// A machine with a new software token.
     ///
-    /// - Returns: The machine, whose `LATCHKEY_TOKEN` names the token, and the token, which lives as long as it is held.
+    /// - Returns: The machine, whose `LATCHKEY_TOKEN` names the token, and the token, which exists while the caller holds it.
     static func withToken(label: String = "Latchkey") async throws -> (Machine, SoftwareToken) {
         let token = try await SoftwareToken(label: label, userPIN: "123456", placement: .ownDirectory)
         var machine = try Machine(tcti: "device:/nonexistent/tpm")

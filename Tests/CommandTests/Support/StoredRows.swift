@@ -2,7 +2,7 @@ import GRDB
 import RawDatabase
 import Testing
 
-/// The key of a row as it is stored.
+/// The stored key of a row.
 func storedKey(_ machine: Machine, _ id: String) throws -> String {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
     let text = try database.read {
@@ -11,7 +11,7 @@ func storedKey(_ machine: Machine, _ id: String) throws -> String {
     return try #require(text)
 }
 
-/// Puts another key into a row, as somebody who can write the file could.
+/// Writes another key into a row, as an attacker with write access to the file can.
 func store(_ machine: Machine, _ id: String, _ key: String) throws {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in
@@ -20,7 +20,7 @@ func store(_ machine: Machine, _ id: String, _ key: String) throws {
     }
 }
 
-/// Puts an attribute's value into a row, as somebody who can write the file could.
+/// Writes an attribute's value into a row, as an attacker with write access to the file can.
 func store(_ machine: Machine, _ id: String, attributes: String) throws {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
     try database.write { database in

@@ -2,7 +2,7 @@ import FoundationEssentials
 import LatchkeySimulators
 import Testing
 
-/// What went over the wire to a TPM, recorded by tpm2-tss's `pcap` TCTI.
+/// The traffic with a TPM, recorded by the `pcap` TCTI of tpm2-tss.
 struct TPMTraffic {
     /// All bytes, as recorded.
     let bytes: [UInt8]

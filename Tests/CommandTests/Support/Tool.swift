@@ -7,7 +7,7 @@ import Testing
 
 /// The built programs of this package.
 enum Products {
-    /// Where SwiftPM has put them: beside the test bundle.
+    /// SwiftPM's directory, which also has the test bundle.
     static let directory: FilePath = {
         let root = FilePath(#filePath).removingLastComponent().removingLastComponent().removingLastComponent()
             .removingLastComponent()
@@ -23,9 +23,9 @@ enum Products {
     static let identityServer = directory.appending("latchkey-identity")
 }
 
-/// What a run of the tool left behind.
+/// The result of a run of the tool.
 struct Outcome: Sendable {
-    /// nil when a signal ended it.
+    /// The exit code; nil if a signal ended the process.
     let status: Int32?
     let output: String
     let errors: String
@@ -38,7 +38,7 @@ struct Outcome: Sendable {
     }
 }
 
-/// One user's machine: a directory of its own for store and configuration, and the tool to run in it.
+/// A directory with one user's store and configuration, and the environment to run the tool in it.
 struct Machine: Sendable {
     let directory: TemporaryDirectory
     var environment: [String: String]
@@ -57,12 +57,12 @@ struct Machine: Sendable {
 
     var databasePath: String { directory.path(of: "data/latchkey/default/latchkey.sqlite") }
 
-    /// Runs `latchkey` as a process of its own.
+    /// Runs `latchkey` as a child process.
     ///
     /// - Parameters:
-    ///   - pins: What a person types, one PIN per prompt; nil for nobody there.
-    ///   - input: What comes on its standard input.
-    ///   - life: After how long it is killed.
+    ///   - pins: The PINs in the order of the prompts; nil for no source of PINs.
+    ///   - input: Its standard input.
+    ///   - life: The time limit, after which it is killed.
     ///   - extra: More variables for its environment.
     ///   - program: Another program than `latchkey`.
     func run(

@@ -1,0 +1,178 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyPKCS11
+
+extension KeyCommand {
+    /// `latchkey key create`.
+    struct Create: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "create",
+            abstract: "Create a P-256 key in the hardware.",
+            discussion: """
+                If --token names a key (id= or object=), the command adopts that key instead of creating one. A PIN-protected \
+                key on a token has the token's PIN. A YubiKey prompts for the management key first.
+
+                A --revocable key takes space in the TPM. After you delete it, no copy of the store can sign with \
+                it. After you change its PIN, no copy can sign with the old PIN. A person who had the PIN and used \
+                the TPM before may have read the secret that authorizes the key. If the hardware cannot revoke keys, \
+                the command fails.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Option(help: "The user verification that the hardware requires for each use of the key.")
+        var policy = PolicyArgument(.pin)
+
+        @Option(help: "A label for the key. It does not have to be unique.")
+        var label: String?
+
+        @Option(help: ArgumentHelp("The slot of a PIV card in which to create the key, such as 9a.", valueName: "slot"))
+        var slot: PIVSlotArgument?
+
+        @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.")
+        var revocable = false
+
+        func validate() throws {
+            guard let label else { return }
+            guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
+        }
+
+        func perform(in context: CommandContext) async throws -> KeyReport {
+            let records = try await context.records(slot: slot?.slot)
+            let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
+            // A crash can leave unused keys in the hardware, which take up space.
+            if revocable { try? await records.finishRevocations() }
+            let made = try await records.createKey(
+                KeyRequest(policy: policy.policy, label: label, prompt: prompt),
+                revocably: revocable ? .required : .never,
+                authorizedBy: context.presence)
+            defer { withExtendedLifetime(made) {} }
+            let key = made.key
+            let record = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
+            do {
+                try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
+            } catch {
+                // Without a record, no command can name the key.
+                try? await records.discard(key)
+                throw error
+            }
+            return KeyReport(key)
+        }
+    }
+
+    /// `latchkey key rename`.
+    struct Rename: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rename",
+            abstract: "Change a key's label.",
+            discussion: """
+                If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
+                prompts for the PIN, and the TPM wraps the key again. Renaming a key of an earlier version binds it \
+                to its label.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: KeyIDArgument.help)
+        var key: KeyIDArgument
+
+        @Argument(help: "The new label, 1 to 256 bytes.")
+        var label: String
+
+        func validate() throws {
+            guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
+        }
+
+        func perform(in context: CommandContext) async throws -> KeyReport {
+            let records = try await context.records()
+            let (stored, generation) = try await records.usableKey(key)
+            try await records.checkIsOwn(stored, to: "rename a key")
+            let prompt = context.prompt("rename the key ‘\(stored.label ?? stored.id.rawValue)’ to ‘\(label)’")
+            let renamed = try await records.keystore.rename(
+                stored, to: label, for: prompt, authorizedBy: context.presence)
+            let record = Record(id: RecordID(stored.id), kind: .key, protection: .selfAuthenticated, key: renamed)
+            try await records.apply([.put(record, payload: nil, ifGeneration: generation)], for: prompt)
+            return KeyReport(renamed)
+        }
+    }
+
+    /// `latchkey key delete`.
+    struct Delete: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "delete",
+            abstract: "Delete a key permanently.",
+            discussion: """
+                Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not \
+                prompt.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: ArgumentHelp("The key's complete ID.", valueName: "id"))
+        var key: KeyIDArgument
+
+        @Flag(
+            help: """
+                Delete the local record even if the hardware keeps the key: for a token that is lost or cannot delete \
+                keys.
+                """)
+        var forget = false
+
+        func perform(in context: CommandContext) async throws -> RevokingReport<KeyDeletionReport> {
+            let records = try await context.records()
+            let (stored, generation) = forget ? try await records.storedKey(key) : try await records.usableKey(key)
+            try await records.checkIsOwn(stored, to: "delete a key")
+            guard stored.id.rawValue == key.text else {
+                throw KeystoreError.invalidInput("delete a key", "deleting requires the complete ID, ‘\(stored.id)’")
+            }
+            let prompt = context.prompt("delete the key ‘\(stored.label ?? stored.id.rawValue)’")
+            // The hardware first, because the user may cancel its prompt. Deleting a key again that the hardware no
+            // longer has succeeds. For a revocable key, deleting the record also reserves the revocation.
+            if !forget, !stored.isRevocable {
+                try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence)
+            }
+            try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+            let isGone = try await revoke(stored, in: records)
+            return await context.afterRevoking(
+                KeyDeletionReport(id: stored.id.rawValue, deleted: isGone && !PKCS11Keystore.isAdopted(stored)),
+                in: records
+            )
+        }
+
+        /// Revokes a revocable key in the hardware. With --forget, a failure leaves the revocation pending.
+        ///
+        /// - Returns: Whether the hardware no longer has the key.
+        private func revoke(_ key: HardwareKey, in records: RecordContainer) async throws -> Bool {
+            guard key.isRevocable else { return !forget }
+            do {
+                try await records.discard(key)
+                return true
+            } catch {
+                guard forget else { throw error }
+                return false
+            }
+        }
+    }
+}
+
+struct KeyDeletionReport: Report {
+    let id: String
+    /// Whether the hardware has deleted the key too.
+    let deleted: Bool
+
+    var text: String {
+        deleted
+            ? "The key \(id) is deleted."
+            : "The record of the key \(id) is deleted; the hardware may still have the key."
+    }
+}
+
+/// An argument that names a slot of a PIV card: `9a`, `9c`, `9d`, `9e` or `82` to `95`.
+struct PIVSlotArgument: ExpressibleByArgument {
+    let slot: PIVSlot
+
+    init?(argument: String) {
+        guard let slot = PIVSlot(argument.lowercased()) else { return nil }
+        self.slot = slot
+    }
+}

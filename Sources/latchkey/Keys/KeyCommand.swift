@@ -1,0 +1,152 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyLocker
+import LatchkeyPKCS11
+
+/// `latchkey key`.
+struct KeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "key",
+        abstract: "Create and use keys in the hardware.",
+        subcommands: [
+            Create.self, List.self, Show.self, Sign.self,
+            Export.self, CSR.self, Attest.self, Rename.self,
+            Delete.self,
+        ])
+}
+
+extension KeyCommand {
+    /// `latchkey key list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List the container's keys, oldest first. Does not use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Flag(help: "Include the keys of biometric login and the locker.")
+        var all = false
+
+        func perform(in context: CommandContext) async throws -> KeyListReport {
+            let records = try await context.records()
+            let lockers = try await StoredEnrolment.keys(in: records)
+            let reports = try await records.keys().compactMap { record in
+                record.key.map { key in
+                    KeyReport(key, usedBy: lockers.contains(key.id) ? "locker" : record.kind == .key ? nil : "login")
+                }
+            }
+            let shown = reports.filter { all || $0.usedBy == nil }
+            return KeyListReport(keys: shown, hidden: reports.count - shown.count)
+        }
+    }
+
+    /// `latchkey key show`.
+    struct Show: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "show",
+            abstract: "Show a key. Does not use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: KeyIDArgument.help)
+        var key: KeyIDArgument
+
+        func perform(in context: CommandContext) async throws -> KeyReport {
+            KeyReport(try await context.records().storedKey(key).key)
+        }
+    }
+}
+
+struct KeyListReport: Report {
+    let keys: [KeyReport]
+    /// The number of keys of biometric login and the locker that the list leaves out.
+    let hidden: Int
+
+    private enum CodingKeys: CodingKey {
+        case keys
+    }
+
+    var text: String {
+        guard !keys.isEmpty else {
+            return hidden == 0
+                ? "There are no keys."
+                : "There are no keys of your own. --all lists the keys of biometric login and the locker."
+        }
+        return keys.map { key in
+            let use = key.usedBy.map { " (used by \($0))" } ?? ""
+            let copies = key.isRevocable ? " (revocable)" : ""
+            return "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(copies)\(use)"
+        }.joined(separator: "\n")
+    }
+}
+
+/// A key without secrets.
+struct KeyReport: Report {
+    let id: String
+    let label: Nullable<String>
+    let policy: String
+    let assurance: String
+    let enforcedPresence: String
+    /// The counter of wrong PINs: `device` for the counter of the hardware, `user` for a counter of this user.
+    let pinProtection: Nullable<String>
+    let backend: String
+    /// The RFC 7512 URI of a token's key, with the token and the key's `id`.
+    let uri: Nullable<String>
+    let createdAt: Date
+    let publicKeyJWK: JWK
+    /// Whether the hardware can revoke the key for every copy of the store.
+    let isRevocable: Bool
+    /// `locker` or `login` for a key that belongs to the locker or to biometric login; nil for the user's own keys.
+    let usedBy: String?
+
+    init(_ key: HardwareKey, usedBy use: String? = nil) {
+        usedBy = use
+        id = key.id.rawValue
+        label = Nullable(key.label)
+        policy = key.policy.description
+        assurance = key.assurance.description
+        enforcedPresence = key.assurance.presence.rawValue
+        pinProtection = Nullable(key.assurance.pinProtection?.rawValue)
+        backend = key.backend
+        uri = Nullable(key.backend == PKCS11Keystore.backend ? try? PKCS11Keystore.location(of: key) : nil)
+        createdAt = key.createdAt
+        publicKeyJWK = JWK(key.publicKey, kid: key.id)
+        isRevocable = key.isRevocable
+    }
+
+    private var pinGuard: String {
+        switch pinProtection.value {
+        case "user": "a counter of your own; your finger or an administrator resets it"
+        case "device": "the counter of the hardware, shared by all its users"
+        default: "none: the key has no PIN"
+        }
+    }
+
+    var text: String {
+        """
+        Key:        \(id)
+        Label:      \(label.value.map(printable) ?? "none")
+        Policy:     \(policy)
+        Assurance:  \(assurance), enforces \(enforcedPresence)
+        PIN guard:  \(pinGuard)
+        Backend:    \(printable(backend))
+        Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
+        Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
+        Created:    \(createdAt.formatted(.iso8601))
+        """
+    }
+}
+
+/// An argument that names a key: its ID, the first characters of it, or its label.
+struct KeyIDArgument: ExpressibleByArgument {
+    static let help = ArgumentHelp(
+        "The key's ID, the first 4 or more characters of it, or its label.", valueName: "id")
+
+    let text: String
+
+    init?(argument: String) {
+        guard !argument.isEmpty else { return nil }
+        text = argument
+    }
+}

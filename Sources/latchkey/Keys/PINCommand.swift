@@ -1,0 +1,126 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+
+/// `latchkey pin`.
+struct PINCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pin",
+        abstract: "Change the PIN of the container's keys, and show the attempts left.",
+        subcommands: [Change.self, Status.self])
+}
+
+extension PINCommand {
+    /// `latchkey pin change`.
+    struct Change: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "change",
+            abstract: "Change the PIN of everything PIN-protected in the container.",
+            discussion: """
+                Prompts for the current PIN, then for the new PIN. If keys have different PINs, name one key, or use \
+                --secrets for the vaults and credentials. A token has one PIN for all keys.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(
+            help: ArgumentHelp(
+                "Change only this key's PIN: its ID, the first 4 or more characters of it, or its label.",
+                valueName: "id"))
+        var key: KeyIDArgument?
+
+        @Flag(help: "Change only the PIN of the vaults and credentials.")
+        var secrets = false
+
+        func validate() throws {
+            guard key == nil || !secrets else { throw ValidationError("Name a key or give --secrets, not both.") }
+        }
+
+        func perform(in context: CommandContext) async throws -> PINChangeReport {
+            let records = try await context.records()
+            let scope: PINScope =
+                if let key {
+                    .key(try await records.usableKey(key).key.id)
+                } else {
+                    secrets ? .classes : .container
+                }
+            do {
+                let count = try await records.changePIN(
+                    of: scope, for: context.prompt("change the PIN"), authorizedBy: context.presence)
+                return PINChangeReport(container: context.settings.container, changed: count)
+            } catch {
+                guard error.code == .wrongProof, case .container = scope else { throw error }
+                context.console.say(
+                    "If the keys have different PINs, change them one at a time: latchkey pin change KEY, and --secrets for "
+                        + "the vaults and credentials.")
+                throw error
+            }
+        }
+    }
+
+    /// `latchkey pin status`.
+    struct Status: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "status",
+            abstract: "Show how many wrong PINs the hardware still accepts. Does not prompt.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        func perform(in context: CommandContext) async throws -> PINStatusReport {
+            let records = try await context.records()
+            if let own = try await records.userPINStatus() { return PINStatusReport(own, isOwn: true) }
+            return PINStatusReport(try await records.keystore.pinStatus(), isOwn: false)
+        }
+    }
+}
+
+struct PINChangeReport: Report {
+    let container: String
+    /// The number of keys and key-encryption keys with the new PIN.
+    let changed: Int
+
+    var text: String {
+        let what = changed == 1 ? "one key or protection class" : "\(changed) keys and protection classes"
+        return "The new PIN is set for \(what) of the container ‘\(printable(container))’."
+    }
+}
+
+struct PINStatusReport: Report {
+    let attemptsLeft: Nullable<Int>
+    let attemptLimit: Nullable<Int>
+    let lockedOut: Bool
+    let lockedOutUntil: Nullable<Date>
+    let recoverySeconds: Nullable<Int>
+    /// Whether this is the user's own counter instead of the counter of the hardware.
+    private let isOwn: Bool
+
+    private enum CodingKeys: String, CodingKey {
+        case attemptsLeft, attemptLimit, lockedOut, lockedOutUntil, recoverySeconds
+    }
+
+    init(_ status: PINStatus, isOwn: Bool) {
+        self.isOwn = isOwn
+        attemptsLeft = Nullable(status.attemptsLeft)
+        attemptLimit = Nullable(status.attemptLimit)
+        lockedOut = status.isLockedOut
+        lockedOutUntil = Nullable(status.lockedOutUntil)
+        recoverySeconds = Nullable(status.recoverySeconds)
+    }
+
+    var text: String {
+        guard !(lockedOut && isOwn) else {
+            return """
+                The TPM no longer accepts your PIN after too many wrong PINs. Use your finger, which resets the counter. \
+                Otherwise ask an administrator to reset it; see ‘man latchkey-presenced’.
+                """
+        }
+        guard !lockedOut else {
+            let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601))" } ?? ""
+            return "The hardware is locked and accepts no PIN\(until)\(until.isEmpty ? "" : " at the latest")."
+        }
+        var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? "unknown")"]
+        if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
+        if let seconds = recoverySeconds.value { lines.append("One attempt is restored every \(seconds) s") }
+        return lines.joined(separator: "\n")
+    }
+}

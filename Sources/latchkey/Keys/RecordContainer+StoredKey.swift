@@ -1,0 +1,96 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyLocker
+
+extension RecordContainer {
+    /// The key that an argument names, from its record. Does not use the hardware. An argument with the form of a complete
+    /// ID is never a label.
+    ///
+    /// - Throws: ``KeystoreError``: `notFound` if the container has no such key, `invalidInput` if the argument matches
+    ///   several keys.
+    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+        if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
+            record.kind == .key, let key = record.key
+        {
+            return (try Self.checked(key, record), record.generation)
+        }
+        let isID = UUID(uuidString: argument.text) != nil
+        let prefix = IDPrefix(argument.text)
+        let fitting = try await list(.key).filter { record in
+            guard let key = record.key else { return false }
+            return !isID && key.label == argument.text
+                || prefix?.begins(key.id.rawValue) == true
+        }
+        guard let record = fitting.first, let key = record.key else {
+            throw .notFound(
+                "find the key", "the container ‘\(name)’ has no key ‘\(argument.text)’",
+                recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
+        }
+        guard fitting.count == 1 else {
+            throw KeystoreError(
+                operation: "find the key", code: .invalidInput,
+                reason:
+                    "\(fitting.count) keys of the container ‘\(name)’ have the label or an ID that begins with ‘\(argument.text)’",
+                recovery: "Use the complete ID; see ‘latchkey key list’.")
+        }
+        return (try Self.checked(key, record), record.generation)
+    }
+
+    /// Checks that the record and its key have the same ID.
+    private static func checked(_ key: HardwareKey, _ record: Record) throws(KeystoreError) -> HardwareKey {
+        guard record.id == RecordID(key.id) else {
+            throw KeystoreError(
+                operation: "find the key", code: .damaged,
+                reason: "the record ‘\(record.id)’ contains the key ‘\(key.id)’",
+                recovery:
+                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
+        }
+        return key
+    }
+
+    /// The key that an argument names, for use in the configured hardware.
+    ///
+    /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another kind of hardware.
+    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+        let (key, generation) = try await storedKey(argument)
+        guard key.backend != keystore.backend else { return (key, generation) }
+        let isToken = key.backend == "pkcs11"
+        throw KeystoreError(
+            operation: "use the key ‘\(key.label ?? key.id.rawValue)’", code: .wrongDevice,
+            reason: isToken
+                ? "the key is on a token, and no token is configured"
+                : "the key is in the TPM, and a token is configured",
+            recovery: isToken
+                ? "Set its token with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs."
+                : "Remove --token and LATCHKEY_TOKEN.")
+    }
+
+    /// Checks that a key does not belong to the locker, which would fail without it.
+    ///
+    /// - Parameter operation: The operation that follows, as a verb phrase.
+    /// - Throws: ``KeystoreError`` with code `conflict` for a key of an enrolment.
+    func checkIsOwn(_ key: HardwareKey, to operation: String) async throws(KeystoreError) {
+        guard try await StoredEnrolment.keys(in: self).contains(key.id) else { return }
+        throw KeystoreError(
+            operation: operation, code: .conflict, reason: "the key \(key.id) belongs to the locker",
+            recovery:
+                "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
+    }
+}
+
+/// The first characters of an ID, which can replace the complete ID in arguments.
+struct IDPrefix {
+    /// The minimum length.
+    private static let fewestCharacters = 4
+
+    private let text: String
+
+    /// - Returns: nil for a text that is too short.
+    init?(_ text: String) {
+        guard text.utf8.count >= Self.fewestCharacters else { return nil }
+        self.text = text.lowercased()
+    }
+
+    /// Whether the ID begins with this text, ignoring case.
+    func begins(_ id: String) -> Bool { id.lowercased().hasPrefix(text) }
+}

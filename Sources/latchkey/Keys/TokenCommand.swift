@@ -1,0 +1,205 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyPKCS11
+
+/// `latchkey token`.
+struct TokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token",
+        abstract: "List and initialise PKCS#11 tokens, and manage their PINs.",
+        subcommands: [List.self, Initialize.self, ChangePIN.self])
+}
+
+extension TokenCommand {
+    /// `latchkey token list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List the tokens of this machine's PKCS#11 modules. Does not prompt.",
+            discussion: """
+                The modules are those in the p11-kit configuration, or the one in --token. If a module cannot be \
+                used, the list gives the reason.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        func perform(in context: CommandContext) async throws -> TokenListReport {
+            let options = context.settings.token.options.token
+            guard let uri = context.settings.token.uri else {
+                return TokenListReport(await TokenDirectory.read(options: options))
+            }
+            return TokenListReport(await TokenDirectory.read(uri, options: options))
+        }
+    }
+
+    /// `latchkey token init`.
+    struct Initialize: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "init",
+            abstract: "Erase a token and set its label and PINs.",
+            discussion: """
+                Prompts for the security officer's PIN (the current one, or a new one if the token was never \
+                initialised), then for the new user PIN. If several tokens match --token and one of them is not \
+                initialised, the command uses that one. To reset a YubiKey, run ‘ykman piv reset’.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Option(help: "The token's new label, 1 to 32 bytes.")
+        var label: String
+
+        @Flag(help: "Erase an initialised token, with all keys on it, permanently.")
+        var erase = false
+
+        func perform(in context: CommandContext) async throws -> TokenInitReport {
+            let information = try await context.administrator().initialize(label: label, erasing: erase)
+            return TokenInitReport(label: information.label, serial: information.serial)
+        }
+    }
+
+    /// `latchkey token pin`.
+    struct ChangePIN: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "pin",
+            abstract: "Change a token's PIN, or set it as the security officer.",
+            discussion: """
+                Prompts for the current PIN (with --so or --init the security officer's PIN, with --unblock the PUK \
+                or the security officer's PIN), then for the new PIN. All keys on a token have the same PIN.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Flag(help: "Change the security officer's PIN (YubiKey: the management key) instead of the user PIN.")
+        var so = false
+
+        @Flag(name: .customLong("init"), help: "Set the user PIN as the security officer.")
+        var initialize = false
+
+        @Flag(help: "Unblock the user PIN after too many wrong PINs.")
+        var unblock = false
+
+        func validate() throws {
+            guard [so, initialize, unblock].count(where: \.self) <= 1 else {
+                throw ValidationError("Give at most one of --so, --init and --unblock.")
+            }
+        }
+
+        func perform(in context: CommandContext) async throws -> TokenPINReport {
+            let administrator = try context.administrator()
+            if so {
+                try await administrator.changeSecurityOfficerPIN()
+            } else if initialize {
+                try await administrator.initializePIN()
+            } else if unblock {
+                try await administrator.unblockPIN()
+            } else {
+                try await administrator.changePIN()
+            }
+            return TokenPINReport(changed: so ? "securityOfficer" : "user")
+        }
+    }
+}
+
+extension CommandContext {
+    /// The administrator of the configured token.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
+    func administrator() throws(KeystoreError) -> TokenAdministrator {
+        guard let uri = settings.token.uri else {
+            throw KeystoreError(
+                operation: "find the token", code: .invalidInput, reason: "no token is configured",
+                recovery: "Set one with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs.")
+        }
+        return TokenAdministrator(
+            uri, options: settings.token.options, container: settings.container, presence: presence)
+    }
+}
+
+struct TokenListReport: Report {
+    let tokens: [TokenReport]
+    /// The modules that cannot be used.
+    let failures: [ModuleFailureReport]
+
+    init(_ directory: TokenDirectory) {
+        tokens = directory.tokens.map(TokenReport.init)
+        failures = directory.failures.map(ModuleFailureReport.init)
+    }
+
+    var text: String {
+        let found = tokens.isEmpty ? ["There are no tokens."] : tokens.map(\.text)
+        return (found + failures.map(\.text)).joined(separator: "\n\n")
+    }
+}
+
+/// A module that cannot be used, and the reason.
+struct ModuleFailureReport: Report {
+    let modulePath: String
+    let message: String
+    let recovery: String
+
+    init(_ failure: TokenDirectory.Failure) {
+        let error = failure.keystoreError
+        modulePath = failure.modulePath
+        message = error.description
+        recovery = error.recovery
+    }
+
+    var text: String { "\(printable(message))\n  \(printable(recovery))" }
+}
+
+struct TokenInitReport: Report {
+    let label: String
+    let serial: String
+
+    var text: String { printable("The token ‘\(label)’ is initialised; its serial number is \(serial).") }
+}
+
+struct TokenPINReport: Report {
+    /// The changed PIN: `user` or `securityOfficer`.
+    let changed: String
+
+    var text: String { changed == "user" ? "The token has the new PIN." : "The security officer has the new PIN." }
+}
+
+/// A token, without secrets.
+struct TokenReport: Report {
+    /// The value of `--token` for this token.
+    let uri: String
+    let label: String
+    let manufacturer: String
+    let model: String
+    let serial: String
+    let firmware: String
+    let modulePath: String
+    /// The manufacturer, description and version of the module.
+    let module: String
+    let initialized: Bool
+    /// The important token flags, in words.
+    let flags: [String]
+    /// `softhsm` for a token in software; nil for hardware.
+    let simulator: Nullable<String>
+
+    init(_ entry: TokenDirectory.Entry) {
+        let information = entry.information
+        uri = entry.uri.string
+        (label, serial) = (information.label, information.serial)
+        (manufacturer, model) = (information.manufacturer, information.model)
+        firmware = information.firmwareVersion.description
+        modulePath = entry.modulePath
+        module = "\(entry.module.manufacturer) \(entry.module.description) \(entry.module.version)"
+        initialized = information.flags.contains(.initialized)
+        flags = information.flagWords
+        simulator = Nullable(entry.simulator)
+    }
+
+    var text: String {
+        let kind = simulator.value.map { "\nSimulator:  \(printable($0)): it does not protect keys" } ?? ""
+        return """
+            Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialised")
+            Device:     \(printable("\(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)"))
+            State:      \(flags.isEmpty ? "normal" : flags.joined(separator: ", "))
+            Module:     \(printable("\(modulePath) (\(module))"))
+            URI:        \(printable(uri))\(kind)
+            """
+    }
+}

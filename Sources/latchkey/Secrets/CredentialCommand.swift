@@ -1,0 +1,264 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyCredentials
+
+/// `latchkey credential`.
+struct CredentialCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "credential",
+        abstract: "Store, find, refresh and revoke OAuth tokens.",
+        subcommands: [
+            Add.self, List.self, Show.self,
+            Default.self, Tag.self, Refresh.self,
+            Revoke.self, Remove.self,
+        ])
+}
+
+extension CredentialCommand {
+    /// `latchkey credential list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List credentials, oldest first. Does not prompt or use the hardware.",
+            discussion: """
+                Each --where narrows the list to credentials with this tag. If the name begins with ‘claim.’, it is \
+                a claim of the ID token, as in --where claim.sub=jane.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Option(
+            name: .customLong("where"),
+            help: ArgumentHelp("List only credentials with this tag or claim. Repeatable.", valueName: "k=v"))
+        var conditions: [TagArgument] = []
+
+        func perform(in context: CommandContext) async throws -> CredentialListReport {
+            let store = try await context.credentials()
+            let found = try store.metadata { credential in
+                conditions.reduce(.all) { query, condition in
+                    let name = condition.name
+                    guard name.hasPrefix(Self.claimPrefix) else {
+                        return query && credential.tags[name] == condition.value
+                    }
+                    let claim = Claim(rawValue: String(name.dropFirst(Self.claimPrefix.count)))
+                    return query && credential[claim] == condition.value
+                }
+            }
+            let defaultID = try store.defaultCredential?.id
+            return CredentialListReport(credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) })
+        }
+
+        private static let claimPrefix = "claim."
+    }
+
+    /// `latchkey credential show`.
+    struct Show: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "show",
+            abstract: "Show a credential without its token. Does not prompt or use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: CredentialReport.idHelp)
+        var id: String
+
+        func perform(in context: CommandContext) async throws -> CredentialReport {
+            let store = try await context.credentials()
+            return try store.report(store.stored(id))
+        }
+    }
+
+    /// `latchkey credential default`.
+    struct Default: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "default",
+            abstract: "Show, set or clear the default credential.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: CredentialReport.idHelp)
+        var id: String?
+
+        @Flag(help: "Clear the default. No credential is removed.")
+        var none = false
+
+        func validate() throws {
+            guard id == nil || !none else { throw ValidationError("Name a credential or give --none, not both.") }
+        }
+
+        func perform(in context: CommandContext) async throws -> DefaultCredentialReport {
+            let store = try await context.credentials()
+            if let id {
+                let credential = try store.stored(id)
+                try await store.open()
+                try store.setDefault(credential)
+            } else if none {
+                try store.setDefault(nil)
+            }
+            return DefaultCredentialReport(id: Nullable(try store.defaultCredential?.id))
+        }
+    }
+
+    /// `latchkey credential tag`.
+    struct Tag: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "tag",
+            abstract: "Set a credential's tags. Does not open the token.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: CredentialReport.idHelp)
+        var id: String
+
+        @Argument(help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"))
+        var tags: [TagArgument]
+
+        func perform(in context: CommandContext) async throws -> CredentialReport {
+            let store = try await context.credentials()
+            let credential = try store.stored(id)
+            try await store.open()
+            let changed = try credential.metadata.tags.merging(tags.tags) { $1 }
+            try credential.setTags(changed.filter { !$0.value.isEmpty })
+            return try store.report(credential)
+        }
+    }
+}
+
+extension CommandContext {
+    /// The container's credentials. Does not open the hardware.
+    func credentials() async throws -> CredentialStore {
+        CredentialStore(
+            records: try await records(), presence: presence, transport: ServerTransport(log: log, console: console),
+            configuration: CredentialConfiguration(additionalOrigins: settings.trustedOrigins))
+    }
+}
+
+extension CredentialStore {
+    /// The credential with this ID, or the only one whose ID begins with it.
+    ///
+    /// - Throws: ``KeystoreError``: `notFound` if no credential matches, `invalidInput` if several IDs begin with it.
+    func stored(_ id: String) throws -> Credential {
+        if let credential = try credential(id: id) { return credential }
+        let fitting = try IDPrefix(id).map { try allIDs.filter($0.begins) } ?? []
+        guard fitting.count < 2 else {
+            throw KeystoreError(
+                operation: "find the credential", code: .invalidInput,
+                reason: "the IDs of \(fitting.count) credentials begin with ‘\(id)’",
+                recovery: "Use the complete ID; see ‘latchkey credential list’.")
+        }
+        guard let found = fitting.first, let credential = try credential(id: found) else {
+            throw KeystoreError.notFound(
+                "find the credential", "there is no credential ‘\(id)’",
+                recovery: "See ‘latchkey credential list’, and --container for those of other containers.")
+        }
+        return credential
+    }
+
+    /// The report of a credential in its current state.
+    func report(_ credential: Credential, isRevocable: Bool? = nil) throws -> CredentialReport {
+        CredentialReport(
+            try credential.metadata, isDefault: try defaultCredential == credential, isRevocable: isRevocable)
+    }
+}
+
+struct CredentialListReport: Report {
+    let credentials: [CredentialReport]
+
+    var text: String {
+        guard !credentials.isEmpty else { return "There are no such credentials." }
+        return credentials.map { credential in
+            let user = printable(credential.claims["sub"]?.string ?? "-")
+            return "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
+        }.joined(separator: "\n")
+    }
+}
+
+struct DefaultCredentialReport: Report {
+    let id: Nullable<String>
+
+    var text: String { id.value ?? "There is no default credential." }
+}
+
+/// A credential without its token.
+struct CredentialReport: Report {
+    static let idHelp = ArgumentHelp(
+        "The credential's ID, or the first 4 or more characters of it.", valueName: "id")
+
+    let id: String
+    let isDefault: Bool
+    let tags: [String: String]
+    let claims: [String: JSONValue]
+    let issuer: String
+    let clientID: String
+    let policy: String
+    let refreshable: Bool
+    let issuedAt: Date
+    let expiresAt: Nullable<Date>
+    let createdAt: Date
+    /// Whether the hardware can revoke its key; only in the report of `credential add`, for a policy that prompts.
+    let isRevocable: Bool?
+
+    private enum CodingKeys: String, CodingKey {
+        case id, tags, claims, issuer, clientID, policy, refreshable, issuedAt, expiresAt, createdAt,
+            isRevocable
+        case isDefault = "default"
+    }
+
+    init(_ metadata: Token.Metadata, isDefault: Bool, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
+        id = metadata.id
+        self.isDefault = isDefault
+        tags = metadata.tags
+        claims = metadata.claims
+        issuer = metadata.server
+        clientID = metadata.clientID
+        policy = metadata.security.rawValue
+        refreshable = metadata.isRefreshable
+        issuedAt = metadata.issuedAt
+        expiresAt = Nullable(metadata.expiresAt)
+        createdAt = metadata.createdAt
+    }
+
+    var text: String {
+        """
+        Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
+        User:        \(printable(claims["sub"]?.string ?? "unknown"))
+        Tags:        \(tags.isEmpty ? "none" : tagText)
+        Server:      \(printable(issuer))
+        Client:      \(printable(clientID))
+        Policy:      \(policy)
+        Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "unknown")
+        Refreshes:   \(refreshable ? "yes" : "no")\(copies)
+        """
+    }
+
+    private var copies: String {
+        isRevocable == false
+            ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal." : ""
+    }
+
+    /// The tags in one line, sorted.
+    var tagText: String {
+        printable(tags.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " "))
+    }
+}
+
+/// An argument of the form `name=value`. The value may be empty, and may contain equals signs.
+struct TagArgument: ExpressibleByArgument {
+    let name: String
+    let value: String
+
+    init?(argument: String) {
+        let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, !parts[0].isEmpty else { return nil }
+        (name, value) = (String(parts[0]), String(parts[1]))
+    }
+}
+
+extension [TagArgument] {
+    /// The tags by name. The last one wins if two have the same name.
+    var tags: [String: String] {
+        Dictionary(map { ($0.name, $0.value) }) { $1 }
+    }
+}

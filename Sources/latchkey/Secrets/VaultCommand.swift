@@ -1,0 +1,187 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyVault
+
+/// `latchkey vault`.
+struct VaultCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "vault",
+        abstract: "Store secrets, bound to this machine or protected by PIN or fingerprint.",
+        discussion: """
+            A vault opens only with this machine's hardware; with --biometrics, only after your PIN or fingerprint. \
+            The secret is read from standard input and written to standard output, byte for byte. You can leave out \
+            the name if the container has only one vault.
+            """,
+        subcommands: [
+            Store.self, Show.self, Update.self, Upgrade.self,
+            Downgrade.self, Lock.self, Unlock.self, Reset.self,
+            List.self, Status.self,
+        ])
+}
+
+extension VaultCommand {
+    /// `latchkey vault store`.
+    struct Store: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "store",
+            abstract: "Store the secret from standard input in a new vault.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: "The vault's name.")
+        var name: String
+
+        @Flag(help: "Require a PIN or fingerprint to read the secret.")
+        var biometrics = false
+
+        @Option(
+            help: """
+                The user verification that the hardware requires, with --biometrics. (default: user-presence if your \
+                fingerprint can be checked here, otherwise pin)
+                """)
+        var policy: LoginPolicyArgument?
+
+        func validate() throws {
+            guard policy == nil || biometrics else {
+                throw ValidationError("--policy says what --biometrics demands: give both, or neither.")
+            }
+        }
+
+        func perform(in context: CommandContext) async throws -> VaultReport {
+            let session = try await VaultSession(name, in: context, protecting: biometrics, under: policy?.policy)
+            let vault = try await session.empty()
+            let secret = try context.readSecret("store the vault ‘\(name)’").withUnsafeBytes { Data($0) }
+            let stored =
+                biometrics
+                ? try await vault.storeToBiometrics(credentials: secret).wrap()
+                : try await vault.storeToKeychain(credentials: secret).wrap()
+            return VaultReport(stored, isRevocable: try await session.space.isStoredRevocably(key: session.key))
+        }
+    }
+
+    /// `latchkey vault show`.
+    struct Show: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "show",
+            abstract: "Print only the secret. With --json, print the vault's state without the secret.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: "The vault's name.")
+        var name: String?
+
+        func perform(in context: CommandContext) async throws -> VaultSecretReport {
+            let vault = try await VaultSession(name, in: context).opened("show")
+            return VaultSecretReport(vault: VaultReport(vault), secret: SecretBytes(try vault.credentials))
+        }
+    }
+
+    /// `latchkey vault update`.
+    struct Update: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "update",
+            abstract: "Replace the secret with the one from standard input, and keep its protection.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: "The vault's name.")
+        var name: String?
+
+        func perform(in context: CommandContext) async throws -> VaultReport {
+            let vault = try await VaultSession(name, in: context).opened("update")
+            let secret = try context.readSecret("update the vault").withUnsafeBytes { Data($0) }
+            return VaultReport(try await vault.update(credentials: secret))
+        }
+    }
+
+    /// `latchkey vault list`.
+    struct List: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "list",
+            abstract: "List the container's vaults by name. Does not prompt or use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        func perform(in context: CommandContext) async throws -> VaultListReport {
+            let space = try VaultSpace(records: try await context.records(), presence: context.presence)
+            return VaultListReport(
+                vaults: try space.keys().map { VaultReport(VaultFactory.retrieveVault(key: $0, in: space)) })
+        }
+    }
+
+    /// `latchkey vault status`.
+    struct Status: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "status",
+            abstract: "Show the vault's state. Does not prompt or use the hardware.")
+
+        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+        @Argument(help: "The vault's name.")
+        var name: String?
+
+        func perform(in context: CommandContext) async throws -> VaultReport {
+            let session = try await VaultSession(name, in: context)
+            return VaultReport(session.vault, isRevocable: try? await session.space.isStoredRevocably(key: session.key))
+        }
+    }
+}
+
+/// A vault and its secret. JSON does not contain the secret.
+struct VaultSecretReport: Report {
+    let vault: VaultReport
+    let secret: SecretBytes
+
+    var text: String { vault.text }
+    var secretOutput: SecretBytes? { secret }
+
+    func encode(to encoder: any Encoder) throws { try vault.encode(to: encoder) }
+}
+
+struct VaultListReport: Report {
+    let vaults: [VaultReport]
+
+    var text: String {
+        guard !vaults.isEmpty else { return "There are no vaults." }
+        return vaults.map { "\(printable($0.name))  \($0.state)" }.joined(separator: "\n")
+    }
+}
+
+/// The state of a vault.
+struct VaultReport: Report {
+    let name: String
+    /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
+    let state: String
+    let biometricsEnabled: Bool
+    /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault status`, `store` and `upgrade`.
+    let isRevocable: Bool?
+
+    init(_ vault: Vault<Data>, isRevocable: Bool? = nil) {
+        self.isRevocable = isRevocable
+        name = vault.key
+        biometricsEnabled = vault.biometricsEnabled
+        state =
+            switch vault {
+            case .empty, .emptyWithBiometrics: "empty"
+            case .keychain, .keychainUpgradable: "keychain"
+            case .biometrics: "biometrics"
+            case .locked(let locked): locked.failure == nil ? "locked" : "damaged"
+            }
+    }
+
+    var text: String {
+        let words =
+            switch state {
+            case "empty": "is empty"
+            case "keychain": "is stored; this machine opens it without a PIN or fingerprint"
+            case "biometrics": "is stored and unlocked; it locks again when this command ends"
+            case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
+            default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"
+            }
+        let copies =
+            isRevocable == false
+            ? "\nThis hardware cannot revoke the vault: copies of the store can always open it." : ""
+        return "The vault ‘\(printable(name))’ \(words).\(copies)"
+    }
+}

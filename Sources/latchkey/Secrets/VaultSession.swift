@@ -1,0 +1,121 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyVault
+
+/// The vault of one command.
+struct VaultSession {
+    let space: VaultSpace
+    let key: String
+
+    /// - Parameters:
+    ///   - name: nil for the container's only vault.
+    ///   - isProtecting: Whether the command stores the secret with biometrics.
+    ///   - chosen: The policy for that; nil for the policy that biometric login would use on this machine now.
+    /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and `invalidInput` if there are several;
+    ///   `invalidInput` for a name that is not valid.
+    init(
+        _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
+        under chosen: AccessPolicy? = nil
+    ) async throws {
+        let records = try await context.records()
+        var policy = chosen ?? .userPresence
+        if isProtecting, chosen == nil {
+            policy = await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
+        }
+        space = try VaultSpace(records: records, presence: context.presence, policy: policy)
+        guard let name else {
+            let keys = try space.keys()
+            guard let only = keys.first else {
+                throw KeystoreError.notFound(
+                    "find the vault", "the container ‘\(context.settings.container)’ has no vault",
+                    recovery: "Create one with ‘latchkey vault store NAME’.")
+            }
+            guard keys.count == 1 else {
+                throw KeystoreError(
+                    operation: "find the vault", code: .invalidInput,
+                    reason: "there are several: \(keys.joined(separator: ", "))",
+                    recovery: "Add the name of one of them.")
+            }
+            key = only
+            return
+        }
+        key = name
+        if case .locked(let locked) = vault, let failure = locked.failure, failure.code == .invalidInput {
+            throw failure
+        }
+    }
+
+    /// The vault in its current state. Does not use the hardware.
+    var vault: Vault<Data> { VaultFactory.retrieveVault(key: key, in: space) }
+
+    /// The vault, which must contain a secret. Does not use the hardware.
+    ///
+    /// - Throws: ``KeystoreError`` with code `notFound` for an empty vault, or the failure of a damaged one.
+    func existing(_ operation: String) throws -> Vault<Data> {
+        switch vault {
+        case .empty, .emptyWithBiometrics:
+            throw KeystoreError.notFound(
+                "\(operation) the vault ‘\(key)’", "it is empty",
+                recovery: "Store a secret with ‘latchkey vault store’.")
+        case .locked(let locked):
+            if let failure = locked.failure { throw failure }
+            return .locked(locked)
+        case let open: return open
+        }
+    }
+
+    /// The vault, which must contain a secret with biometrics, or without. Does not use the hardware.
+    ///
+    /// - Throws: As ``existing(_:)``, and ``KeystoreError`` with code `wrongState` for the other kind of vault.
+    func existing(_ operation: String, withBiometrics isProtected: Bool) throws -> Vault<Data> {
+        let vault = try existing(operation)
+        guard vault.biometricsEnabled == isProtected else {
+            throw KeystoreError(
+                operation: "\(operation) the vault ‘\(key)’", code: .wrongState,
+                reason: isProtected ? "it is stored without biometrics" : "it is already stored with biometrics",
+                recovery: isProtected
+                    ? "First require a PIN or fingerprint for it with ‘latchkey vault upgrade’."
+                    : "To change its policy, run ‘latchkey vault downgrade’ first.")
+        }
+        return vault
+    }
+
+    /// The vault, unlocked if it was locked.
+    ///
+    /// - Throws: As ``existing(_:)``, and the errors of unlocking.
+    func opened(_ operation: String) async throws -> Vault<Data> {
+        let vault = try existing(operation)
+        try await space.open()
+        return if case .locked(let locked) = vault { try await locked.unlock().wrap() } else { vault }
+    }
+
+    /// The vault with biometrics, unlocked.
+    func unlocked() async throws -> Vault<Data> {
+        try await existing("unlock", withBiometrics: true).unlock()
+    }
+
+    /// The vault with biometrics, locked.
+    func locked() throws -> Vault<Data> {
+        let vault = try existing("lock", withBiometrics: true)
+        return if case .locked = vault { vault } else { try vault.lock() }
+    }
+
+    /// The empty vault.
+    ///
+    /// - Throws: ``KeystoreError`` with code `conflict` if the vault contains a secret.
+    func empty() async throws -> EmptyVault<Data> {
+        try await space.open()
+        switch vault {
+        case .empty(let empty), .emptyWithBiometrics(let empty): return empty
+        case .locked(let locked):
+            throw locked.failure ?? occupied
+        case .keychain, .keychainUpgradable, .biometrics: throw occupied
+        }
+    }
+
+    private var occupied: KeystoreError {
+        .conflict(
+            "store the vault ‘\(key)’", "it already contains a secret",
+            recovery: "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’.")
+    }
+}

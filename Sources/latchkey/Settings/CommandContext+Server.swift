@@ -1,0 +1,105 @@
+import HTTPTypes
+import Latchkey
+import LatchkeyHTTP
+import LatchkeyLogin
+import LatchkeyPresence
+import Logging
+
+extension CommandContext {
+    /// The container's login.
+    ///
+    /// - Parameter binding: Whether to bind a login that an earlier version stored without its server to the configured
+    ///   server. If false, the command asks for confirmation on the terminal.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if no server is configured.
+    func login(binding: Bool = false) async throws -> Container {
+        let server = try identityServer()
+        let name = settings.container
+        let configuration = ContainerConfiguration(
+            endpoint: server.endpoint, clientID: server.clientID, additionalOrigins: settings.trustedOrigins,
+            bindsEarlierLogin: { server in
+                if binding { return true }
+                guard TerminalPresence.isPresent() else { return false }
+                return try await TerminalQuestion.isConfirmed(
+                    printable(
+                        "An earlier version of Latchkey stored the login in the container ‘\(name)’ without its "
+                            + "server. Does it belong to \(server)? If you confirm a wrong server, it gets your tokens."
+                    ))
+            })
+        return try Container(
+            configuration, records: await records(), presence: presence, browser: browser,
+            transport: ServerTransport(log: log, console: console))
+    }
+
+    /// The configured server and the OAuth client ID.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing or not valid.
+    func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
+        let operation = "find the identity server"
+        guard let endpoint = settings.endpoint else {
+            throw Self.missing("endpoint", operation)
+        }
+        guard let clientID = settings.clientID, !clientID.isEmpty else { throw Self.missing("client-id", operation) }
+        guard let address = Endpoint(endpoint), !address.path.contains("?") else {
+            throw KeystoreError(
+                operation: operation, code: .invalidInput,
+                reason: "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
+                recovery: "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
+        }
+        return (endpoint, clientID)
+    }
+
+    private static func missing(_ name: String, _ operation: String) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .invalidInput, reason: "no \(name) is configured",
+            recovery: "Set --endpoint and --client-id, or put both into the configuration file: "
+                + #"{"endpoint": "https://…", "client-id": "…"}."#)
+    }
+
+    /// Runs an operation that informs the server, and mentions `--force` if the server cannot be reached.
+    func pointingToForce(_ body: () async throws -> Void) async throws {
+        do {
+            try await body()
+        } catch let error as LoginError where error.code == .network {
+            console.warn("With --force, the command works on this machine only, and the server keeps its data.")
+            throw error
+        }
+    }
+}
+
+/// The HTTP client of the tool. Logs the method, the path without its query, and the status of each exchange, but no
+/// headers or bodies. Reports that it waits after one second.
+struct ServerTransport: HTTPTransport {
+    let log: Logger
+    let console: Console
+    private let transport = AsyncHTTPTransport()
+
+    init(log: Logger, console: Console) {
+        self.log = log
+        self.console = console
+    }
+
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {
+        let waiting = Task { [console] in
+            try await Task.sleep(for: .seconds(1))
+            console.say("Waiting for \(request.authority ?? "the server") to answer …")
+        }
+        defer { waiting.cancel() }
+        let (response, bytes) = try await transport.send(request, body: body)
+        let path = request.path?.prefix { $0 != "?" } ?? ""
+        log.debug("\(request.method) \(path)", metadata: ["status": "\(response.status.code)"])
+        return (response, bytes)
+    }
+}
+
+/// Comparison of server addresses.
+enum ServerAddress {
+    /// Whether both addresses name the same server, apart from letter case and a final slash.
+    static func isSame(_ one: String, _ other: String) -> Bool {
+        guard let one = Endpoint(one), let other = Endpoint(other) else { return one == other }
+        return bare(one) == bare(other)
+    }
+
+    private static func bare(_ endpoint: Endpoint) -> String {
+        endpoint.text.hasSuffix("/") ? String(endpoint.text.dropLast()) : endpoint.text
+    }
+}

@@ -1,0 +1,106 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import Synchronization
+
+/// The configured source of PINs. Opens it at the first prompt and keeps it open, because a file has one PIN per line.
+final class ConfiguredPINSource: PresenceAuthority {
+    private let source: PINSource?
+    private let environment: [String: String]
+    private let opened = Mutex<(any PresenceAuthority)?>(nil)
+
+    /// - Parameter source: nil for the terminal if there is one, otherwise pinentry.
+    init(source: PINSource?, environment: [String: String]) {
+        self.source = source
+        self.environment = environment
+    }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        try await authority().pin(request)
+    }
+
+    /// Shows the notice where the tool prompts for PINs; does nothing if it cannot prompt.
+    func notice(_ notice: PresenceNotice) async {
+        try? await authority().notice(notice)
+    }
+
+    private func authority() throws(KeystoreError) -> any PresenceAuthority {
+        try opened.withLock { opened throws(KeystoreError) in
+            if let opened { return opened }
+            if case .descriptor(let number) = source, !InheritedDescriptors.contains(number) {
+                throw KeystoreError(
+                    operation: "ask for the PIN", code: .invalidInput,
+                    reason: "descriptor \(number) was not open when the program started",
+                    recovery: "Open the descriptor (3<file for fd:3), or set another source with --pin-source.")
+            }
+            let authority = try (source ?? .standard).authority(environment: environment)
+            opened = authority
+            return authority
+        }
+    }
+}
+
+extension PINSource {
+    /// The reason why this source cannot provide PINs, as far as it is known before the first prompt.
+    func obstacle(environment: [String: String]) -> KeystoreError? {
+        switch self {
+        case .terminal where !TerminalPresence.isPresent():
+            return Self.nowhere("there is no terminal for the prompt", Self.otherSource)
+        case .pinentry: return Self.pinentryObstacle(environment)
+        case .descriptor(let number) where !InheritedDescriptors.contains(number):
+            return Self.nowhere(
+                "descriptor \(number) is not open", "Open it (3<file for fd:3), or set another source.")
+        case .file(let path):
+            do throws(KeystoreError) {
+                _ = try FilePresence(path: path)
+                return nil
+            } catch {
+                return error
+            }
+        case .terminal, .descriptor: return nil
+        }
+    }
+
+    private static let otherSource = "Set another source with --pin-source or LATCHKEY_PIN_SOURCE."
+
+    private static func pinentryObstacle(_ environment: [String: String]) -> KeystoreError? {
+        func isSet(_ name: String) -> Bool { environment[name].map { !$0.isEmpty } ?? false }
+        guard isInstalled(environment["PINENTRY_PROGRAM"] ?? "pinentry", path: environment["PATH"] ?? "") else {
+            return nowhere(
+                "there is neither a terminal nor a pinentry program", "Install pinentry-curses or another pinentry.")
+        }
+        // A program in PINENTRY_PROGRAM may need neither a terminal nor a desktop.
+        let places = ["PINENTRY_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "GPG_TTY"]
+        guard places.contains(where: isSet) || TerminalPresence.isPresent() else {
+            return nowhere("pinentry has neither a terminal nor a desktop for the prompt", otherSource)
+        }
+        return nil
+    }
+
+    private static func nowhere(_ reason: String, _ recovery: String) -> KeystoreError {
+        KeystoreError(operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery)
+    }
+
+    private static func isInstalled(_ program: String, path: String) -> Bool {
+        if program.contains("/") { return access(program, X_OK) == 0 }
+        return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
+    }
+}
+
+/// Reports the progress of a fingerprint prompt.
+enum FingerNotice {
+    /// - Parameter prompt: The broker's text about the program and its reason.
+    static func show(_ progress: FingerProgress, _ prompt: String, on console: Console) {
+        switch progress {
+        case .queued: console.say("Another program uses the fingerprint reader. This prompt is next.")
+        case .waiting: console.say("\(prompt) Touch the fingerprint reader.")
+        case .retry: console.say("The finger could not be read. Touch the reader again.")
+        case .swipeTooShort: console.say("The swipe was too short. Swipe again.")
+        case .centreFinger: console.say("Put the finger on the middle of the reader, and touch it again.")
+        case .removeFinger: console.say("Take the finger off the reader, and touch it again.")
+        case .notMatched: console.say("The finger does not match your enrolled fingers.")
+        case .matched, .withdrawn: break
+        }
+    }
+}
