@@ -21,7 +21,7 @@ final class RateLimiter: Sendable {
 
     /// - Parameters:
     ///   - duration: The length of a window in seconds.
-    /// - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then
+    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then
     ///     the names with the lowest counts. An attacker who invents names cannot displace a name near its limit.
     init(limit: Int, per duration: TimeInterval, maximumNames: Int = 10_000, clock: WallClock) {
         self.limit = limit
