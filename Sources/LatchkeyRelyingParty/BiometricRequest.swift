@@ -12,7 +12,7 @@ public struct BiometricRequest: Sendable {
     }
 
     /// The maximum length in bytes.
-    static let maximumLength = 16_384
+    package static let maximumLength = 16_384
 
     /// The kind of request.
     public let action: Action

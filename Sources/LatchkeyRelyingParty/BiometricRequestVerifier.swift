@@ -4,16 +4,16 @@ public import Latchkey
 /// Verifies biometric requests, with the order of checks and the errors of deployed Authgear servers.
 ///
 /// Three checks are stricter, without effect on conforming clients: a set-up request must be signed by the key that it
-/// contains (deployed servers do not verify it), a key must be P-256 for ES256 or RSA for RS256 with public members only,
-/// and the header's `alg` must match the key.
+/// contains (deployed servers do not verify it), a key must be P-256 for ES256 or RSA for RS256 with public members
+/// only, and the header's `alg` must match the key.
 ///
-/// The challenge is used as soon as the request is well-formed and in time, also if a later check fails. Every attempt needs
-/// a new challenge.
+/// The challenge is used as soon as the request is well-formed and in time, also if a later check fails. Every attempt
+/// needs a new challenge.
 public struct BiometricRequestVerifier: Sendable {
     /// The header's `typ`.
     package static let type = "vnd.authgear.biometric-request"
     /// The accepted deviation of the client's clock in seconds, in both directions.
-    static let clockSkew = 300
+    package static let clockSkew = 300
 
     private let challenges: any ChallengeStore
     private let devices: any DeviceRegistry
@@ -33,10 +33,10 @@ public struct BiometricRequestVerifier: Sendable {
     /// Verifies a request to register a key, without registering it.
     ///
     /// - Parameter audience: The server and client that the request must name. Set it, and advertise
-    ///   `biometric_audience_required` in the discovery document: then a malicious server cannot forward a request to another
-    ///   server. nil accepts requests that name none, as deployed Authgear servers do.
-    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`, `incompleteSetup` or
-    ///   `invalidSignature`; or the challenge store's error.
+    ///   `biometric_audience_required` in the discovery document: then a malicious server cannot forward a request to
+    ///   another server. nil accepts requests that name none, as deployed Authgear servers do.
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`,
+    ///   `incompleteSetup` or `invalidSignature`; or the challenge store's error.
     public func verifySetup(
         _ request: BiometricRequest, for audience: BiometricAudience? = nil
     ) async throws -> SetupProof {
@@ -59,8 +59,8 @@ public struct BiometricRequestVerifier: Sendable {
     ///
     /// - Parameter audience: As for ``verifySetup(_:for:)``.
     /// - Returns: The registered device that signed it.
-    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`, `unknownDevice` or
-    ///   `invalidSignature`; or the stores' errors.
+    /// - Throws: ``BiometricRequestError`` with code `wrongAudience`, `unacceptable`, `challengeRejected`,
+    ///   `unknownDevice` or `invalidSignature`; or the stores' errors.
     public func verifyAuthentication(
         _ request: BiometricRequest, for audience: BiometricAudience? = nil
     ) async throws -> RegisteredDevice {

@@ -18,7 +18,7 @@ public protocol ChallengeStore: Sendable {
 /// A random text that a client can use in one request, so that the request cannot be replayed.
 public struct Challenge: Hashable, Sendable {
     /// Seconds until a challenge expires.
-    static let lifetime: TimeInterval = 300
+    package static let lifetime: TimeInterval = 300
     /// The length of ``token`` in characters. Each has 5 random bits, 160 bits in total.
     package static let tokenLength = 32
 
@@ -42,8 +42,8 @@ public struct Challenge: Hashable, Sendable {
 
     private static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
-    /// SHA-256 of a token. Stores keep only the digest, so that an attacker who reads a store cannot use its challenges, and
-    /// so that the time of a lookup does not depend on the token.
+    /// SHA-256 of a token. Stores keep only the digest, so that an attacker who reads a store cannot use its
+    /// challenges, and so that the time of a lookup does not depend on the token.
     static func digest(_ token: String) -> [UInt8] {
         MessageDigest(sha256: token.utf8).bytes
     }

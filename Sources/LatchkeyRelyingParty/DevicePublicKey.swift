@@ -5,13 +5,13 @@ public import Latchkey
 
 /// The public key of a device.
 ///
-/// Latchkey's clients have P-256 keys and sign with ES256. Authgear's mobile SDKs have RSA keys and sign with RS256. Other
-/// algorithms are not supported.
+/// Latchkey's clients have P-256 keys and sign with ES256. Authgear's mobile SDKs have RSA keys and sign with RS256.
+/// Other algorithms are not supported.
 public enum DevicePublicKey: Hashable, Sendable {
     /// A key on P-256, for ES256 (RFC 7518 section 3.4).
     case es256(PublicKey)
-    /// An RSA key, for RS256 (RFC 7518 section 3.3). The modulus has 2048 to 4096 bits; both numbers are big-endian without
-    /// leading zeros.
+    /// An RSA key, for RS256 (RFC 7518 section 3.3). The modulus has 2048 to 4096 bits; both numbers are big-endian
+    /// without leading zeros.
     case rs256(modulus: Data, exponent: Data)
 
     /// - Returns: nil unless the coordinates have 32 bytes each and are a point on P-256.
@@ -44,7 +44,7 @@ public enum DevicePublicKey: Hashable, Sendable {
     /// Whether `signature` over `message` verifies.
     ///
     /// - Parameter signature: `r ‖ s`, 64 bytes, for ES256; the length of the modulus for RS256.
-    func isValid(_ signature: Data, for message: some DataProtocol) -> Bool {
+    package func isValid(_ signature: Data, for message: some DataProtocol) -> Bool {
         switch self {
         case .es256(let key):
             guard let signature = ECDSASignature(rawRepresentation: signature) else { return false }

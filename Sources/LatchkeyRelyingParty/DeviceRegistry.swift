@@ -52,16 +52,16 @@ public struct RegisteredDevice: Hashable, Sendable, Identifiable {
 
 /// A device's unverified description of itself, for display only.
 ///
-/// The formats are those of Authgear: an object `android` or else an object `ios`. There is no format for Linux; a Linux
-/// client uses one of these.
+/// The formats are those of Authgear: an object `android` or else an object `ios`. There is no format for Linux; a
+/// Linux client uses one of these.
 public struct DeviceInfo: Hashable, Sendable {
     /// The description as the device sent it.
     public let json: JSONValue
     /// The maximum number of Unicode scalars in ``model`` and ``name``.
-    static let maximumTextLength = 100
+    package static let maximumTextLength = 100
 
-    /// The kind of machine. Never empty, and safe to display in a line of text: characters that are invisible or change the
-    /// text direction are replaced by U+FFFD.
+    /// The kind of machine. Never empty, and safe to display in a line of text: characters that are invisible or change
+    /// the text direction are replaced by U+FFFD.
     public let model: String
     /// The name that the owner gave to the device, if any; safe to display like ``model``.
     public let name: String?

@@ -3,9 +3,10 @@ public import Latchkey
 
 /// Verifies that a key was created in a TPM and cannot leave it.
 ///
-/// Checks that a TPM made the statement (magic) about the creation (type) of this key (Name), that the key is bound to its
-/// TPM and only signs (attributes), that the statement answers this challenge (qualifying data), and that its signing key
-/// signs only data from its TPM (restricted). CVE-2024-29038, 29039 and 29040 were missing checks of this kind.
+/// Checks that a TPM made the statement (magic) about the creation (type) of this key (Name), that the key is bound to
+/// its TPM and only signs (attributes), that the statement answers this challenge (qualifying data), and that its
+/// signing key signs only data from its TPM (restricted). CVE-2024-29038, 29039 and 29040 were missing checks of this
+/// kind.
 ///
 /// The result depends on trust in the attestation key. No certificate is trusted: see ``AttestedKey``.
 public struct KeyAttestationVerifier: Sendable {
@@ -69,11 +70,11 @@ public struct AttestedKey: Hashable, Sendable {
     /// The attested key. It was created in the TPM that has ``attestationKey``, cannot leave it, and only signs.
     public let publicKey: PublicKey
     /// The key that signed the statement. **Its owner is unknown**: it may belong to a software TPM. To require real
-    /// hardware, compare ``attestationKeyName`` with a Name that was enrolled earlier, with `TPM2_ActivateCredential` and an
-    /// endorsement key whose certificate chains to a manufacturer's root.
+    /// hardware, compare ``attestationKeyName`` with a Name that was enrolled earlier, with `TPM2_ActivateCredential`
+    /// and an endorsement key whose certificate chains to a manufacturer's root.
     public let attestationKey: PublicKey
-    /// The Name of the attestation key, 34 bytes. It covers the key and its attributes. Until this Name is known from an
-    /// enrolment, only the sender claims that the key is restricted.
+    /// The Name of the attestation key, 34 bytes. It covers the key and its attributes. Until this Name is known from
+    /// an enrolment, only the sender claims that the key is restricted.
     public let attestationKeyName: Data
     /// The certificates in the attestation, DER. They are not verified or trusted.
     public let certificates: [Data]

@@ -99,8 +99,8 @@ struct TPMCreationStatement {
     }
 }
 
-/// Reads TPM structures: big-endian numbers and length-prefixed byte strings (TPM 2.0 Part 2 section 4). Throws at the end
-/// of the bytes.
+/// Reads TPM structures: big-endian numbers and length-prefixed byte strings (TPM 2.0 Part 2 section 4). Throws at the
+/// end of the bytes.
 struct TPMReader {
     private var rest: Data.SubSequence
     private let structure: String

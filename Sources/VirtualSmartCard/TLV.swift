@@ -10,7 +10,8 @@ struct TLV: Hashable {
 
     /// Parses a sequence of data objects.
     ///
-    /// - Throws: ``StatusWord/incorrectData`` if a tag or a length has more than two bytes, or a value extends past the end.
+    /// - Throws: ``StatusWord/incorrectData`` if a tag or a length has more than two bytes, or a value extends past the
+    ///   end.
     static func parse(_ bytes: [UInt8]) throws(StatusWord) -> [TLV] {
         var list: [TLV] = []
         var rest = bytes[...]

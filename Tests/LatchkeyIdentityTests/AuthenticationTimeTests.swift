@@ -4,10 +4,10 @@ import Testing
 
 @testable import latchkey_identity
 
-/// `auth_time` (OpenID Connect Core section 2): by which a client judges whether its user was there just now.
+/// `auth_time` (OpenID Connect Core section 2) tells a client when its user was authenticated.
 @Suite("auth_time") struct AuthenticationTimeTests {
     @Test(arguments: [["prompt": "login"], ["max_age": "0"]])
-    func `it is the new login's where one was asked for, else the session's`(more: [String: String]) async throws {
+    func `it is the time of a requested login, otherwise that of the session`(more: [String: String]) async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             _ = try await visitor.loginToSettings("alice")
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `easy access has its own, and no refresh and no new ID token changes it`() async throws {
+    @Test func `easy access has its own, which a refresh or a new ID token does not change`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             server.time.advance(by: 500)

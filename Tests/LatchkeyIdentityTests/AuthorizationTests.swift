@@ -9,7 +9,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Authorization and login") struct AuthorizationTests {
-    @Test func `a login leads back with a code and the state`() async throws {
+    @Test func `a login redirects with a code and the state`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             let callback = try await visitor.login(AuthorizationParameters(), username: "alice")
@@ -35,7 +35,9 @@ import Testing
         (["redirect_uri": "http://user@127.0.0.1:4711/callback"], "not registered"),
         (["redirect_uri": "com.example.app://done/more"], "not registered"), (["redirect_uri": ""], "not registered"),
     ])
-    func `an untrusted client or address stays on a page`(change: [String: String], text: String) async throws {
+    func `an unknown client or address gets a page instead of a redirect`(change: [String: String], text: String)
+        async throws
+    {
         try await TestServer.run { server in
             let answer = try await server.send(.get, AuthorizationParameters(more: change).path)
             #expect(answer.status == 400)
@@ -53,7 +55,7 @@ import Testing
         (["max_age": "-1"], "invalid_request"), (["prompt": "none"], "login_required"),
         (["id_token_hint": "x.y.z"], "invalid_request"),
     ])
-    func `a bad request of a trusted client leads back with an error`(
+    func `an invalid request of a known client redirects with an error`(
         change: [String: String], error: String
     ) async throws {
         try await TestServer.run { server in
@@ -69,7 +71,7 @@ import Testing
         ("bob", "invalid login_hint: bob"), ("https://authgear.com/login_hint?x=1", "invalid login_hint type: "),
         ("https://authgear.com/login_hint?type=elf", "invalid login_hint type: elf"),
     ])
-    func `a login hint of an unknown kind is an error in the deployed server's words`(
+    func `an unknown login hint gets the error of deployed Authgear servers`(
         hint: String, text: String
     ) async throws {
         try await TestServer.run { server in
@@ -86,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func `a pinned login lets nobody else in`() async throws {
+    @Test func `a pinned login refuses other users`() async throws {
         try await TestServer.run { server in
             let idToken = try #require(try await server.login("alice").id)
             let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
@@ -101,13 +103,13 @@ import Testing
                 #expect(visitor.cookies[Visitor.sessionCookie] == nil)
                 #expect(try await visitor.login(request, username: "alice").status == 303)
             }
-            // Somebody else's open session does not serve either.
+            // Another user's browser session is not sufficient either.
             let bob = Visitor(server: server)
             _ = try await bob.loginToSettings("bob")
             #expect(try await bob.get(AuthorizationParameters(more: ["login_hint": hint]).path).status == 200)
             let silent = try await bob.get(AuthorizationParameters(more: ["login_hint": hint, "prompt": "none"]).path)
             #expect(try silent.redirectParameter("error") == "login_required")
-            // Two pins that contradict each other.
+            // Two contradictory pins.
             let other = "https://authgear.com/login_hint?type=user_id&user_id=\(server.bob.id)"
             let torn = try await bob.get(
                 AuthorizationParameters(more: ["login_hint": other, "id_token_hint": idToken]).path)
@@ -115,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `an open session serves until prompt or max_age ask for more`() async throws {
+    @Test func `a browser session is sufficient unless prompt or max_age require a login`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             let request = { (more: [String: String]) in
@@ -136,9 +138,9 @@ import Testing
         }
     }
 
-    /// Else a link, opened in the user's browser, would hand a code to whoever listens on that port.
+    /// Otherwise a link, opened in the user's browser, would send a code to any program that listens on that port.
     @Test(arguments: [TestServer.redirectURI, "http://127.0.0.1:9/callback", "com.example.app://done"])
-    func `no session serves where anybody may wait for the code`(redirectURI: String) async throws {
+    func `no session is sufficient if other programs can receive the code`(redirectURI: String) async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             _ = try await visitor.loginToSettings("alice")
@@ -150,7 +152,7 @@ import Testing
         }
     }
 
-    @Test func `over https the cookies are this host's alone`() async throws {
+    @Test func `over https the cookies belong to this host only`() async throws {
         var configuration = TestServer.configuration
         configuration.publicOrigin = "https://id.example.com"
         let services = try await IdentityServices(
@@ -158,7 +160,7 @@ import Testing
         let cookie = services.cookie(.session, "mine").description
         #expect(cookie.hasPrefix("__Host-\(Visitor.sessionCookie)=mine; "))
         #expect(cookie.contains("Secure") && cookie.contains("Path=/") && !cookie.contains("Domain"))
-        // Another host of the domain can set the bare name only.
+        // Another host of the domain can only set the name without the prefix.
         for (name, session) in [(Visitor.sessionCookie, nil), ("__Host-\(Visitor.sessionCookie)", "mine")] {
             let head = HTTPRequest(
                 method: .get, scheme: nil, authority: nil, path: "/", headerFields: [.cookie: "\(name)=mine"])
@@ -167,7 +169,7 @@ import Testing
         }
     }
 
-    @Test func `a login that suppresses the session leaves none and uses none`() async throws {
+    @Test func `a login that suppresses the session neither creates nor uses one`() async throws {
         try await TestServer.run { server in
             let request = AuthorizationParameters(more: ["x_suppress_idp_session_cookie": "true"])
             let visitor = Visitor(server: server)
@@ -178,7 +180,7 @@ import Testing
         }
     }
 
-    @Test func `a login form from elsewhere is refused`() async throws {
+    @Test func `a login form from another site is refused`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             _ = try await visitor.get(AuthorizationParameters().path)
@@ -194,7 +196,7 @@ import Testing
         }
     }
 
-    @Test func `wrong passwords and unknown users look alike, and are throttled`() async throws {
+    @Test func `wrong passwords and unknown users get the same response, and are throttled`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             for name in ["alice", "nobody"] {
@@ -243,7 +245,7 @@ import Testing
         }
     }
 
-    @Test func `the end of a session leads only to registered addresses`() async throws {
+    @Test func `the end of a session redirects only to registered addresses`() async throws {
         try await TestServer.run {
             $0.clients[0].postLogoutRedirectURIs = ["http://127.0.0.1/bye"]
         } body: { server in

@@ -17,7 +17,7 @@ import Testing
         ["aud": .string(server.origin), "client_id": .string(client)]
     }
 
-    @Test func `it is required unless the configuration says otherwise, and announced`() async throws {
+    @Test func `the audience is required by default, and advertised`() async throws {
         #expect(ServerConfiguration(clients: []).extensions.biometricAudience)
         try await withServer { server in
             let document = try await server.send(.get, "/.well-known/openid-configuration").success()
@@ -42,14 +42,14 @@ import Testing
         }
     }
 
-    /// A malicious server passes this server's challenge on, and the signature back.
+    /// A malicious server forwards this server's challenge to a client, and the client's signature back.
     @Test(
         arguments: [
             ["aud": .string("https://other.example")], ["client_id": .string("other")], ["aud": .null],
             ["client_id": .null], ["aud": .null, "client_id": .null],
             ["aud": .array([.string("https://other.example")])],
         ] as [[String: JSONValue]])
-    func `a request for another server or client is refused and leaves the challenge`(
+    func `a request for another server or client is refused and does not use the challenge`(
         change: [String: JSONValue]
     ) async throws {
         try await withServer { server in

@@ -9,7 +9,9 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Biometric login") struct BiometricLoginTests {
-    @Test func `setup answers 200 with nothing, authentication with tokens of the same user`() async throws {
+    @Test func `setup answers 200 with an empty body, authentication answers with tokens of the same user`()
+        async throws
+    {
         try await TestServer.run { server in
             let device = TestDevice()
             let session = try await server.login()
@@ -34,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `a request can't be sent twice`() async throws {
+    @Test func `a repeated request is refused`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
@@ -44,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `a wrong signature uses the challenge up`() async throws {
+    @Test func `a wrong signature uses the challenge`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
@@ -57,7 +59,7 @@ import Testing
         }
     }
 
-    /// The edges of `authgear.md` section 3.1: valid iff now < exp + 300 and now >= iat - 300.
+    /// Authgear's limits: a request is valid if now < exp + 300 and now >= iat - 300.
     @Test(arguments: [
         (["exp": -299.0], true), (["exp": -300], false), (["exp": -299.1], false), (["iat": 300], true),
         (["iat": 301], false), (["nbf": 300], true), (["nbf": 301], false), (["iat": -100_000, "exp": 100_000], true),
@@ -83,7 +85,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [8, 64]) func `the shortest and the longest kid`(length: Int) async throws {
+    @Test(arguments: [8, 64]) func `the shortest and the longest kid are accepted`(length: Int) async throws {
         try await TestServer.run { server in
             var device = TestDevice()
             device.kid = String("aZ09_-".cycled(to: length))
@@ -103,7 +105,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["none", "HS256", "RS256", ""]) func `the header can't choose another algorithm`(name: String)
+    @Test(arguments: ["none", "HS256", "RS256", ""]) func `a header with another algorithm is refused`(name: String)
         async throws
     {
         try await TestServer.run { server in
@@ -131,8 +133,8 @@ import Testing
         }
     }
 
-    /// The deployed server stores a key unproved; this one wants its signature.
-    @Test func `setup with somebody else's public key is refused`() async throws {
+    /// Deployed Authgear servers store a key without proof; this server requires its signature.
+    @Test func `setup with another device's public key is refused`() async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let owner = TestDevice()
@@ -168,7 +170,7 @@ import Testing
         }
     }
 
-    @Test func `a challenge endpoint says what is wrong with a request`() async throws {
+    @Test func `the challenge endpoint reports what is wrong with a request`() async throws {
         try await TestServer.run { server in
             let unknown = try await server.post("/oauth2/challenge", json: #"{"purpose":"foobar"}"#)
             #expect(unknown.status == 400)

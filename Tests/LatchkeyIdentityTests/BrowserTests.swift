@@ -10,7 +10,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("In a browser") struct BrowserTests {
-    /// Where the pictures go: `$LATCHKEY_SCREENSHOTS`, or a directory under the temporary one.
+    /// The folder for screenshots: `$LATCHKEY_SCREENSHOTS`, or a temporary folder.
     private static var pictures: URL {
         get throws {
             let directory =
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(.enabled(if: Chromium.isAvailable, "needs chromium and chromium-driver"))
-    func `a person logs in, looks at the devices and removes one`() async throws {
+    func `a user logs in, views the devices and removes one`() async throws {
         let pictures = try Self.pictures
         try await TestServer.run {
             $0.identity.biometric.listEnabled = true
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// A client's own page, on another origin than the server's: the login form must be allowed to lead there.
+    /// A client's page on another origin. The login form must be able to redirect there.
     private static func withCallbackPage(_ body: @Sendable (String) async throws -> Void) async throws {
         let router = Router()
         router.get("/callback") { _, _ in

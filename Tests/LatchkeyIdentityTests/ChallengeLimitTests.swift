@@ -8,7 +8,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("The number of challenges") struct ChallengeLimitTests {
-    @Test func `an address gets so many a minute, and no more are kept than are alive`() async throws {
+    @Test func `challenges are limited per address and minute, and expired ones are deleted`() async throws {
         try await TestServer.run {
             $0.rateLimits.challengePerAddress = 3
         } body: { server in
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func `the limit is configurable, and can't be nothing`() throws {
+    @Test func `the limit is configurable and must be at least 1`() throws {
         func configuration(_ limit: Int) throws -> ServerConfiguration {
             try ServerConfiguration(
                 json: Data(

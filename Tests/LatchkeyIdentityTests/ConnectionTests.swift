@@ -11,7 +11,7 @@ import Testing
 /// Clients that open connections and send nothing.
 @Suite(.requires(program: "python3"), .requires(program: "prlimit"), .timeLimit(.minutes(10)))
 struct ConnectionTests {
-    /// Opens so many connections from each address, and holds them. A connection that is closed is opened again.
+    /// Opens this number of connections from each address and keeps them open. Reopens a connection that is closed.
     private static let holder = #"""
         import resource, select, socket, sys, time
         port, count, addresses = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
@@ -72,7 +72,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test func `an address has so many connections and no more, a proxy has more`() throws {
+    @Test func `the connections of an address are limited, those of a proxy are not`() throws {
         let limiter = ConnectionLimiter(perAddress: 2, total: 10, exempt: ["proxy"])
         let channels = try (0..<3).map { _ in try open() }
         for channel in channels { limiter.admit(channel, from: "client") }
@@ -86,7 +86,7 @@ struct ConnectionTests {
         #expect(isOpen(next), "a closed connection leaves its place")
     }
 
-    @Test func `when all places are taken, the connection without a request for the longest time goes`() throws {
+    @Test func `at the total limit, the longest idle connection is closed`() throws {
         let limiter = ConnectionLimiter(perAddress: 10, total: 3)
         let channels = try (0..<3).map { _ in try open() }
         for channel in channels { limiter.admit(channel, from: "client") }
@@ -102,7 +102,7 @@ struct ConnectionTests {
         #expect(!isOpen(last), "all others have requests")
     }
 
-    @Test func `a name of another host in a request can't control the terminal that shows the log`() async throws {
+    @Test func `a Host header cannot send control characters to a terminal that shows the log`() async throws {
         let server = try RunningProgram(ServerProcess.program, ["serve", "--demo"])
         let line = await server.output { _ in true }
         let ready = try JSONDecoder().decode(ServerProcess.Ready.self, from: Data(line.utf8))

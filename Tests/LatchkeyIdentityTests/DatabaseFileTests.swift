@@ -5,7 +5,7 @@ import Testing
 
 @testable import latchkey_identity
 
-@Suite("The database's file") struct DatabaseFileTests {
+@Suite("Database file") struct DatabaseFileTests {
     @Test(arguments: ["", "-wal", "-journal"]) func `a file that others can read is refused`(suffix: String) throws {
         try inDirectory { directory in
             let path = directory.appending(path: "identity.sqlite").path()
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func `what is committed is on the disk, also when the power fails`() throws {
+    @Test func `commits survive a power failure`() throws {
         try inDirectory { directory in
             let database = try IdentityDatabase.open(path: directory.appending(path: "identity.sqlite").path())
             let (journal, synchronous) = try database.read { database in
@@ -33,7 +33,7 @@ import Testing
                     try Int.fetchOne(database, sql: "PRAGMA synchronous")
                 )
             }
-            // FULL; with NORMAL, which GRDB sets for WAL, the log waits to be synchronised.
+            // FULL. With NORMAL, GRDB's setting for WAL, commits do not synchronise the log.
             #expect(journal == "wal" && synchronous == 2)
         }
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The error table of the biometric grant, `authgear.md` section 2.15, row by row, over HTTP.
+/// The errors of the biometric grant over HTTP, in the order in which deployed Authgear servers check them.
 @Suite("Biometric grant, error table") struct ErrorTableTests {
     @Test func `row 1: too many requests from one address`() async throws {
         try await TestServer.run {
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `row 7: a jwt that can't be read`() async throws {
+    @Test func `row 7: an invalid jwt`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             let good = try device.setup(challenge: "x", now: server.time.seconds)
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func `row 10: authentications of one user count once they are proved`() async throws {
+    @Test func `row 10: authentications of one user count after the signature is verified`() async throws {
         try await TestServer.run {
             $0.rateLimits.biometricPerUser = 3
         } body: { server in
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: Unacceptable.allCases)
-    func `row 12: an unacceptable request leaves its challenge alone`(flaw: Unacceptable) async throws {
+    func `row 12: an unacceptable request does not use its challenge`(flaw: Unacceptable) async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let device = TestDevice()
@@ -191,7 +191,7 @@ import Testing
         ["device_info": .object(["linux": .object(["machine": .string("x")])])],
         ["device_info": .object(["ios": .object(["uname": .object(["machine": .string("")])])])],
     ])
-    func `row 14: setup without a model uses the challenge up`(payload: [String: JSONValue]) async throws {
+    func `row 14: setup without a model uses the challenge`(payload: [String: JSONValue]) async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let device = TestDevice()
@@ -227,7 +227,7 @@ import Testing
             thief.kid = device.kid
             try await server.authenticate(thief).expectRefusal(400, "invalid_grant", "InvalidCredentials")
 
-            // The embedded key names the registered one, the header another: the look-up goes by the former.
+            // The embedded key has the registered name, the header another one: the server looks up the former.
             let mismatch = try device.authentication(
                 challenge: await server.challenge(), now: server.time.seconds,
                 header: ["jwk": .object(device.jwk), "kid": .string("another-kid")])
@@ -290,7 +290,7 @@ import Testing
                 .expectRefusal(400, "invalid_scope", "offline_access and full-access must be requested")
             try await server.authenticate(device, overriding: ["scope": "openid world"])
                 .expectRefusal(400, "invalid_scope", "specified scope is not allowed: world")
-            // Without any, the three that an SDK asks for are meant.
+            // The default is the three scopes that an SDK requests.
             let tokens = try Tokens(await server.authenticate(device, overriding: ["scope": ""]).success())
             #expect(tokens.refresh != nil)
         }
@@ -307,7 +307,7 @@ import Testing
         }
     }
 
-    /// What makes a set-up request unacceptable.
+    /// A flaw that makes a set-up request unacceptable.
     enum Unacceptable: CaseIterable, Sendable {
         case issuedLater, expired, notYet, wrongType, noType, shortKeyID, longKeyID, oddKeyID, noKeyID
         case privateMember, symmetricKey, otherCurve, offCurve, weakRSA, wrongAlgorithm, forEncryption

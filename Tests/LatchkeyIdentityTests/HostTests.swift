@@ -6,8 +6,8 @@ import Testing
 
 @testable import latchkey_identity
 
-@Suite("The name by which the server is called") struct HostTests {
-    /// The status for a page that is asked for under `authority`; nothing is sent as Host when it is nil.
+@Suite("The Host header") struct HostTests {
+    /// The status of a request with `authority` as Host; nil for a request without Host.
     private static func status(
         _ server: TestServer, _ authority: String?, path: String = "/login", headers: HTTPFields = [:]
     ) async throws -> Int {
@@ -22,7 +22,7 @@ import Testing
         try #require(URLComponents(string: server.services.origin.current ?? "")?.port)
     }
 
-    @Test func `on the loopback it has the loopback's names, with its port`() async throws {
+    @Test func `on loopback, the server accepts the loopback names with its port`() async throws {
         try await TestServer.run { server in
             let port = try Self.port(server)
             for name in ["127.0.0.1:\(port)", "localhost:\(port)", "LocalHost:\(port)", "[::1]:\(port)"] {
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func `a request without a name, or with two, is malformed`() async throws {
+    @Test func `a request without Host, or with two, is malformed`() async throws {
         try await TestServer.run { server in
             #expect(try await Self.status(server, nil) == 400)
             let own = "127.0.0.1:\(try Self.port(server))"
@@ -55,7 +55,8 @@ import Testing
         ("http://[2001:db8::1]", ["[2001:db8::1]", "[2001:db8::1]:80"], ["[2001:db8::1]:443", "2001:db8::1"]),
         ("http://192.0.2.1:80", ["192.0.2.1", "192.0.2.1:80"], ["192.0.2.1:8080"]),
     ])
-    func `under a public origin it has that origin's name`(fixed: String, names: [String], others: [String]) {
+    func `with a public origin, the server accepts that origin's name`(fixed: String, names: [String], others: [String])
+    {
         let origin = Origin(fixed)
         origin.listening(on: "10.1.2.3", port: 8_080)
         #expect(origin.current == fixed)
@@ -63,7 +64,7 @@ import Testing
         for name in others + ["localhost:8080", "127.0.0.1:8080", ""] { #expect(!origin.isCalled(name), "\(name)") }
     }
 
-    @Test func `before it listens it has no name`() {
+    @Test func `before it listens, the server accepts no name`() {
         #expect(!Origin(nil).isCalled("127.0.0.1:8080"))
         #expect(!Origin(nil).isCalled(""))
     }

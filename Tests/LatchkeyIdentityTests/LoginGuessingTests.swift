@@ -5,7 +5,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Guessing passwords") struct LoginGuessingTests {
-    @Test func `a NUL behind the name does not make it another name`() async throws {
+    @Test func `a NUL after a user name does not make it another name`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             for number in 1...LoginThrottle.failuresPerUserAndAddress + 1 {
@@ -17,12 +17,12 @@ import Testing
         }
     }
 
-    @Test(arguments: ["a=%00", "a=b%00c", "%00=b", "a=b&c=\0"]) func `a form with a NUL is no form`(text: String) {
+    @Test(arguments: ["a=%00", "a=b%00c", "%00=b", "a=b&c=\0"]) func `a form with a NUL is refused`(text: String) {
         #expect(FormFields(text) == nil)
         #expect(FormFields(text.replacing("%00", with: "%01").replacing("\0", with: "d")) != nil)
     }
 
-    @Test func `a name with a control character is nobody's, whatever the database says`() async throws {
+    @Test func `a user name with a control character is refused, even if it is in the database`() async throws {
         try await TestServer.run { server in
             try await server.services.users.database.write {
                 try $0.execute(sql: "UPDATE user SET username = 'ali' || char(7) || 'ce' WHERE username = 'alice'")
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func `every spelling that leads to a user counts against that user`() async throws {
+    @Test func `all spellings of a user name count against that user`() async throws {
         try await TestServer.run { server in
             let spellings = ["alice", "Alice", "ALICE", "aLICE", "alicE"]
             #expect(spellings.count == LoginThrottle.failuresPerUserAndAddress)
@@ -44,8 +44,8 @@ import Testing
         }
     }
 
-    @Test func `nobody is locked out by guesses at a name that only looks alike`() async throws {
-        // KELVIN SIGN becomes an ASCII k when Unicode lowers it, but is another name to the database.
+    @Test func `guesses at a similar name do not lock a user out`() async throws {
+        // Unicode lowercases KELVIN SIGN to an ASCII k, but the database treats it as a different character.
         try await TestServer.run { server in
             for name in ["\u{212A}ate", "kate"] {
                 try await server.services.users.add(username: name, password: TestServer.password)

@@ -5,7 +5,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("The login page") struct LoginPageTests {
-    /// Each form's fields and named buttons, as a program that knows no more than HTML's names sends them.
+    /// The fields and named buttons of each form, as a simple HTML client sends them.
     private static func forms(_ page: Answer) -> [[String: String]] {
         page.body.split(separator: "<form ").dropFirst().map { form in
             let controls = form.prefix(upTo: form.firstRange(of: "</form>")?.lowerBound ?? form.endIndex)
@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func `every named control of the login form sent, it logs in`() async throws {
+    @Test func `sending all named controls of the login form logs in`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             let path = AuthorizationParameters().path
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func `Cancel is a link, so that the page has one form and one button`() async throws {
+    @Test func `Cancel is a link, and the page has one form with one button`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             let path = AuthorizationParameters().path
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `without an app to go back to there is nothing to cancel`() async throws {
+    @Test func `without an app to return to, the page has no Cancel`() async throws {
         try await TestServer.run { server in
             let page = try await Visitor(server: server).get("/login")
             #expect(Self.forms(page).count == 1)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import latchkey_identity
 
-/// ID tokens, checked by a library that is not ours.
+/// ID tokens, verified by an independent library.
 @Suite("ID tokens, checked by Python's cryptography") struct OracleTests {
     private static let script = """
         import base64, json, sys

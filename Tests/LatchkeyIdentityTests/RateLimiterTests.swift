@@ -5,7 +5,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Rate limits") struct RateLimiterTests {
-    @Test func `no more names are kept than may be, and those that were counted most stay`() {
+    @Test func `names above the limit are dropped, the least counted first`() {
         let time = TestClock()
         let limiter = RateLimiter(limit: 2, per: 60, maximumNames: 8, clock: time.clock)
         for _ in 1...3 { _ = limiter.admit("busy") }
@@ -14,12 +14,12 @@ import Testing
         time.advance(by: 1)
         for number in 1...100 { #expect(limiter.admit("made up \(number)")) }
         #expect(limiter.wait("busy") != nil && limiter.wait("first") != nil)
-        // Forgotten, so counted from nothing.
+        // It was dropped, so its count starts at zero.
         #expect(limiter.admit("once") && limiter.admit("once"))
         #expect(!limiter.admit("once"))
     }
 
-    @Test func `a name may be long`() {
+    @Test func `long names are counted`() {
         let limiter = RateLimiter(limit: 1, per: 60, clock: TestClock().clock)
         let (one, other) = (String(repeating: "x", count: 60_000) + "1", String(repeating: "x", count: 60_000) + "2")
         #expect(limiter.admit(one) && limiter.admit(other))
@@ -33,7 +33,7 @@ import Testing
         ("2001:db8:1:3::1", "20010db800010003/64"), ("198.51.100.7", "198.51.100.7"),
         ("::ffff:198.51.100.7", "198.51.100.7"),
     ])
-    func `an IPv6 address counts with its network`(address: String, network: String) throws {
+    func `an IPv6 address counts for its network`(address: String, network: String) throws {
         #expect(try #require(IPAddress(address)).network == network)
     }
 }

@@ -9,7 +9,7 @@ import Testing
 @Suite("Removal of biometric identities") struct RemovalTests {
     private static let path = "/api/identity/biometric/remove"
 
-    @Test func `the owner's app removes its identity, once`() async throws {
+    @Test func `the owner's app removes its identity once`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             let bearer = try await server.login().access
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func `another user's identity is not found and stays`() async throws {
+    @Test func `another user's identity is reported as not found and remains`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login("alice").access).success()
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `without a session it is 401, with another body 400`() async throws {
+    @Test func `a request without a session gets 401, an invalid body 400`() async throws {
         try await TestServer.run { server in
             #expect(try await server.post(Self.path, json: #"{"kid":"12345678"}"#).status == 401)
             let bearer = try await server.login().access
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `discovery names the extensions, and a server without them has none`() async throws {
+    @Test func `discovery advertises the extensions, unless they are off`() async throws {
         try await TestServer.run { server in
             let document = try await server.send(.get, "/.well-known/openid-configuration").success()
             #expect(document["biometric_removal_endpoint"] == .string(server.origin + Self.path))
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func `the settings page lists and removes`() async throws {
+    @Test func `the settings page lists and removes devices`() async throws {
         try await TestServer.run {
             $0.identity.biometric.listEnabled = true
         } body: { server in
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func `another user can't remove it on the settings page`() async throws {
+    @Test func `another user cannot remove a device on the settings page`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login("alice").access).success()
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `the list is hidden by default, as in seed 003`() async throws {
+    @Test func `the list is hidden by default`() async throws {
         try await TestServer.run { server in
             let visitor = Visitor(server: server)
             _ = try await visitor.loginToSettings("alice")
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `a form from elsewhere is refused`() async throws {
+    @Test func `a form from another site is refused`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()

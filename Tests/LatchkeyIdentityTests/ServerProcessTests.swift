@@ -9,7 +9,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("The program") struct ServerProcessTests {
-    @Test func `a demonstration says where it is and who may log in, and stops on SIGTERM`() async throws {
+    @Test func `the demo prints its address and its users, and stops on SIGTERM`() async throws {
         let server = try await ServerProcess(["--demo"])
         #expect(server.ready.endpoint.hasPrefix("http://127.0.0.1:"))
         #expect(server.ready.clientID == "latchkey-demo")
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func `users are added and shut out from the command line`() async throws {
+    @Test func `users are added and disabled from the command line`() async throws {
         try await inDirectory { directory in
             let database = directory.appending(path: "identity.sqlite").path()
             let added = try await ServerProcess.run(
@@ -88,7 +88,7 @@ import Testing
         (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),
         (#"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": 0}}"#, "at least 1"),
     ])
-    func `a configuration that can't be used is named`(json: String, message: String) async throws {
+    func `an invalid configuration is reported`(json: String, message: String) async throws {
         try await inDirectory { directory in
             let config = directory.appending(path: "config.json")
             try Data(json.utf8).write(to: config)
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    @Test func `a demonstration refuses to leave the loopback`() async throws {
+    @Test func `the demo listens on loopback only`() async throws {
         let result = try await ServerProcess.run(["serve", "--demo", "--host", "0.0.0.0"])
         #expect(result.status == 64)
         #expect(result.errors.contains("loopback only"))

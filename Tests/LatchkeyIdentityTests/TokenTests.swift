@@ -7,7 +7,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Tokens") struct TokenTests {
-    /// The vectors of the deployed server's tests, and of RFC 7636 appendix B.
+    /// The vectors of Authgear's tests and of RFC 7636 appendix B.
     @Test(arguments: [
         ("the-quick-brown-fox-jumps-over-the-lazy-dog", "lSqEXx4ypW-y7Dj_NrquA6XliP_YgrqI9C1nkbNMIUs"),
         ("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ", "RqIZl4LIgn8KxW9QO-nTnv7pf0CnNrksx9fF-CXP2FE"),
@@ -31,7 +31,7 @@ import Testing
             try await Visitor(server: server).login(request, username: "alice").redirectParameter("code"))
     }
 
-    @Test func `a code serves once; a second use takes the tokens down`() async throws {
+    @Test func `a code is valid once; a second use revokes the tokens`() async throws {
         try await TestServer.run { server in
             let request = AuthorizationParameters()
             let code = try await code(server, request)
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `a code lives for a minute`() async throws {
+    @Test func `a code is valid for a minute`() async throws {
         try await TestServer.run { server in
             let request = AuthorizationParameters()
             let codes = [try await code(server, request), try await code(server, request)]
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `a code needs its verifier, its address and its client`() async throws {
+    @Test func `a code requires its verifier, its redirect URI and its client`() async throws {
         try await TestServer.run {
             $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
         } body: { server in
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `refreshing replaces the refresh token; the old one takes the family down`() async throws {
+    @Test func `a refresh replaces the refresh token; using the old one revokes the grant`() async throws {
         try await TestServer.run { server in
             let first = try await server.login()
             let second = try Tokens(await server.refresh(#require(first.refresh)).success())
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func `of two refreshes at once with one token, at most one succeeds`() async throws {
+    @Test func `of two concurrent refreshes with one token, at most one succeeds`() async throws {
         try await TestServer.run { server in
             let refresh = try #require(try await server.login().refresh)
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `without rotation the refresh token stays and none is sent`() async throws {
+    @Test func `without rotation the refresh token stays valid and no new one is sent`() async throws {
         try await TestServer.run {
             $0.clients[0].rotatesRefreshTokens = false
         } body: { server in
@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func `user info without a session is 401 in the deployed server's words`() async throws {
+    @Test func `user info without a session gets the 401 of deployed Authgear servers`() async throws {
         try await TestServer.run { server in
             let answer = try await server.userInfo("unknown")
             try answer.expectRefusal(401, "invalid_grant", "invalid session")

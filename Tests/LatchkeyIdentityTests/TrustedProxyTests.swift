@@ -6,7 +6,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Behind a proxy") struct TrustedProxyTests {
-    /// Asks for a challenge with `client` in `X-Forwarded-For`, and expects this status.
+    /// Requests a challenge with `client` in `X-Forwarded-For` and expects this status.
     private static func expect(
         _ status: Int, _ server: TestServer, for client: String?, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
@@ -17,7 +17,7 @@ import Testing
         #expect(answer.status == status, "\(client ?? "nobody")", sourceLocation: sourceLocation)
     }
 
-    @Test func `each client of a trusted proxy has limits of its own`() async throws {
+    @Test func `each client of a trusted proxy has its own limits`() async throws {
         try await TestServer.run {
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = ["192.0.2.1", "127.0.0.1"]
@@ -25,20 +25,20 @@ import Testing
             try await Self.expect(200, server, for: "198.51.100.1")
             try await Self.expect(429, server, for: "198.51.100.1")
             try await Self.expect(200, server, for: "198.51.100.2")
-            // What the client put there itself stands before what the proxy put there.
+            // The client's own entries come before the proxy's.
             try await Self.expect(429, server, for: "203.0.113.9, 198.51.100.1")
             try await Self.expect(200, server, for: "198.51.100.1,198.51.100.3")
-            // One address, however it is spelt.
+            // One address in different spellings.
             try await Self.expect(200, server, for: "2001:DB8:0:0::1")
             try await Self.expect(429, server, for: "2001:db8::1")
             try await Self.expect(429, server, for: "::ffff:198.51.100.2")
-            // All of a /64 are one client's.
+            // All addresses of a /64 count as one client.
             try await Self.expect(429, server, for: "2001:db8::ffff:1:2:3")
             try await Self.expect(200, server, for: "2001:db8:0:1::1")
         }
     }
 
-    @Test func `what is no address leaves the proxy's own`() async throws {
+    @Test func `an invalid address is replaced by the proxy's own`() async throws {
         try await TestServer.run {
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = ["127.0.0.1"]
@@ -50,7 +50,9 @@ import Testing
         }
     }
 
-    @Test(arguments: [[], ["192.0.2.1"]]) func `nobody else is believed`(proxies: [String]) async throws {
+    @Test(arguments: [[], ["192.0.2.1"]]) func `X-Forwarded-For of other peers is ignored`(proxies: [String])
+        async throws
+    {
         try await TestServer.run {
             $0.rateLimits.challengePerAddress = 1
             $0.trustedProxies = proxies

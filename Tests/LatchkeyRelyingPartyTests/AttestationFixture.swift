@@ -1,5 +1,5 @@
-/// What a software TPM (swtpm on libtpms) said through tpm2-tools, neither of which we wrote: keys under one parent, and
-/// what `tpm2_certifycreation` and `tpm2_certify` attest about them. Base64.
+/// Independent test data, from swtpm (libtpms) and tpm2-tools: keys under one parent, and
+/// their attestations by `tpm2_certifycreation` and `tpm2_certify`. Base64.
 enum AttestationFixture {
     /// The qualifying data.
     static let challenge: [UInt8] = [
@@ -18,7 +18,7 @@ enum AttestationFixture {
     static let unrestrictedKey =
         "ACMACwAEAHIAAAAQABgACwADABAAIIMDbQ8TLwiP2DR8BfNh1WGKJ8Pv+bNhuo7CLtD5zUrIACAZaBuhhn8wlOjCPBywUOei"
         + "mnimlU53Ki9Ph2J4r8dthw=="
-    /// `TPMT_PUBLIC` of a signing key that may leave its TPM.
+    /// `TPMT_PUBLIC` of a signing key that can leave its TPM.
     static let movableKey =
         "ACMACwAEAGAAAAAQABgACwADABAAIFnSWCvjSjmBb8OpHDdydHBKQPNtw26BsnAc4hH2hN1EACANZRtGwZiqOC2Y7H1uMGi7"
         + "0Pp2dv+laV25NCuv5q2/eQ=="

@@ -35,7 +35,7 @@ import Testing
         #expect(error?.code == code, "\(String(describing: error))", sourceLocation: sourceLocation)
     }
 
-    @Test func `what a TPM says about its own key is believed`() throws {
+    @Test func `an attestation by a TPM is accepted`() throws {
         let attested = try verify(try Self.attestation())
         #expect(try Self.bytes(AttestationFixture.key).suffix(34).prefix(2) == Data([0, 32]))
         #expect(try attested.publicKey.y == Self.bytes(AttestationFixture.key).suffix(32))
@@ -43,34 +43,34 @@ import Testing
         #expect(attested.certificates == [Data([1, 2, 3])])
     }
 
-    @Test func `another format`() throws {
+    @Test func `another format is refused`() throws {
         expect(.unsupportedFormat, try Self.attestation(format: "pkcs11"))
     }
 
-    @Test func `another challenge`() throws {
+    @Test func `another challenge is refused`() throws {
         expect(.wrongChallenge, try Self.attestation(), challenge: AttestationFixture.challenge.reversed())
         expect(.wrongChallenge, try Self.attestation(), challenge: Array(AttestationFixture.challenge.dropLast()))
         expect(.wrongChallenge, try Self.attestation(), challenge: [])
     }
 
-    @Test func `a statement about another key`() throws {
+    @Test func `a statement about another key is refused`() throws {
         expect(.wrongName, try Self.attestation(key: AttestationFixture.unrestrictedKey))
     }
 
-    @Test func `a statement of another type`() throws {
+    @Test func `a statement of another type is refused`() throws {
         expect(
             .wrongType,
             try Self.attestation(
                 statement: AttestationFixture.certifyStatement, signature: AttestationFixture.certifySignature))
     }
 
-    @Test func `a statement that a TPM did not make`() throws {
+    @Test func `a statement that a TPM did not make is refused`() throws {
         var statement = try Self.bytes(AttestationFixture.creationStatement)
         statement[0] = 0
         expect(.wrongMagic, try Self.attestation(statement: statement.base64EncodedString()))
     }
 
-    @Test func `a key that may leave its TPM`() throws {
+    @Test func `a key that can leave its TPM is refused`() throws {
         expect(
             .wrongAttributes,
             try Self.attestation(
@@ -78,7 +78,7 @@ import Testing
                 key: AttestationFixture.movableKey))
     }
 
-    @Test func `an attestation key that signs anything`() throws {
+    @Test func `an unrestricted attestation key is refused`() throws {
         expect(
             .unrestrictedAttestationKey,
             try Self.attestation(
@@ -87,14 +87,14 @@ import Testing
                 attestationKey: AttestationFixture.unrestrictedKey))
     }
 
-    @Test func `a signature by another key, or none`() throws {
+    @Test func `a signature by another key, or no signature, is refused`() throws {
         expect(.invalidSignature, try Self.attestation(signature: AttestationFixture.movableSignature))
         expect(.invalidSignature, try Self.attestation(signature: ""))
     }
 
-    /// Every prefix, and every byte changed: nothing crashes, and nothing but the original is believed. What is claimed
-    /// about the attestation key itself is told by its Name.
-    @Test func `bytes cut off or changed`() throws {
+    /// Every prefix, and every byte changed: nothing crashes, and only the original is accepted. A changed attestation
+    /// key has another Name.
+    @Test func `truncated or changed bytes are refused`() throws {
         let good = try Self.attestation()
         let name = try verify(good).attestationKeyName
         #expect(name == Data([0x00, 0x0B]) + Data(SHA256.hash(data: good.attestationKey)))

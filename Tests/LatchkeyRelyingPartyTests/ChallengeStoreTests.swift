@@ -27,7 +27,7 @@ import Testing
         func advance(by seconds: Double) { self.seconds.withLock { $0 += seconds } }
     }
 
-    @Test(arguments: Kind.allCases) func `a challenge serves once, for its purpose`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `a challenge is valid once, for its purpose`(kind: Kind) async throws {
         let store = try kind.store(.system)
         let challenge = try await store.issue(.biometricRequest)
         #expect(challenge.token.wholeMatch(of: /[0-9A-HJKMNP-TV-Z]{32}/) != nil)
@@ -40,7 +40,7 @@ import Testing
         #expect(try await !store.consume(other.token, for: .anonymousRequest))
     }
 
-    @Test(arguments: Kind.allCases) func `a challenge lives for 300 seconds`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `a challenge is valid for 300 seconds`(kind: Kind) async throws {
         let time = Time()
         let store = try kind.store(time.clock)
         let (first, second) = (try await store.issue(.biometricRequest), try await store.issue(.biometricRequest))
@@ -51,7 +51,7 @@ import Testing
         #expect(try await !store.consume(second.token, for: .biometricRequest))
     }
 
-    @Test(arguments: Kind.allCases) func `of many at once, one gets it`(kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func `of concurrent uses, one succeeds`(kind: Kind) async throws {
         let store = try kind.store(.system)
         let token = try await store.issue(.biometricRequest).token
         let winners = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -61,7 +61,7 @@ import Testing
         #expect(winners == 1)
     }
 
-    @Test func `memory keeps no more than its capacity`() async throws {
+    @Test func `the memory store keeps at most its capacity`() async throws {
         let store = MemoryChallengeStore(capacity: 2)
         var tokens: [String] = []
         for _ in 1...3 { tokens.append(try await store.issue(.biometricRequest).token) }

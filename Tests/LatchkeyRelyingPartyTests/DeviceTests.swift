@@ -6,7 +6,7 @@ import LatchkeyRelyingParty
 import Testing
 
 @Suite("Devices") struct DeviceTests {
-    /// The shapes of `authgear.md` section 2.12.
+    /// Authgear's formats.
     @Test(arguments: [
         (#"{"ios":{"uname":{"machine":"Linux ThinkPad","nodename":"bench"}}}"#, "Linux ThinkPad (bench)"),
         (#"{"ios":{"uname":{"machine":"x86_64"}}}"#, "iOS Simulator"),
@@ -21,7 +21,7 @@ import Testing
         (#"{"ios":{"uname":{"machine":""}}}"#, nil), (#"{"ios":{"uname":{"machine":7}}}"#, nil), ("{}", nil),
         ("[]", nil), ("null", nil),
     ])
-    func `a device says what it is`(json: String, label: String?) throws {
+    func `a description has a label`(json: String, label: String?) throws {
         let value = try JSONDecoder().decode(JSONValue.self, from: Data(json.utf8))
         #expect(DeviceInfo(value)?.label == label)
     }
@@ -42,7 +42,7 @@ import Testing
             info: try #require(DeviceInfo(info)), createdAt: Date(timeIntervalSince1970: time))
     }
 
-    @Test func `a registry gives back what it was given`() async throws {
+    @Test func `a registry returns the stored device`() async throws {
         let registry = try registry()
         let (first, second) = (
             try device("key-number-1", of: "a"), try device("key-number-2", of: "a", at: 1_600_000_000)
@@ -54,7 +54,7 @@ import Testing
         #expect(try await registry.devices(of: "b").isEmpty)
     }
 
-    @Test(arguments: ["a", "b"]) func `a kid is taken once in a project`(user: String) async throws {
+    @Test(arguments: ["a", "b"]) func `a kid is unique in a project`(user: String) async throws {
         let database = try DatabaseQueue()
         let (one, two) = (try registry(in: database), try registry(project: "two", in: database))
         try await one.add(device("key-number-1", of: "a"))
@@ -66,7 +66,7 @@ import Testing
         try await two.add(device("key-number-1", of: user))
     }
 
-    @Test func `only its user removes a device`() async throws {
+    @Test func `only the device's user can remove it`() async throws {
         let registry = try registry()
         let device = try device("key-number-1", of: "a")
         try await registry.add(device)

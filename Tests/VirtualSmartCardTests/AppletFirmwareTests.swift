@@ -1,9 +1,9 @@
 import Testing
 import VirtualSmartCard
 
-/// What came with which firmware, and the management key.
+/// Features by firmware version, and the management key.
 struct AppletFirmwareTests {
-    @Test func `4.3.5 has attestation, and neither metadata nor a serial number of its own`() throws {
+    @Test func `4.3.5 has attestation, but neither metadata nor GET SERIAL NUMBER`() throws {
         var card = try TestCard(CardProfile(firmware: Firmware(4, 3, 5), serialNumber: 7))
         #expect(try card.send("00fd000000").data == [4, 3, 5])
         #expect(try card.send("00f7008000").status == .unknownInstruction)
@@ -16,12 +16,12 @@ struct AppletFirmwareTests {
         #expect(try card.send("0001100000").data == [0, 0, 0, 7], "the one-time-password application tells it")
     }
 
-    @Test func `4.2 attests nothing`() throws {
+    @Test func `4.2 has no attestation`() throws {
         var card = try TestCard(CardProfile(firmware: Firmware(4, 2, 8)))
         #expect(try card.send("00f99a0000").status == .unknownInstruction)
     }
 
-    @Test func `5.7 leaves the factory with an AES-192 key, and deletes and moves keys`() throws {
+    @Test func `5.7 has an AES-192 factory key, and deletes and moves keys`() throws {
         var card = try TestCard(CardProfile(firmware: Firmware(5, 7, 1)))
         #expect(try card.send("00f7009b00").data == bytes("01010a 02020001 050101"))
         #expect(try card.send("0087039b047c028100").status == .incorrectData)
@@ -36,7 +36,7 @@ struct AppletFirmwareTests {
     }
 
     @Test(arguments: ManagementKeyAlgorithm.allCases)
-    func `the management key is proved both ways`(_ algorithm: ManagementKeyAlgorithm) throws {
+    func `the management key authenticates in both ways`(_ algorithm: ManagementKeyAlgorithm) throws {
         var card = try TestCard(CardProfile(managementKeyAlgorithm: algorithm))
         try card.authenticate(algorithm)
 
@@ -52,7 +52,7 @@ struct AppletFirmwareTests {
         try card.generate(0x9A)
     }
 
-    @Test func `a wrong answer or one without a question proves nothing`() throws {
+    @Test func `a wrong response, or one without a challenge, is refused`() throws {
         var card = try TestCard()
         let answer = field(0x7C, field(0x82, TestEnvironment.encryptedChallenge(.tripleDES)))
         #expect(try card.send(0x87, 3, 0x9B, answer).status == .securityStatusNotSatisfied)
@@ -62,7 +62,7 @@ struct AppletFirmwareTests {
         #expect(try card.send("0047009a 05 ac03800111").status == .securityStatusNotSatisfied)
     }
 
-    @Test func `the management key is replaced, by AES where the firmware has it`() throws {
+    @Test func `the management key can be changed, to AES if the firmware supports it`() throws {
         let aes = bytes("0a9b18") + [UInt8](repeating: 9, count: 24)
         var old = try TestCard(CardProfile(firmware: Firmware(5, 4, 0)))
         try old.authenticate()
@@ -78,7 +78,7 @@ struct AppletFirmwareTests {
         #expect(try card.send("0087039b047c028100").status == .incorrectData)
     }
 
-    @Test func `objects are written by the administrator, and some are read with the PIN only`() throws {
+    @Test func `writing objects requires the administrator, reading some requires the PIN`() throws {
         var card = try TestCard()
         let printed = bytes("5c035fc109 5303010203")
         #expect(try card.send(0xDB, 0x3F, 0xFF, printed).status == .securityStatusNotSatisfied)

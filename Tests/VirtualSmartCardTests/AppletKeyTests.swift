@@ -3,7 +3,7 @@ import FoundationEssentials
 import Testing
 import VirtualSmartCard
 
-/// Keys: how they come, and under which conditions they are used.
+/// Creation, import and use of keys.
 struct AppletKeyTests {
     private static let digest = Array(SHA256.hash(data: Data("a message".utf8)))
 
@@ -33,7 +33,7 @@ struct AppletKeyTests {
         #expect(try card.sign(0x9A, Self.digest, 0x11).status == .incorrectData, "the key is not a P-256 key")
     }
 
-    @Test func `ECDH gives what the other side computes`() throws {
+    @Test func `ECDH computes the same secret as the other side`() throws {
         var card = try TestCard()
         try card.authenticate()
         let point = try card.generate(0x9D)
@@ -50,7 +50,7 @@ struct AppletKeyTests {
         #expect(refused.status == .incorrectData)
     }
 
-    @Test func `the slots differ in when they want the PIN`() throws {
+    @Test func `the slots have different PIN policies`() throws {
         var card = try TestCard()
         try card.authenticate()
         for slot: UInt8 in [0x9A, 0x9C, 0x9E] { try card.generate(slot) }
@@ -65,7 +65,7 @@ struct AppletKeyTests {
         #expect(try card.sign(0x9C, Self.digest).status == .securityStatusNotSatisfied, "the PIN is no longer fresh")
     }
 
-    @Test func `a touch is wanted as the key's policy says`() throws {
+    @Test func `a touch is required according to the key's policy`() throws {
         let environment = TestEnvironment()
         var card = try TestCard(environment: environment)
         try card.authenticate()
@@ -83,7 +83,7 @@ struct AppletKeyTests {
         #expect(throws: TestCard.TouchRequired.self) { try card.sign(0x9E, Self.digest) }
     }
 
-    @Test func `a command that is abandoned for another gets no touch`() throws {
+    @Test func `another command cancels a pending touch`() throws {
         var card = try TestCard()
         try card.authenticate()
         try card.generate(0x9E, policies: "ab0102")
@@ -109,14 +109,14 @@ struct AppletKeyTests {
     }
 
     @Test(arguments: ["ac03800107", "ac03800199", "ac028001", "ac06800111aa0104", "ac06800111ab0100ff", "8001 11"])
-    func `a bad template makes no key`(_ template: String) throws {
+    func `an invalid template creates no key`(_ template: String) throws {
         var card = try TestCard()
         try card.authenticate()
         #expect(try card.send(0x47, 0, 0x9A, bytes(template)).status == .incorrectData)
         #expect(try card.send("00f7009a").status == .referenceNotFound)
     }
 
-    @Test func `metadata says what a key is`() throws {
+    @Test func `metadata describes a key`() throws {
         var card = try TestCard()
         try card.authenticate()
         let point = try card.generate(0x9A, policies: "aa0103ab0103")
@@ -125,7 +125,7 @@ struct AppletKeyTests {
         #expect(try card.send("00f7009b00").data == bytes("010103 02020001 050101"))
     }
 
-    @Test func `a forced status word comes once`() throws {
+    @Test func `a forced status word is returned once`() throws {
         var card = try TestCard()
         try card.authenticate()
         try card.generate(0x9E)

@@ -13,7 +13,7 @@ struct AppletPINTests {
         #expect(try card.send("00200080").status == .authenticationBlocked)
     }
 
-    @Test func `the right PIN gives all attempts back`() throws {
+    @Test func `the right PIN restores all attempts`() throws {
         var card = try TestCard()
         #expect(try card.verifyPIN("111111") == .wrongSecret(attemptsLeft: 2))
         #expect(try card.verifyPIN() == .success)
@@ -22,13 +22,13 @@ struct AppletPINTests {
         #expect(try card.send("00200080").status == .wrongSecret(attemptsLeft: 3))
     }
 
-    @Test func `a PIN of another length is not counted`() throws {
+    @Test func `a PIN of another length is not counted as an attempt`() throws {
         var card = try TestCard()
         #expect(try card.send("0020008006313233343536").status == .incorrectData)
         #expect(try card.send("00200080").status == .wrongSecret(attemptsLeft: 3))
     }
 
-    @Test func `selecting another application and losing power forget the PIN`() throws {
+    @Test func `selecting another application or losing power clears the PIN`() throws {
         var card = try TestCard()
         #expect(try card.verifyPIN() == .success)
         _ = try card.send("00a4040005a000000308")
@@ -41,7 +41,7 @@ struct AppletPINTests {
         #expect(try card.send("00200080").status == .unknownInstruction)
     }
 
-    @Test func `the PIN changes, not to a short one`() throws {
+    @Test func `the PIN can be changed, but not to a short one`() throws {
         var card = try TestCard()
         #expect(try card.send(0x24, 0, 0x80, padded("123456") + padded("12345")).status == .incorrectData)
         #expect(try card.send(0x24, 0, 0x80, padded("123456") + padded("654321")).status == .success)
@@ -51,7 +51,7 @@ struct AppletPINTests {
             try card.send(0x24, 0, 0x80, padded("123456") + padded("777777")).status == .wrongSecret(attemptsLeft: 2))
     }
 
-    @Test func `the PUK unblocks, and is counted too`() throws {
+    @Test func `the PUK unblocks the PIN, and its attempts are counted`() throws {
         var card = try TestCard()
         for _ in 0..<3 { _ = try card.verifyPIN("111111") }
         let unblock = padded("12345678") + padded("222222")
@@ -63,7 +63,7 @@ struct AppletPINTests {
         #expect(try card.send(0x2C, 0, 0x80, unblock).status == .authenticationBlocked)
     }
 
-    @Test func `the counters get other limits`() throws {
+    @Test func `the limits of attempts can be changed`() throws {
         var card = try TestCard()
         #expect(try card.send("00fa0508").status == .securityStatusNotSatisfied)
         try card.authenticate()
@@ -74,7 +74,7 @@ struct AppletPINTests {
         #expect(try card.send("00f70081").data == bytes("0101ff 050101 06020808"))
     }
 
-    @Test func `a reset needs both blocked, and leaves nothing but the attestation key`() throws {
+    @Test func `a reset requires both to be blocked, and keeps only the attestation key`() throws {
         var card = try TestCard()
         try card.authenticate()
         try card.generate(0x9A)

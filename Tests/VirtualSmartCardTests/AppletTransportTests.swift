@@ -1,9 +1,9 @@
 import Testing
 import VirtualSmartCard
 
-/// Commands in pieces, responses in parts, and bytes that are neither.
+/// Chained commands, long responses, and invalid bytes.
 struct AppletTransportTests {
-    @Test func `a long object goes in by chaining and comes out by GET RESPONSE`() throws {
+    @Test func `a long object is written by chaining and read by GET RESPONSE`() throws {
         var card = try TestCard()
         try card.authenticate()
         let content = (0..<1000).map { UInt8(truncatingIfNeeded: $0) }
@@ -27,7 +27,7 @@ struct AppletTransportTests {
         #expect(try card.send("00c0000000").status == .conditionsNotSatisfied)
     }
 
-    @Test func `the last part announces how much is left`() throws {
+    @Test func `the status word tells how many bytes remain`() throws {
         var card = try TestCard()
         let short = try card.send("00cb3fff035c017e10")
         #expect(short.data.count == 16)
@@ -42,7 +42,7 @@ struct AppletTransportTests {
         #expect(try card.send("00c0000000").status == .conditionsNotSatisfied)
     }
 
-    @Test func `a chain that another instruction breaks is forgotten`() throws {
+    @Test func `another instruction discards a chain`() throws {
         var card = try TestCard()
         #expect(try card.send("10200080 04 31323334").status == .success)
         #expect(try card.send("00fd000000").data == [5, 4, 3])
@@ -51,7 +51,7 @@ struct AppletTransportTests {
         #expect(try card.send("00200080 04 3536ffff").status == .success)
     }
 
-    @Test func `a chain without end is refused`() throws {
+    @Test func `an endless chain is refused`() throws {
         var card = try TestCard()
         let piece = [0x10, 0xDB, 0x3F, 0xFF, 0xFF] + [UInt8](repeating: 0, count: 255)
         for _ in 0..<16 { #expect(try card.send(piece).status == .success) }
@@ -67,7 +67,7 @@ struct AppletTransportTests {
         ("0087119a 02 7c00", .referenceNotFound), ("00f7009a", .referenceNotFound), ("00f700aa", .incorrectParameters),
         ("00f99a00", .referenceNotFound), ("0047009a 05 ac03800111", .securityStatusNotSatisfied),
         ("00010000", .unknownInstruction), ("00fb0000", .conditionsNotSatisfied),
-    ]) func `a wrong command gets its status word`(_ digits: String, _ status: StatusWord) throws {
+    ]) func `an invalid command gets its status word`(_ digits: String, _ status: StatusWord) throws {
         var card = try TestCard()
         #expect(try card.send(digits).status == status)
     }
@@ -77,7 +77,7 @@ struct AppletTransportTests {
         #expect(applet.respond(to: bytes("00fd000000")) == .response(StatusWord.unknownInstruction.bytes))
     }
 
-    @Test func `any bytes get a response`() throws {
+    @Test func `arbitrary bytes get a response`() throws {
         var generator = SeededGenerator(seed: 0x1A7C)
         var card = try TestCard()
         try card.authenticate()
@@ -99,7 +99,7 @@ struct AppletTransportTests {
         }
     }
 
-    @Test func `any damage to a good command gets a response`() throws {
+    @Test func `any change to a valid command gets a response`() throws {
         var generator = SeededGenerator(seed: 0xCA4D)
         let good = [
             "00a4040005a000000308", "0020008008313233343536ffff", "0087039b04 7c028100", "00cb3fff055c035fc10500",
@@ -123,7 +123,7 @@ struct AppletTransportTests {
     }
 }
 
-/// Randomness that is the same each time (SplitMix64).
+/// Reproducible random numbers (SplitMix64).
 private struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

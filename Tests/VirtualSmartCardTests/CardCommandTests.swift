@@ -4,7 +4,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// latchkey-card as a shell script uses it.
+/// latchkey-card, used by a shell script.
 struct CardCommandTests {
     private struct Ready: Decodable {
         let control: String
@@ -12,7 +12,7 @@ struct CardCommandTests {
         let serial: UInt32
     }
 
-    @Test(.requires(program: "python3")) func `a script drives the card and ends it`() async throws {
+    @Test(.requires(program: "python3")) func `a script controls the card and stops it`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let control = directory.path(of: "control")
             let root = directory.path(of: "root.pem")
@@ -43,7 +43,7 @@ struct CardCommandTests {
         }
     }
 
-    @Test func `a socket that is in use is not taken over`() async throws {
+    @Test func `a socket that is in use is not replaced`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let control = directory.path(of: "control")
             let first = try RunningProgram(Self.program, ["--control", control])
@@ -61,7 +61,7 @@ struct CardCommandTests {
     @Test(arguments: [
         ["--firmware", "5.4"], ["--reader", "--port", "1"], ["--touch-timeout", "0"],
         ["--firmware", "5.4.0", "--management-key-algorithm", "aes192"],
-    ]) func `options that make no sense are usage errors`(_ arguments: [String]) async throws {
+    ]) func `invalid options are usage errors`(_ arguments: [String]) async throws {
         let card = try RunningProgram(Self.program, arguments)
         #expect(await card.wait() == 64)
     }
@@ -69,11 +69,11 @@ struct CardCommandTests {
     private static let usage =
         #"{"done":false,"error":"one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"}"#
 
-    /// Next to the tests that were built with it.
+    /// The program in the test's build folder.
     private static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: ".build/debug/latchkey-card")
 
-    /// Sends each request on a line of its own, and returns the lines that come back.
+    /// Sends one request per line, and returns the answers.
     private static func ask(_ control: String, _ requests: String...) async throws -> [String] {
         let script = """
             import socket, sys

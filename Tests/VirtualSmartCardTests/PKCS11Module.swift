@@ -3,7 +3,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The modules that speak to PIV cards.
+/// PKCS #11 modules for PIV cards.
 enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
     case ykcs11 = "libykcs11.so"
     case opensc = "opensc-pkcs11.so"
@@ -18,14 +18,14 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
         try await SystemProgram("pkcs11-tool").require(["--module", path] + arguments)
     }
 
-    /// Runs pkcs11-tool with the module, whatever comes of it.
+    /// Runs pkcs11-tool with the module, and returns its result also if it fails.
     func result(
         _ arguments: [String], input: [UInt8] = []
     ) async throws -> (output: String, errors: String, isSuccess: Bool) {
         try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
     }
 
-    /// Signs with the key and has OpenSSL verify with the public key that the module tells.
+    /// Signs with the key, and verifies with OpenSSL and the public key that the module reports.
     func expectSignature(keyID: String, pin: String = "123456", sourceLocation: SourceLocation = #_sourceLocation)
         async throws
     {

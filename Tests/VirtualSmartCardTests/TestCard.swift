@@ -1,11 +1,11 @@
 import Testing
 import VirtualSmartCard
 
-/// An applet without a reader, and the host's side of its protocol.
+/// An applet without a reader, with the host's commands.
 struct TestCard {
     var applet: PIVApplet
 
-    /// One for all tests: cards share it, and it takes its time.
+    /// Shared by all tests, because its creation is slow.
     static let authority = Result { try AttestationAuthority() }
 
     init(_ profile: CardProfile = CardProfile(), environment: TestEnvironment = TestEnvironment()) throws {
@@ -14,13 +14,13 @@ struct TestCard {
         try #require(send("00a4040005a000000308").status == .success)
     }
 
-    /// A response without its status word, which it has apart.
+    /// A response and its status word, separately.
     struct Response {
         let data: [UInt8]
         let status: StatusWord
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without changes.
     mutating func send(_ bytes: [UInt8]) throws -> Response {
         switch applet.respond(to: bytes) {
         case .response(let response): return try Self.split(response)
@@ -28,7 +28,7 @@ struct TestCard {
         }
     }
 
-    /// Sends what the hexadecimal digits say.
+    /// Sends bytes in hexadecimal digits.
     mutating func send(_ digits: String) throws -> Response { try send(bytes(digits)) }
 
     /// Sends a command with data in the extended form.
@@ -38,7 +38,7 @@ struct TestCard {
         return try send(header + [UInt8(data.count >> 8), UInt8(data.count & 0xFF)] + data + [0, 0])
     }
 
-    /// The command wants to be answered by a touch.
+    /// The command requires a touch.
     struct TouchRequired: Error {}
 
     static func split(_ response: [UInt8]) throws -> Response {
@@ -47,13 +47,13 @@ struct TestCard {
         return Response(data: response.dropLast(2), status: StatusWord(rawValue: status))
     }
 
-    // MARK: - What tests do often
+    // MARK: - Common steps
 
     mutating func verifyPIN(_ pin: String = "123456") throws -> StatusWord {
         try send(0x20, 0x00, 0x80, padded(pin)).status
     }
 
-    /// Proves the factory's management key the single way.
+    /// Authenticates one-way with the factory's management key.
     mutating func authenticate(_ algorithm: ManagementKeyAlgorithm = .tripleDES) throws {
         let asked = try send(0x87, algorithm.rawValue, 0x9B, bytes("7c028100"))
         try #require(asked.status == .success)
@@ -91,7 +91,7 @@ func field(_ tag: UInt8, _ value: [UInt8]) -> [UInt8] {
     return [tag] + length + value
 }
 
-/// A PIN as it goes over the wire.
+/// A PIN padded to 8 bytes.
 func padded(_ pin: String) -> [UInt8] {
     Array(pin.utf8) + [UInt8](repeating: 0xFF, count: 8 - pin.utf8.count)
 }

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Synchronization
 import VirtualSmartCard
 
-/// A clock that a test sets, and randomness that it knows: every byte is 5A.
+/// A clock that the test sets, and random bytes that are always 5A.
 final class TestEnvironment: Sendable {
     private let time = Mutex(Date(timeIntervalSinceReferenceDate: 800_000_000))
 

@@ -29,7 +29,8 @@ package struct LevelShares: Sendable, Equatable {
     }
 }
 
-/// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for its enrolment and level.
+/// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for its enrolment and
+/// level.
 struct LevelShareSeal: Sendable {
     private enum Level: String {
         case background, active
@@ -57,8 +58,8 @@ struct LevelShareSeal: Sendable {
 
     /// Opens both shares.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` if they were sealed with another key or for another enrolment, or
-    ///   were changed.
+    /// - Throws: ``KeystoreError`` with code `damaged` if they were sealed with another key or for another enrolment,
+    ///   or were changed.
     func open(background: Data, active: Data, of enrolmentID: String) throws -> LevelShares {
         guard
             let background = try? open(background, context(.background, enrolmentID)),

@@ -6,8 +6,8 @@ package struct LockerEnrolment: Hashable, Sendable, Identifiable {
     /// The maximum number of easy-access keys. A change of the key adds the new one before it removes the old one.
     package static let maximumEasyAccessKeys = 2
 
-    /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can compute it
-    /// before it is enrolled. Older enrolments have a UUID.
+    /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can
+    /// compute it before it is enrolled. Older enrolments have a UUID.
     package let id: String
     /// The user who owns the device.
     package let userID: String

@@ -61,8 +61,8 @@ package struct LockerRegistry {
     /// - Parameters:
     ///   - shares: The server's shares, which never change; nil if the server stores none.
     ///   - limit: The maximum number of the user's enrolments, including this one.
-    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if the
-    ///   device key is enrolled already.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many already, or `keyTaken` if
+    ///   the device key is enrolled already.
     package func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
         let jwk = try JSONColumn.encode(JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try JSONColumn.encode(enrolment.info.json)
@@ -127,9 +127,9 @@ package struct LockerRegistry {
 
     /// Adds an easy-access key. Adding the same key again changes nothing.
     ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit` if it
-    ///   has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment has this
-    ///   name, or this key has another name.
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment, `easyAccessLimit`
+    ///   if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or `keyTaken` if another key of the enrolment
+    ///   has this name, or this key has another name.
     package func addEasyAccessKey(_ key: LockerKey, to id: String) async throws {
         try await database.write { database in
             guard let enrolment = try enrolment(id, in: database) else { throw Self.revoked }
@@ -147,7 +147,8 @@ package struct LockerRegistry {
         }
     }
 
-    /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key matches.
+    /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key
+    /// matches.
     package func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
         try await database.write { database in
             try database.execute(

@@ -22,8 +22,8 @@ package struct LockerRequest: Sendable {
 
         /// Whether the header contains the key, because the server does not know it yet.
         var bringsKey: Bool { self == .enrol || self == .easyAccessEnable }
-        /// Whether the assertion contains a challenge and expires. A revocation does not, because a device can send it long
-        /// after signing it.
+        /// Whether the assertion contains a challenge and expires. A revocation does not, because a device can send it
+        /// long after signing it.
         var isTimely: Bool { self != .revoke }
     }
 
@@ -195,8 +195,8 @@ extension LockerRequest {
 ///
 /// Without it, an attacker with a fresh session but without the device could add a key to the enrolment.
 package struct LockerCountersignature: Sendable {
-    /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input contains no colon, so that
-    /// no other signature of the device key is valid here.
+    /// The prefix of the signed bytes, followed by the assertion's signing input. A signing input contains no colon, so
+    /// that no other signature of the device key is valid here.
     package static let prefix = "vnd.latchkey.locker-countersignature:"
 
     private let signature: ECDSASignature

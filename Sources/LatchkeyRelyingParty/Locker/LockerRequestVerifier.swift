@@ -1,11 +1,11 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// Verifies locker assertions, in this order: form, action, audience, enrolment ID and time, then the challenge, then the
-/// enrolment and its key, and last the signatures.
+/// Verifies locker assertions, in this order: form, action, audience, enrolment ID and time, then the challenge, then
+/// the enrolment and its key, and last the signatures.
 ///
-/// The challenge is used as soon as all checks without a lookup have succeeded, also if a later check fails. Every attempt
-/// needs a new challenge, and a malformed assertion does not use one.
+/// The challenge is used as soon as all checks without a lookup have succeeded, also if a later check fails. Every
+/// attempt needs a new challenge, and a malformed assertion does not use one.
 ///
 /// The caller compares the session's user and the client with those of the ``LockerEnrolment``.
 package struct LockerRequestVerifier: Sendable {

@@ -3,8 +3,8 @@ package import FoundationEssentials
 internal import SwiftASN1
 internal import X509
 
-/// The certificate authority of virtual cards, instead of Yubico's: a root certificate, and the attestation key that the
-/// cards share.
+/// The certificate authority of virtual cards, instead of Yubico's: a root certificate, and the attestation key that
+/// the cards share.
 public struct AttestationAuthority: Sendable {
     /// The root's certificate, in DER.
     public let rootCertificate: [UInt8]

@@ -30,8 +30,8 @@ enum EllipticCurveKey {
 
     /// Generates a key.
     ///
-    /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is invalid with a probability of
-    ///   at most 2⁻³².
+    /// - Throws: ``StatusWord/internalError`` if 32 random values are not valid keys. Each is invalid with a
+    ///   probability of at most 2⁻³².
     static func generate(_ algorithm: Algorithm, random: (Int) -> [UInt8]) throws(StatusWord) -> EllipticCurveKey {
         for _ in 0..<32 {
             if let key = try? EllipticCurveKey(algorithm, scalar: random(algorithm.width)) { return key }

@@ -20,8 +20,8 @@ extension PIVApplet {
 
     // MARK: - The management key
 
-    /// Authenticates with the management key in two commands: mutually (the card's witness 80, the host's challenge 81) or
-    /// one-way (the card's challenge 81, the host's response 82).
+    /// Authenticates with the management key in two commands: mutually (the card's witness 80, the host's challenge 81)
+    /// or one-way (the card's challenge 81, the host's response 82).
     private mutating func authenticateAdministrator(p1: UInt8, _ fields: [TLV]) throws(StatusWord) -> Outcome {
         let isDefaultAlgorithm = p1 == 0 && managementKey.algorithm == .tripleDES
         guard p1 == managementKey.algorithm.rawValue || isDefaultAlgorithm else { throw .incorrectData }
@@ -54,8 +54,8 @@ extension PIVApplet {
         return number
     }
 
-    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a management key with touch, is not
-    /// supported.
+    /// Yubico's SET MANAGEMENT KEY: the algorithm, 9B, the length and the key. P2 FE, a management key with touch, is
+    /// not supported.
     mutating func setManagementKey(p1: UInt8, p2: UInt8, _ data: [UInt8]) throws(StatusWord) -> Outcome {
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         guard (p1, p2) == (0xFF, 0xFF) else { throw .incorrectParameters }

@@ -105,8 +105,8 @@ extension PIVApplet {
         0xA0, 0x00, 0x00, 0x03, 0x08, 0x00, 0x00, 0x10, 0x00, 0x01, 0x00,
     ]
     private static let oneTimePasswordIdentifier: [UInt8] = [0xA0, 0x00, 0x00, 0x05, 0x27, 0x20, 0x01, 0x01]
-    /// The application property template 61 (SP 800-73-4 Part 2 table 3): the application's version and its tag allocation
-    /// authority.
+    /// The application property template 61 (SP 800-73-4 Part 2 table 3): the application's version and its tag
+    /// allocation authority.
     private static let applicationProperties = TLV(
         0x61,
         [

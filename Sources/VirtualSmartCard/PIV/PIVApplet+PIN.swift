@@ -101,8 +101,8 @@ struct CountedSecret: Hashable {
     ///
     /// - Parameter candidate: The padded form, 8 bytes.
     /// - Throws: ``StatusWord/authenticationBlocked`` if no attempt is left before or after this one; otherwise
-    ///   ``StatusWord/wrongSecret(attemptsLeft:)`` for a wrong value; ``StatusWord/incorrectData`` for another length, which
-    ///   does not count as an attempt.
+    ///   ``StatusWord/wrongSecret(attemptsLeft:)`` for a wrong value; ``StatusWord/incorrectData`` for another length,
+    ///   which does not count as an attempt.
     mutating func verify(_ candidate: ArraySlice<UInt8>) throws(StatusWord) {
         guard candidate.count == Self.paddedLength else { throw .incorrectData }
         guard !isBlocked else { throw .authenticationBlocked }

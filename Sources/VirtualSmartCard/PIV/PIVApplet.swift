@@ -2,8 +2,8 @@ internal import FoundationEssentials
 
 /// The PIV application of a YubiKey (SP 800-73-4 with Yubico's additions), as a function of commands.
 ///
-/// The applet does no I/O and does not wait. It takes the time and random bytes from ``CardEnvironment``. If a key requires
-/// a touch, the caller waits for it:
+/// The applet does no I/O and does not wait. It takes the time and random bytes from ``CardEnvironment``. If a key
+/// requires a touch, the caller waits for it:
 ///
 /// ```swift
 /// switch applet.respond(to: command) {
@@ -12,8 +12,8 @@ internal import FoundationEssentials
 /// }
 /// ```
 ///
-/// All slots accept keys on P-256 and P-384. RSA is refused as an unknown algorithm. Keys, PINs and objects are in memory,
-/// without protection.
+/// All slots accept keys on P-256 and P-384. RSA is refused as an unknown algorithm. Keys, PINs and objects are in
+/// memory, without protection.
 package struct PIVApplet: Sendable {
     /// The result of a command.
     package enum Reply: Hashable, Sendable {
@@ -68,7 +68,8 @@ package struct PIVApplet: Sendable {
     /// The public keys by slot: 04 and both coordinates.
     package var publicPoints: [KeySlot: [UInt8]] { keys.mapValues(\.key.publicPoint) }
 
-    /// Removes all keys and data objects except the attestation key and its certificate. PIN, PUK and management key stay.
+    /// Removes all keys and data objects except the attestation key and its certificate. PIN, PUK and management key
+    /// stay.
     package mutating func removeKeys() {
         keys = keys.filter { $0.key == .attestation }
         objects = objects.filter { $0.key == KeySlot.attestation.certificateObject }

@@ -68,8 +68,8 @@ final class StreamSocket: Sendable {
 
     /// Receives exactly `count` bytes, and acknowledges each part at once.
     ///
-    /// The reader's driver sends the length and the message separately. Without the acknowledgement, its kernel delays the
-    /// message for 40 ms. The option is not permanent (tcp(7), TCP_QUICKACK), so it is set around each read.
+    /// The reader's driver sends the length and the message separately. Without the acknowledgement, its kernel delays
+    /// the message for 40 ms. The option is not permanent (tcp(7), TCP_QUICKACK), so it is set around each read.
     ///
     /// - Returns: nil at the end of the connection.
     func receiveAcknowledging(_ count: Int) -> [UInt8]? {

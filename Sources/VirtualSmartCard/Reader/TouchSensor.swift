@@ -33,7 +33,8 @@ final class TouchSensor: Sendable {
 
     /// Blocks until the sensor is touched, the wait is cancelled, or `timeout` has passed.
     ///
-    /// - Parameter isPowered: Whether the card is still connected. It is called once, when ``cancel()`` is already effective.
+    /// - Parameter isPowered: Whether the card is still connected. It is called once, when ``cancel()`` is already
+    ///   effective.
     /// - Returns: Whether the sensor was touched.
     func waitForTouch(timeout: Duration, while isPowered: () -> Bool) -> Bool {
         let mode = state.withLock { state in

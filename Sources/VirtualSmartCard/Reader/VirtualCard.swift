@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// A virtual YubiKey in a virtual reader, connected to vsmartcard's driver `vpcd`.
 ///
-/// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a reader
-/// that does not exist yet. The card has its own threads; no member blocks.
+/// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a
+/// reader that does not exist yet. The card has its own threads; no member blocks.
 public final class VirtualCard: Sendable {
     private struct State {
         var applet: PIVApplet

@@ -17,7 +17,8 @@ struct WebSessionStore: Sendable {
         let authTime: Double
     }
 
-    /// Starts a session and ends the browser's previous one, so that no cookie value survives a login (session fixation).
+    /// Starts a session and ends the browser's previous one, so that no cookie value survives a login (session
+    /// fixation).
     ///
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {

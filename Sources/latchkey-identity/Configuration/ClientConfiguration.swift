@@ -10,8 +10,8 @@ struct ClientConfiguration: Sendable, Codable {
         case thirdPartyApp = "third_party_app"
         case m2m
 
-        /// Whether this server issues tokens to clients of this kind: it does so to an operator's own public clients only.
-        /// The other kinds can be configured to test how they are refused.
+        /// Whether this server issues tokens to clients of this kind: it does so to an operator's own public clients
+        /// only. The other kinds can be configured to test how they are refused.
         var isFirstPartyPublic: Bool {
             switch self {
             case .native, .spa, .traditionalWebApp: true
@@ -99,8 +99,8 @@ struct RedirectURI: Hashable, Sendable {
     let string: String
     private let components: URLComponents
 
-    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that is invalid in a URI, or
-    ///   has a scheme that the browser handles itself, such as `javascript`.
+    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that is invalid in a URI,
+    ///   or has a scheme that the browser handles itself, such as `javascript`.
     init?(_ string: String) {
         guard
             string.utf8.count <= 2_000, string.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
@@ -140,8 +140,8 @@ struct RedirectURI: Hashable, Sendable {
         return added.isEmpty ? string : string + separator + added
     }
 
-    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a loopback address, and any
-    /// program can register a private scheme.
+    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a loopback address,
+    /// and any program can register a private scheme.
     var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
 
     private var isLoopback: Bool {

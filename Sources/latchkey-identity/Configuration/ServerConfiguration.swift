@@ -57,8 +57,8 @@ struct ServerConfiguration: Sendable, Codable {
     struct RateLimits: Sendable, Codable {
         /// Requests to the token endpoint, per address and minute.
         var tokenPerAddress = 120
-        /// Challenges, per address and minute. A challenge expires after five minutes, so at most five times as many are
-        /// stored per address.
+        /// Challenges, per address and minute. A challenge expires after five minutes, so at most five times as many
+        /// are stored per address.
         var challengePerAddress = 120
         /// Biometric requests, per user and minute.
         var biometricPerUser = 60
@@ -77,8 +77,8 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     struct Connections: Sendable, Codable {
-        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64 bits. Does not apply to
-        /// ``trustedProxies``. Raise it for a proxy that is not listed there.
+        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64 bits. Does not
+        /// apply to ``trustedProxies``. Raise it for a proxy that is not listed there.
         var perAddress = 256
         /// The maximum number of open connections. Above it, a new connection replaces the longest idle one.
         var total = 768
@@ -110,7 +110,8 @@ struct ServerConfiguration: Sendable, Codable {
     struct Locker: Sendable, Codable {
         /// Whether the server has and advertises the locker's endpoints and grants.
         var enabled = true
-        /// Whether the server stores and releases level shares. While it is off, stored shares are kept but not released.
+        /// Whether the server stores and releases level shares. While it is off, stored shares are kept but not
+        /// released.
         var levelShares = true
         /// The scopes that a background token can have. They are also the default.
         var backgroundScopes = [Scope.openID, Scope.profile]

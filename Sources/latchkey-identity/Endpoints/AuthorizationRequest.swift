@@ -82,8 +82,8 @@ struct AuthorizationRequest: Sendable {
 
     /// Whether an existing browser session is sufficient, so that the user need not log in again.
     ///
-    /// It is not if another program can receive the redirect: then a malicious local app could open this page in the user's
-    /// browser and get a code for the user (RFC 8252 section 8.6).
+    /// It is not if another program can receive the redirect: then a malicious local app could open this page in the
+    /// user's browser and get a code for the user (RFC 8252 section 8.6).
     func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
         guard redirectURI.isOfOneSite else { return false }
         if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }

@@ -112,8 +112,8 @@ struct LockerEndpoints: Sendable {
         return try .json(Answer(level_shares: shares.map(ReleasedShares.both)))
     }
 
-    /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires no
-    /// session, accepts an assertion at any time, and succeeds when repeated.
+    /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires
+    /// no session, accepts an assertion at any time, and succeeds when repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         var request = request
         try locker.addressLimit.require(context.network)
@@ -226,8 +226,8 @@ struct LockerServices: Sendable {
     ) async throws {
         guard configuration.extensions.locker.enabled else { return nil }
         self.configuration = configuration.extensions.locker
-        // The key is in the same database file as the sealed shares. It protects only against an attacker who reads just the
-        // table, for example by SQL injection. File permissions protect the file.
+        // The key is in the same database file as the sealed shares. It protects only against an attacker who reads
+        // just the table, for example by SQL injection. File permissions protect the file.
         let key = try await secrets.value("locker shares") {
             SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
         }

@@ -49,8 +49,8 @@ extension TokenEndpoint {
 
     /// Logs the device's user in and ends the device's earlier session.
     ///
-    /// Counts the request against the user's limit only after the signature is verified, so that an attacker cannot use up
-    /// the limit.
+    /// Counts the request against the user's limit only after the signature is verified, so that an attacker cannot use
+    /// up the limit.
     private func authenticate(
         _ request: BiometricRequest, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
@@ -122,8 +122,8 @@ extension TokenEndpoint {
         return (locker, try LockerRequest(assertion))
     }
 
-    /// Stores a grant and answers with its tokens. The signature is verified before the request counts against the user's
-    /// limit, so that an attacker cannot use up the limit.
+    /// Stores a grant and answers with its tokens. The signature is verified before the request counts against the
+    /// user's limit, so that an attacker cannot use up the limit.
     private func answer(
         _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices, _ form: FormFields,
         client: ClientConfiguration, scopes: [String], shares: ReleasedShares?

@@ -11,8 +11,8 @@ struct BrowserCookies: Sendable {
         case session = "latchkey_session"
         case form = "latchkey_form"
 
-        /// The cookie's name. The prefix prevents other hosts of the domain from setting the cookie (RFC 6265bis section
-        /// 4.1.3.2). Browsers accept the prefix over https only.
+        /// The cookie's name. The prefix prevents other hosts of the domain from setting the cookie (RFC 6265bis
+        /// section 4.1.3.2). Browsers accept the prefix over https only.
         func text(isSecure: Bool) -> String { isSecure ? "__Host-\(rawValue)" : rawValue }
     }
 
@@ -35,8 +35,8 @@ extension IdentityServices {
     /// This server's cookies in a request.
     func cookies(of request: Request) -> BrowserCookies { BrowserCookies(request, isSecure: isSecure) }
 
-    /// A cookie that scripts cannot read and that browsers do not send with other sites' forms. Without `maxAge` it ends
-    /// with the browser's session.
+    /// A cookie that scripts cannot read and that browsers do not send with other sites' forms. Without `maxAge` it
+    /// ends with the browser's session.
     func cookie(_ name: BrowserCookies.Name, _ value: String, maxAge: Int? = nil) -> Cookie {
         Cookie(
             name: name.text(isSecure: isSecure), value: value, maxAge: maxAge, path: "/", secure: isSecure,
@@ -46,8 +46,8 @@ extension IdentityServices {
 
 /// Prevents other sites from submitting this server's forms on behalf of a user (cross-site request forgery).
 ///
-/// The browser has a random cookie; each form contains a MAC over that cookie, the session and the form's purpose. Another
-/// site can make the browser send the cookie, but does not know the MAC.
+/// The browser has a random cookie; each form contains a MAC over that cookie, the session and the form's purpose.
+/// Another site can make the browser send the cookie, but does not know the MAC.
 struct FormGuard: Sendable {
     static let fieldName = "csrf_token"
 

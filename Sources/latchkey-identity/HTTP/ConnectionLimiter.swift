@@ -5,8 +5,8 @@ import Synchronization
 
 /// Limits the open connections, per network and in total.
 ///
-/// A connection above its network's limit is closed. At the total limit, a new connection replaces the one that has been
-/// idle for the longest time.
+/// A connection above its network's limit is closed. At the total limit, a new connection replaces the one that has
+/// been idle for the longest time.
 final class ConnectionLimiter: Sendable {
     private struct Entry {
         let channel: any Channel
@@ -91,8 +91,8 @@ final class ConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 }
 
-/// Reports requests to the limiter, and closes a connection whose request takes longer than ``longestRequest``, because a
-/// client can send a body arbitrarily slowly.
+/// Reports requests to the limiter, and closes a connection whose request takes longer than ``longestRequest``, because
+/// a client can send a body arbitrarily slowly.
 struct ConnectionMiddleware: RouterMiddleware {
     typealias Context = IdentityContext
 

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Refuses requests whose `Host` is not this server's.
 ///
-/// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so that browsers treat its
-/// pages and this server as one origin. The requests of its pages have that name as `Host`.
+/// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so that browsers treat
+/// its pages and this server as one origin. The requests of its pages have that name as `Host`.
 struct HostMiddleware: RouterMiddleware {
     typealias Context = IdentityContext
 
@@ -29,8 +29,8 @@ struct HostMiddleware: RouterMiddleware {
     }
 }
 
-/// The server's origin, such as `http://127.0.0.1:43210`, and the `Host` values that name it. Without `public_origin` it
-/// is known when the server listens.
+/// The server's origin, such as `http://127.0.0.1:43210`, and the `Host` values that name it. Without `public_origin`
+/// it is known when the server listens.
 final class Origin: Sendable {
     private struct State {
         var origin: String?
@@ -47,8 +47,8 @@ final class Origin: Sendable {
     /// The origin; nil until the server listens, unless it is configured.
     var current: String? { state.withLock { $0.origin } }
 
-    /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts the loopback names as
-    /// `Host`.
+    /// Sets the origin, unless it is configured. If the server listens on loopback, it also accepts the loopback names
+    /// as `Host`.
     func listening(on host: String, port: Int) {
         let origin = "http://\(host.contains(":") ? "[\(host)]" : host):\(port)"
         let names = Self.includesLoopback(host) ? ["localhost", "127.0.0.1", "[::1]"] : []

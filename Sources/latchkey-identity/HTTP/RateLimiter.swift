@@ -21,8 +21,8 @@ final class RateLimiter: Sendable {
 
     /// - Parameters:
     ///   - duration: The length of a window in seconds.
-    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then the
-    ///     names with the lowest counts. An attacker who invents names cannot displace a name near its limit.
+    ///   - maximumNames: The maximum number of names. Above it, the limiter drops names whose window is over, and then
+    ///     the names with the lowest counts. An attacker who invents names cannot displace a name near its limit.
     init(limit: Int, per duration: TimeInterval, maximumNames: Int = 10_000, clock: WallClock) {
         self.limit = limit
         self.maximumNames = maximumNames
@@ -113,8 +113,8 @@ struct LoginThrottle: Sendable {
             name = "id \(user.id)"
         }
 
-        /// The account of an unknown user name. Names that differ only in the case of ASCII letters are one account, as in
-        /// the database, so that unknown users are throttled exactly as existing ones.
+        /// The account of an unknown user name. Names that differ only in the case of ASCII letters are one account, as
+        /// in the database, so that unknown users are throttled exactly as existing ones.
         init(unknown username: String) {
             name = "name \(FormFields.encode(username).lowercased())"
         }

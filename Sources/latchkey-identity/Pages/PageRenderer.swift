@@ -23,8 +23,8 @@ struct PageRenderer: Sendable {
         styleHash = Data(SHA256.hash(data: Data(Stylesheet.css.utf8))).base64EncodedString()
     }
 
-    /// - Parameter redirectURI: Where a form on the page can redirect to, in addition to this server. Browsers apply the
-    ///   page's `form-action` policy to redirects.
+    /// - Parameter redirectURI: Where a form on the page can redirect to, in addition to this server. Browsers apply
+    ///   the page's `form-action` policy to redirects.
     func render(_ page: some Page, status: HTTPResponse.Status = .ok, mayLeadTo redirectURI: RedirectURI? = nil)
         -> Response
     {

@@ -56,7 +56,8 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// The list of devices. It is always available; the configuration only decides whether the settings page links to it.
+    /// The list of devices. It is always available; the configuration only decides whether the settings page links to
+    /// it.
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withUser(request) { user, token in
             let devices = try await services.devices.devices(of: user.id)
@@ -172,8 +173,8 @@ extension SettingsPages {
         }
     }
 
-    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its easy
-    /// access and background sessions end.
+    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its
+    /// easy access and background sessions end.
     func revokeEnrolment(
         _ request: Request, _ context: IdentityContext, _ locker: LockerServices
     ) async throws -> Response {

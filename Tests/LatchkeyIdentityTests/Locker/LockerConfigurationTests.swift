@@ -14,7 +14,7 @@ import Testing
             json: Data(#"{"clients": [{"client_id": "a"}], "extensions": \#(extensions)}"#.utf8))
     }
 
-    @Test func `it is on by default, as the other extensions`() throws {
+    @Test func `the locker is on by default, like the other extensions`() throws {
         for json in ["{}", #"{"locker": {}}"#, #"{"biometric_removal": false}"#] {
             let locker = try Self.configuration(json).extensions.locker
             #expect(locker.enabled && locker.levelShares)
@@ -37,14 +37,14 @@ import Testing
         (#""maximum_enrolments": 0"#, "extensions.locker.maximum_enrolments"),
         (#""level_shares": "yes""#, "extensions.locker.level_shares"),
     ])
-    func `a mistake is named`(member: String, name: String) {
+    func `an error names the member`(member: String, name: String) {
         let error = #expect(throws: ConfigurationError.self) {
             try Self.configuration("{\"locker\": {\(member)}}")
         }
         #expect(error?.description.contains(name) == true)
     }
 
-    @Test func `without the locker there is nothing of it`() async throws {
+    @Test func `without the locker, its endpoints and grants do not exist`() async throws {
         try await TestServer.run {
             $0.extensions.locker.enabled = false
         } body: { server in
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    @Test func `without level shares there are none anywhere`() async throws {
+    @Test func `without level shares, the server neither stores nor releases any`() async throws {
         try await TestServer.run {
             $0.extensions.locker.levelShares = false
         } body: { server in
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test func `shares that were made wait while the server keeps none`() async throws {
+    @Test func `stored shares remain while level shares are off`() async throws {
         let database = try IdentityDatabase.open(path: nil)
         func locker(keepingShares: Bool) async throws -> LockerServices {
             var configuration = TestServer.configuration
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(arguments: ["locker_per_address", "locker_per_user"])
-    func `limits are configurable, and can't be nothing`(name: String) throws {
+    func `limits are configurable and must be at least 1`(name: String) throws {
         func limits(_ limit: Int) throws -> ServerConfiguration.RateLimits {
             try ServerConfiguration(
                 json: Data("{\"clients\": [{\"client_id\": \"a\"}], \"rate_limits\": {\"\(name)\": \(limit)}}".utf8)
@@ -118,7 +118,7 @@ import Testing
         #expect(throws: ConfigurationError.self) { try limits(0) }
     }
 
-    @Test func `of many enrolments at once, no more come about than allowed`() async throws {
+    @Test func `concurrent enrolments do not exceed the limit`() async throws {
         try await TestServer.run {
             $0.extensions.locker.maximumEnrolments = 3
         } body: { server in
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `a user has no more enrolments than allowed`() async throws {
+    @Test func `a user's enrolments do not exceed the limit`() async throws {
         try await TestServer.run {
             $0.extensions.locker.maximumEnrolments = 2
         } body: { server in

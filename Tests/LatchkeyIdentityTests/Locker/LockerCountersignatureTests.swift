@@ -7,21 +7,22 @@ import Testing
 
 @testable import latchkey_identity
 
-/// Keys for easy access come from the enrolment's device alone.
+/// Only the enrolment's device can add easy-access keys.
 @Suite("Locker, countersignatures") struct LockerCountersignatureTests {
-    private static let members = "the body must have the members assertion and device_signature, both strings, and no other"
+    private static let members =
+        "the body must have the members assertion and device_signature, both strings, and no other"
 
-    @Test func `who steals a fresh token adds no key of his own`() async throws {
+    @Test func `an attacker with a fresh token cannot add a key`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            // He has what the program of the user sent, and may have a device of his own enrolled with it.
+            // The attacker has the token of the user's program, and can enrol another device with it.
             let bearer = device.tokens.access
             let former = LockerTestKey()
             let seen = try await server.assertion("easy-access-enable", by: former, of: device.id)
             let seenSignature = try device.key.countersignature(of: seen)
             try await server.enableEasyAccess(seen, deviceSignature: seenSignature, of: device.id, bearer: bearer)
                 .expectDone()
-            // There is room for a key.
+            // The enrolment has room for a key.
             try await server.disableEasyAccess(device.id, query: "?kid=\(former.kid)", bearer: bearer).expectDone()
             let (thief, hisDevice) = (LockerTestKey(), LockerTestKey())
             let enrolled = try await server.enrol(server.assertion("enrol", by: hisDevice), bearer: bearer)
@@ -51,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `a body has the device's signature, a text`() async throws {
+    @Test func `the body must have the device's signature, a string`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let assertion = try await server.assertion("easy-access-enable", by: LockerTestKey(), of: device.id)
@@ -73,7 +74,7 @@ import Testing
                     assertion, deviceSignature: flawed, of: device.id, bearer: device.tokens.access
                 ).expectNotAccepted()
             }
-            // None of them took the challenge.
+            // None of them used the challenge.
             try await server.enableEasyAccess(
                 assertion, deviceSignature: signature, of: device.id, bearer: device.tokens.access
             ).expectDone()
@@ -81,7 +82,7 @@ import Testing
     }
 
     @Test(arguments: ["enrol", "level-shares", "revoke"])
-    func `no other body has one`(action: String) async throws {
+    func `other bodies must not have a device signature`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let assertion = try await server.assertion(

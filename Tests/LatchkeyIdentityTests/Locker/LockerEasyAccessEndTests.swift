@@ -8,12 +8,12 @@ import Testing
 
 @testable import latchkey_identity
 
-/// What is left of a session when the easy-access key that began it is gone, and what such a session may make.
+/// Sessions of easy access after the removal of their key, and their permissions.
 @Suite("Locker, the end of easy access") struct LockerEasyAccessEndTests {
     private static let full = ["scope": TestServer.fullScope]
 
     @Test(arguments: [true, false])
-    func `a session ends with its key, refresh token and all`(byTheDevice: Bool) async throws {
+    func `a session and its refresh token end with its key`(byTheDevice: Bool) async throws {
         try await TestServer.run { server in
             let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
             let session = try Tokens(await server.easyAccess(device, form: Self.full).success())
@@ -28,14 +28,14 @@ import Testing
                 .expectRefusal(401, "invalid_token", "the access token is unknown or has expired")
             #expect(try await server.refresh(#require(session.refresh)).status == 400)
             #expect(try await server.userInfo(session.access).status == 401)
-            // Sessions of other kinds and devices go on.
+            // Sessions of other kinds and devices continue.
             try await server.userInfo(device.tokens.access).success()
             try await server.levelShares(device, bearer: device.tokens.access).success()
             try await server.userInfo(elsewhere.access).success()
         }
     }
 
-    @Test func `a change ends the sessions of the old key, and not those of the new one`() async throws {
+    @Test func `a change of the key ends the sessions of the old key only`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let old = try Tokens(await server.easyAccess(device).success())
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `easy access has no refresh token unless it asks for one`() async throws {
+    @Test func `easy access has no refresh token unless it requests one`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let json = try await server.easyAccess(device).success()
@@ -76,7 +76,8 @@ import Testing
         }
     }
 
-    @Test func `a session of easy access makes no biometric identity, which would outlive the enrolment`() async throws
+    @Test func `a session of easy access cannot add a biometric identity, which would outlive the enrolment`()
+        async throws
     {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
@@ -84,24 +85,24 @@ import Testing
             let phone = TestDevice()
             try await server.setUp(phone, bearer: session.access).expectStrongAuthenticationWanted()
             #expect(try await server.authenticate(phone).status == 400)
-            // The user, who logs in, may.
+            // The user can, after a login.
             try await server.setUp(phone, bearer: device.tokens.access).success()
         }
     }
 
-    @Test func `a key that goes while its session begins is no revocation`() async throws {
+    @Test func `the removal of a key while its session begins is not reported as a revocation`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let grants = server.services.grants
             let grant = Grant(
                 id: "g", clientID: "app", userID: server.alice.id, deviceID: nil, enrolmentID: device.id,
-                easyAccessKeyID: "gone-meanwhile", scope: "openid", amr: .easyAccess, authTime: 0, expiresAt: 9e9,
+                easyAccessKeyID: "removed-key", scope: "openid", amr: .easyAccess, authTime: 0, expiresAt: 9e9,
                 idleExpiresAt: 9e9, deviceInfo: nil)
             #expect(try await !grants.insert(grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)))
         }
     }
 
-    @Test func `what has expired is deleted by the next login`() async throws {
+    @Test func `the next login deletes expired rows`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             for _ in 1...3 {
@@ -117,13 +118,13 @@ import Testing
             #expect(try await rows("access_token") == 7)
             server.time.advance(by: 1_801)
             _ = try await server.login("bob")
-            // Of alice's there is the login alone, which can be refreshed.
+            // Only alice's login remains, which can be refreshed.
             #expect(try await rows("offline_grant") == 2)
             #expect(try await rows("access_token") == 1)
         }
     }
 
-    @Test func `a scope that is asked for often is there once`() async throws {
+    @Test func `a repeated scope is granted once`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let many = String(repeating: "openid ", count: 2_000)

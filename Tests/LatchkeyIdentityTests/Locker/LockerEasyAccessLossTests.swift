@@ -5,11 +5,11 @@ import Testing
 
 @testable import latchkey_identity
 
-/// A device that has lost easy access has no session, and says so with its own key.
-@Suite("Locker, easy access given up by the device") struct LockerEasyAccessLossTests {
+/// A device without easy access has no session. It disables easy access with the device key.
+@Suite("Locker, easy access disabled by the device") struct LockerEasyAccessLossTests {
     private static let action = "easy-access-disable"
 
-    @Test func `the device key alone removes all easy-access keys, or the one that it names`() async throws {
+    @Test func `the device key removes all easy-access keys, or one by name`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let second = LockerTestKey()
@@ -23,16 +23,16 @@ import Testing
             for _ in 1...2 { try await server.giveUp([:], device).expectDone() }
             try await server.easyAccess(changed).expectEasyAccessRevoked()
 
-            // The enrolment goes on, and can have easy access again.
+            // The enrolment continues and can enable easy access again.
             try await server.backgroundAccess(device).success()
             try await server.enableEasyAccess(LockerTestKey(), of: device, bearer: device.tokens.access).expectDone()
         }
     }
 
-    @Test func `only the enrolment's own device may`() async throws {
+    @Test func `only the enrolment's device can disable easy access`() async throws {
         try await TestServer.run { server in
             let (device, other) = (try await server.enrolledDevice(), try await server.enrolledDevice("bob"))
-            // Another device's word, and that of the easy-access key, which is not the device's.
+            // The assertion of another device, and one of the easy-access key instead of the device key.
             for key in [other.key, device.easyAccess, LockerTestKey()] {
                 let assertion = try await server.assertion(Self.action, by: key, of: device.id)
                 try await server.send(assertion, as: Self.action, to: device).expectRevoked()

@@ -8,7 +8,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Locker") struct LockerFlowTests {
-    @Test func `discovery says what there is`() async throws {
+    @Test func `discovery advertises the locker`() async throws {
         try await TestServer.run { server in
             let json = try await server.send(.get, "/.well-known/openid-configuration").success()
             #expect(json["locker_enrolment_endpoint"]?.string == server.origin + "/locker/enrolments")
@@ -60,7 +60,7 @@ import Testing
             #expect(json["expires_in"] == 1_800)
             #expect(try await server.userInfo(tokens.access).success()["sub"] == .string(server.alice.id))
 
-            // No refresh and no new ID token makes it strong.
+            // A refresh or a new ID token does not make it strong.
             let refreshed = try Tokens(await server.refresh(#require(tokens.refresh)).success())
             #expect(try refreshed.claims["amr"] == ["hwk", "pin"])
             for bearer in [tokens.access, refreshed.access] {
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func `easy access has the scopes that it asks for, openid among them`() async throws {
+    @Test func `easy access has the requested scopes, which must include openid`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let narrow = try await server.easyAccess(device, form: ["scope": "openid email"]).success()
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func `a background token is narrow, and good for that`() async throws {
+    @Test func `a background token has few scopes and works with them`() async throws {
         try await TestServer.run {
             $0.extensions.locker.backgroundScopes = ["openid", "email"]
         } body: { server in
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `a background token opens nothing that wants full access`() async throws {
+    @Test func `a background token is refused where full access is required`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let json = try await server.backgroundAccess(device).success()
@@ -121,7 +121,7 @@ import Testing
             try await server.disableEasyAccess(device.id, bearer: token).expectRefusal(
                 403, "insufficient_scope", needed)
 
-            // Nor does it make a biometric identity, remove one, or get an ID token.
+            // It can neither add nor remove a biometric identity, nor get an ID token.
             try await server.setUp(TestDevice(), bearer: token)
                 .expectRefusal(401, "invalid_grant", "biometric setup requires authenticated user")
             #expect(
@@ -157,7 +157,7 @@ import Testing
             try await server.easyAccess(changed).success()
 
             try await server.enableEasyAccess(third, of: device, bearer: bearer).expectDone()
-            // A session of easy access may disable it, and ends with it.
+            // A session of easy access can disable easy access, which ends the session.
             let last = try Tokens(await server.easyAccess(changed).success())
             try await server.disableEasyAccess(device.id, bearer: last.access).expectDone()
             try await server.easyAccess(changed).expectRefusal(
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test func `an easy-access key is not the device key, nor has its name`() async throws {
+    @Test func `an easy-access key cannot be the device key or have its name`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             for key in [
@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test func `a revoked enrolment is gone for everything, and its sessions end`() async throws {
+    @Test func `a revoked enrolment is refused for all actions, and its sessions end`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let other = try await server.enrolledDevice()
@@ -199,7 +199,7 @@ import Testing
                 #expect(try await server.userInfo(background).status == 401)
                 #expect(try await server.refresh(#require(easy.refresh)).status == 400)
             }
-            // Strong sessions and other devices go on.
+            // Strong sessions and other devices continue.
             try await server.userInfo(device.tokens.access).success()
             try await server.userInfo(elsewhere.access).success()
 
@@ -210,7 +210,7 @@ import Testing
                 #expect(answer.headers[.wwwAuthenticate]?.hasPrefix("Bearer error=\"enrolment_revoked\"") == true)
             }
             try await server.disableEasyAccess(device.id, bearer: bearer).expectRevoked()
-            // No longer could anybody verify it.
+            // Without the enrolment, its signature cannot be verified.
             try await server.send(
                 server.assertion("revoke", by: device.key.impostor, of: device.id), as: "revoke", to: device
             ).expectDone()
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `a revocation may come years later`() async throws {
+    @Test func `a revocation is accepted years later`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let revocation = try await server.assertion("revoke", by: device.key, of: device.id)
@@ -228,7 +228,7 @@ import Testing
         }
     }
 
-    @Test func `a key of the wrong kind is not the enrolment's`() async throws {
+    @Test func `a key of the wrong kind is refused`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let swapped = EnrolledDevice(

@@ -7,7 +7,7 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Locker, the log") struct LockerLogTests {
-    @Test func `says what was done and refused, and no secret`() async throws {
+    @Test func `records actions and refusals, but no secret`() async throws {
         let log = RecordedLog()
         try await TestServer.run(logger: log.logger) { server in
             let device = try await server.enrolledDevice()

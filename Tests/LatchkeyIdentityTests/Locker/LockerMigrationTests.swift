@@ -8,9 +8,9 @@ import Testing
 
 @testable import latchkey_identity
 
-/// A database that a server without the locker made and used.
+/// A database of a server version without the locker.
 @Suite("Locker, older databases") struct LockerMigrationTests {
-    /// What that server's migrations were, and what it had stored: a user, and a session of each kind.
+    /// That version's migrations and data: a user, and a session of each kind.
     private static let schema = """
         CREATE TABLE latchkey_challenge (
             digest BLOB PRIMARY KEY NOT NULL, purpose TEXT NOT NULL, expires_at REAL NOT NULL
@@ -64,7 +64,7 @@ import Testing
         INSERT INTO refresh_token VALUES (x'00', 'g3', 0);
         """
 
-    @Test func `go on with everything that they have`() async throws {
+    @Test func `keep all their data`() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "identity-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
@@ -82,7 +82,7 @@ import Testing
             }
         }
 
-        // Twice: the second time there is nothing left to do.
+        // Twice: the second time all migrations are done.
         for _ in 1...2 {
             let services = try await IdentityServices(
                 TestServer.configuration, database: IdentityDatabase.open(path: path),
@@ -92,7 +92,7 @@ import Testing
             let biometric = try #require(try await services.session(bearer: tokens["g2"])).grant
             #expect(biometric.amr == .biometric && biometric.deviceID == "d2" && !biometric.isStrong)
 
-            // Nobody knows the key of this session, with which it would have to end.
+            // The database does not record this session's key, whose removal must end it.
             #expect(try await services.session(bearer: tokens["g3"]) == nil)
 
             let registry = try #require(services.locker).registry

@@ -6,7 +6,7 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The protocol, spoken by a client that shares no line with the server: Python's urllib and cryptography.
+/// The protocol, with an independent client: Python's urllib and cryptography.
 @Suite("Locker, by Python's cryptography") struct LockerOracleTests {
     private static let script = #"""
         import base64, json, sys, time, urllib.error, urllib.parse, urllib.request

@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `nobody revokes another's device, and no form from elsewhere does`() async throws {
+    @Test func `another user's device and a form from another site are refused`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let (alice, bob) = (Visitor(server: server), Visitor(server: server))
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `enrolments of one machine can be told apart`() async throws {
+    @Test func `enrolments of one machine are distinguishable`() async throws {
         try await TestServer.run { server in
             let used = try await server.enrolledDevice()
             let unused = try await server.enrolledDevice()
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `a device's name turns no text around it`() async throws {
+    @Test func `a device's name does not change the direction of other text`() async throws {
         try await TestServer.run { server in
             let info: JSONValue = [
                 "ios": ["uname": ["machine": "Lin\u{202E}ux\n", "nodename": .string("\u{2066}b" + "x".repeated(500))]]

@@ -7,9 +7,9 @@ import Testing
 
 @testable import latchkey_identity
 
-@Suite("Locker, at once") struct LockerRaceTests {
+@Suite("Locker, concurrent requests") struct LockerRaceTests {
     @Test(arguments: TestServer.lockerActions.dropLast())
-    func `of many requests with one challenge, one succeeds`(action: String) async throws {
+    func `of concurrent requests with one challenge, one succeeds`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let challenge = try await server.challenge("locker_request")
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func `of two processes on one database, one takes the challenge`() async throws {
+    @Test func `of two processes on one database, one can use the challenge`() async throws {
         try await inDirectory { directory in
             let config = directory.appending(path: "config.json")
             try Data(
@@ -54,7 +54,8 @@ import Testing
                         #expect(answers.map(\.status).sorted() == [200, 400])
                         try answers.first { $0.status == 400 }?.expectNotAccepted()
                     }
-                    // What one sealed, the other opens; what one revoked, the other does not know.
+                    // One process opens the shares that the other sealed, and does not find an enrolment that the other
+                    // deleted.
                     #expect(try await two.easyAccess(device).success()["level_shares"] == device.shares)
                     try await two.revoke(device).expectDone()
                     try await one.easyAccess(device).expectRevoked()
@@ -64,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `a grant for an enrolment that has gone meanwhile is not stored`() async throws {
+    @Test func `a grant is not stored if its enrolment was deleted during the request`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let locker = try #require(server.services.locker)

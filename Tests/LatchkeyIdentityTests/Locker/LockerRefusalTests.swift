@@ -9,7 +9,7 @@ import Testing
 
 /// The protocol's tables of assertions and errors, over HTTP.
 @Suite("Locker, refusals") struct LockerRefusalTests {
-    @Test(arguments: TestServer.lockerActions) func `a flaw is refused and leaves the challenge alone`(
+    @Test(arguments: TestServer.lockerActions) func `a flawed assertion is refused and does not use the challenge`(
         action: String
     ) async throws {
         try await TestServer.run(generously) { server in
@@ -24,7 +24,7 @@ import Testing
                     now: server.time.seconds)
                 try await server.send(flawed, as: action, to: device, bearer: bearer)
                     .expectNotAccepted(flaw.rawValue)
-                // A revocation would be the end of the device.
+                // A revocation would delete the device.
                 guard action != "revoke" else { continue }
                 let good = try key.assertion(
                     action, audience: server.origin, enrolment: enrolment, challenge: challenge,
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test(arguments: TestServer.lockerActions) func `an assertion for one action is worth nothing for another`(
+    @Test(arguments: TestServer.lockerActions) func `an assertion for one action is refused for another`(
         action: String
     ) async throws {
         try await TestServer.run(generously) { server in
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(arguments: TestServer.lockerActions.dropLast())
-    func `a challenge is good once, for 300 seconds, for its purpose`(action: String) async throws {
+    func `a challenge is valid once, for 300 seconds, for its purpose`(action: String) async throws {
         try await TestServer.run(generously) { server in
             let device = try await server.enrolledDevice()
             let key = device.signer(of: action)
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `a challenge of the locker is good for nothing else`() async throws {
+    @Test func `a challenge of the locker is refused elsewhere`() async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let jwt = try TestDevice().setup(
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test(arguments: TestServer.lockerActions) func `a wrong signature proves nothing and ends nothing`(
+    @Test(arguments: TestServer.lockerActions) func `a wrong signature is refused and revokes nothing`(
         action: String
     ) async throws {
         try await TestServer.run { server in
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: ["enrol", "easy-access-enable", "easy-access-disable", "level-shares", "revoke"])
-    func `a body is an object with what is wanted and nothing more`(action: String) async throws {
+    func `a body must be an object with exactly the required members`(action: String) async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let path =
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: [TestServer.easyAccessGrant, TestServer.backgroundGrant])
-    func `a token request has its assertion, and a client that may`(grant: String) async throws {
+    func `a token request requires an assertion and an allowed client`(grant: String) async throws {
         try await TestServer.run {
             $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
         } body: { server in
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func `too many requests are told when to come again`() async throws {
+    @Test func `a rate-limited request is told when to retry`() async throws {
         try await TestServer.run {
             $0.rateLimits.lockerPerAddress = 2
         } body: { server in
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test func `a user's requests count once they are proved`() async throws {
+    @Test func `a user's requests count after the signature is verified`() async throws {
         try await TestServer.run {
             $0.rateLimits.lockerPerUser = 4
         } body: { server in
@@ -190,12 +190,12 @@ import Testing
             #expect(refused.headers[.retryAfter] == "60")
             try await server.levelShares(device, bearer: device.tokens.access)
                 .expectRefusal(429, "rate_limited", "there were too many requests")
-            // Whoever gives a device up must not have to wait.
+            // The limit does not delay a revocation.
             try await server.revoke(device).expectDone()
         }
     }
 
-    @Test func `the token endpoint says when to come again, too`() async throws {
+    @Test func `a rate-limited token request is told when to retry`() async throws {
         try await TestServer.run {
             $0.rateLimits.tokenPerAddress = 1
         } body: { server in

@@ -8,11 +8,11 @@ import Testing
 
 @testable import latchkey_identity
 
-/// Whose session, of which client, of what kind and how old.
+/// The checks of a session's user, client, kind and age.
 @Suite("Locker, sessions") struct LockerSessionTests {
     private static let bearerActions = ["enrol", "easy-access-enable", "level-shares"]
 
-    @Test func `without a session nothing is done`() async throws {
+    @Test func `a request without a session is refused`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let expired = try await server.login().access
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func `a session without full access is refused, and takes no challenge`() async throws {
+    @Test func `a session without full access is refused and does not use the challenge`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let narrow = try await server.login(scope: "openid offline_access").access
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `another user's session is good for nothing`() async throws {
+    @Test func `another user's session is refused`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice("alice")
             let bob = try await server.login("bob").access
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func `an enrolment is its client's`() async throws {
+    @Test func `an enrolment belongs to its client`() async throws {
         try await TestServer.run {
             $0.clients.append(ClientConfiguration(id: "other", redirectURIs: ["http://127.0.0.1/callback"]))
         } body: { server in
@@ -91,7 +91,8 @@ import Testing
     }
 
     @Test(arguments: ["enrol", "easy-access-enable"])
-    func `strong authentication is good for 300 seconds, and no refresh renews it`(action: String) async throws {
+    func `strong authentication is valid for 300 seconds, and a refresh does not renew it`(action: String) async throws
+    {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             server.time.advance(by: 300)
@@ -108,12 +109,12 @@ import Testing
                         error_description="the user has to be authenticated again", max_age="300"
                         """)
             }
-            // For shares it need not be fresh.
+            // Level shares do not require a fresh one.
             try await server.levelShares(device, bearer: refreshed.access).success()
         }
     }
 
-    @Test func `a browser that stayed logged in does not make authentication fresh`() async throws {
+    @Test func `a browser session does not make authentication fresh`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let visitor = Visitor(server: server)
@@ -127,7 +128,7 @@ import Testing
             #expect(try tokens.claims["auth_time"]?.number == Double(loggedIn))
             try await server.perform("enrol", device, bearer: tokens.access).expectStrongAuthenticationWanted()
 
-            // What a client does then: each of these has the user log in again.
+            // Each of these parameters requires the user to log in again.
             for more in [["prompt": "login"], ["max_age": "300"], ["max_age": "0"]] {
                 server.time.advance(by: 301)
                 let request = AuthorizationParameters(more: more)
@@ -138,7 +139,7 @@ import Testing
                 #expect(try fresh.claims["auth_time"]?.number == Double(server.time.seconds))
                 #expect(try await server.perform("enrol", device, bearer: fresh.access).status == 201)
             }
-            // Zero means a login even within the same second.
+            // Zero requires a login even within the same second.
             #expect(try await visitor.get(AuthorizationParameters(more: ["max_age": "0"]).path).status == 200)
             let both = AuthorizationParameters(more: ["max_age": "0", "prompt": "none"])
             #expect(try await visitor.get(both.path).redirectParameter("error") == "login_required")
@@ -166,7 +167,7 @@ import Testing
         }
     }
 
-    @Test func `a user who is shut out stays enrolled, and gets nothing meanwhile`() async throws {
+    @Test func `a disabled user stays enrolled, and is refused while disabled`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let session = try Tokens(await server.easyAccess(device).success())

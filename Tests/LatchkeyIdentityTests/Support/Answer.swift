@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyRelyingParty
 import Testing
 
-/// What a server answered.
+/// A response of the server.
 struct Answer: Sendable {
     let status: Int
     let headers: HTTPFields
@@ -21,13 +21,13 @@ struct Answer: Sendable {
         return String(parts[1].prefix { $0 != "\"" })
     }
 
-    /// A parameter of the address that the answer redirects to.
+    /// A query parameter of the redirect.
     func redirectParameter(_ name: String) throws -> String? {
         let location = try #require(headers[.location], "not a redirect: \(status) \(body.prefix(200))")
         return URLComponents(string: location)?.queryItems?.first { $0.name == name }?.value
     }
 
-    /// Expects a refusal of the token endpoint, exactly.
+    /// Expects exactly this error of the token endpoint.
     func expectRefusal(
         _ status: Int, _ error: String, _ description: String, sourceLocation: SourceLocation = #_sourceLocation
     ) throws {

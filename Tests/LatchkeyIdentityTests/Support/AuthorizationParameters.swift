@@ -5,7 +5,7 @@ import Latchkey
 struct AuthorizationParameters: Sendable {
     var redirectURI = TestServer.redirectURI
     var scope = TestServer.fullScope
-    /// A verifier and its challenge as the deployed server's own tests have them.
+    /// A verifier and its challenge from Authgear's tests.
     var verifier = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ"
     var challenge = "RqIZl4LIgn8KxW9QO-nTnv7pf0CnNrksx9fF-CXP2FE"
     var more: [String: String] = [:]

@@ -2,9 +2,9 @@ import Foundation
 import Latchkey
 import LatchkeyTesting
 
-/// The program itself, as a process.
+/// `latchkey-identity` as a process.
 struct ServerProcess: Sendable {
-    /// What the program prints when it is ready.
+    /// The line on stdout when the program is ready.
     struct Ready: Decodable, Sendable {
         struct Account: Decodable, Sendable {
             let username: String
@@ -19,7 +19,7 @@ struct ServerProcess: Sendable {
     let ready: Ready
     private let process: RunningProgram
 
-    /// The program, next to the tests that were built with it.
+    /// The program in the test's build folder.
     static var program: URL {
         URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: ".build/debug/latchkey-identity")
@@ -34,12 +34,12 @@ struct ServerProcess: Sendable {
 
     /// Ends the program with a signal.
     ///
-    /// - Returns: Its exit code; for a signal that it did not survive, the signal's number.
+    /// - Returns: Its exit code, or the number of the signal that ended it.
     func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
         await process.stop(signal)
     }
 
-    /// Runs the program to its end.
+    /// Runs the program until it exits.
     static func run(
         _ arguments: [String], input: String = ""
     ) async throws -> (status: Int32, output: String, errors: String) {

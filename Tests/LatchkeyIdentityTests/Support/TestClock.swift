@@ -2,12 +2,12 @@ import FoundationEssentials
 import LatchkeyRelyingParty
 import Synchronization
 
-/// A clock that stands still until a test moves it.
+/// A clock that only the test advances.
 final class TestClock: Sendable {
     private let time: Mutex<Date>
 
     init() {
-        // In whole seconds, so that a test can meet an edge exactly.
+        // In whole seconds, so that a test can hit a limit exactly.
         time = Mutex(Date(timeIntervalSince1970: Date().timeIntervalSince1970.rounded(.down)))
     }
 

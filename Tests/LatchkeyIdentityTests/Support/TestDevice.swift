@@ -4,7 +4,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
-/// A device with a key in the test's own memory.
+/// A device with a key in memory.
 struct TestDevice: Sendable {
     enum Key: Sendable {
         case es256(P256.Signing.PrivateKey)
@@ -46,7 +46,7 @@ struct TestDevice: Sendable {
         }
     }
 
-    /// A set-up request. `header` and `payload` change members of it; null leaves one out.
+    /// A set-up request. `header` and `payload` replace members; null removes one.
     func setup(
         challenge: String, now: Int, header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
     ) throws -> String {

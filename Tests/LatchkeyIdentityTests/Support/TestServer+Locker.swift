@@ -6,17 +6,17 @@ import Testing
 
 @testable import latchkey_identity
 
-/// A device that is enrolled for a user, with one easy-access key.
+/// An enrolled device with one easy-access key.
 struct EnrolledDevice: Sendable {
     let id: String
     let key: LockerTestKey
     let easyAccess: LockerTestKey
-    /// The tokens of the strong authentication with which it was enrolled.
+    /// The tokens of the strong authentication that enrolled the device.
     let tokens: Tokens
     /// `level_shares` of the enrolment.
     let shares: JSONValue?
 
-    /// The key that signs for an action that the protocol has.
+    /// The key that signs for an action of the protocol.
     func signer(of action: String) -> LockerTestKey {
         switch action {
         case "enrol", "easy-access-enable": LockerTestKey()
@@ -35,7 +35,7 @@ extension TestServer {
     static let easyAccessGrant = "urn:latchkey:params:oauth:grant-type:easy-access"
     static let backgroundGrant = "urn:latchkey:params:oauth:grant-type:background-access"
 
-    /// An assertion with a challenge of its own.
+    /// An assertion with a new challenge.
     func assertion(
         _ action: String, by key: LockerTestKey, of enrolment: String? = nil, header: [String: JSONValue] = [:],
         payload: [String: JSONValue] = [:]
@@ -49,7 +49,7 @@ extension TestServer {
         action == "revoke" ? nil : try await challenge("locker_request")
     }
 
-    /// Sends an assertion to where its action belongs, with the device's signature where one is wanted.
+    /// Sends an assertion to its action's endpoint, with the device's signature if the action requires one.
     func send(
         _ assertion: String, as action: String, to device: EnrolledDevice, bearer: String? = nil,
         client: String = "app",
@@ -142,7 +142,7 @@ extension TestServer {
         try await perform("revoke", device)
     }
 
-    /// Does what an action is for, with a new assertion of the right key.
+    /// Performs an action with a new assertion of the right key.
     func perform(
         _ action: String, _ device: EnrolledDevice, bearer: String? = nil, client: String = "app",
         form: [String: String] = [:]
@@ -156,32 +156,32 @@ extension TestServer {
 extension Answer {
     static let notAccepted = "the assertion is not accepted"
 
-    /// Expects that the assertion proves nothing.
+    /// Expects that the assertion is not accepted.
     func expectNotAccepted(_ comment: String = "", sourceLocation: SourceLocation = #_sourceLocation) throws {
         #expect(status == 400, "\(comment) \(body)", sourceLocation: sourceLocation)
         try expectRefusal(400, "invalid_grant", Self.notAccepted, sourceLocation: sourceLocation)
     }
 
-    /// Expects that the enrolment is gone.
+    /// Expects `enrolment_revoked`.
     func expectRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
         try expectRefusal(
             401, "enrolment_revoked", "there is no such enrolment", sourceLocation: sourceLocation)
     }
 
-    /// Expects that the easy-access key is gone.
+    /// Expects `easy_access_revoked`.
     func expectEasyAccessRevoked(sourceLocation: SourceLocation = #_sourceLocation) throws {
         try expectRefusal(
             400, "easy_access_revoked", "the enrolment has no such easy-access key", sourceLocation: sourceLocation)
     }
 
-    /// Expects that the user has to be authenticated again.
+    /// Expects `insufficient_user_authentication`.
     func expectStrongAuthenticationWanted(sourceLocation: SourceLocation = #_sourceLocation) throws {
         try expectRefusal(
             403, "insufficient_user_authentication", "the user has to be authenticated again",
             sourceLocation: sourceLocation)
     }
 
-    /// Expects 204 with nothing in it.
+    /// Expects 204 with an empty body.
     func expectDone(sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(status == 204, "\(body)", sourceLocation: sourceLocation)
         #expect(body.isEmpty && headers[.contentType] == nil, sourceLocation: sourceLocation)

@@ -5,7 +5,7 @@ import Testing
 @testable import latchkey_identity
 
 extension TestServer {
-    /// Lends `body` the program as a server of the test's, with its two users in the program's database.
+    /// Runs `body` with the program as the test's server, with its two users in the program's database.
     static func lend<Value: Sendable>(
         _ process: ServerProcess, database: String, _ body: @Sendable (TestServer) async throws -> Value
     ) async throws -> Value {

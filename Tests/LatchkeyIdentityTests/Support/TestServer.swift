@@ -12,10 +12,10 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The real server on a free port of its own, in memory, with two users and a clock that the test moves.
+/// The real server on a free port, in memory, with two users and a clock that the test controls.
 struct TestServer: Sendable {
     static let redirectURI = "http://127.0.0.1:4711/callback"
-    /// Of one site, where a session may serve.
+    /// A redirect URI of a single site, for which a browser session is sufficient.
     static let siteRedirectURI = "https://app.example.com/callback"
     static let password = "correct horse battery"
     static let biometricGrant = "urn:authgear:params:oauth:grant-type:biometric-request"
@@ -28,7 +28,8 @@ struct TestServer: Sendable {
     let alice: User
     let bob: User
 
-    /// A server with one native client, `app`. Its biometric requests are those of a deployed server, without an audience.
+    /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric requests need no
+    /// audience.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
             ClientConfiguration(
@@ -131,14 +132,14 @@ struct TestServer: Sendable {
         form.map { "\(FormFields.encode($0.key))=\(FormFields.encode($0.value))" }.joined(separator: "&")
     }
 
-    // MARK: Steps that many tests need
+    // MARK: Common steps
 
     func challenge(_ purpose: String = "biometric_request") async throws -> String {
         let answer = try await post("/oauth2/challenge", json: #"{"purpose":"\#(purpose)"}"#).success()
         return try #require(answer["result"]?["token"]?.string)
     }
 
-    /// A whole login in the browser and the exchange of its code.
+    /// Logs in with the browser and exchanges the code.
     func login(_ username: String = "alice", scope: String = fullScope) async throws -> Tokens {
         let visitor = Visitor(server: self)
         let request = AuthorizationParameters(scope: scope)
@@ -165,7 +166,7 @@ struct TestServer: Sendable {
             form: ["client_id": client, "grant_type": "refresh_token", "refresh_token": refreshToken])
     }
 
-    /// Sends a biometric request as it is.
+    /// Sends a biometric request without changes.
     func biometric(
         _ jwt: String, bearer: String? = nil, client: String = "app", overriding changes: [String: String] = [:]
     ) async throws -> Answer {
@@ -186,7 +187,7 @@ struct TestServer: Sendable {
     }
 }
 
-/// The tokens of an answer.
+/// The tokens in a response.
 struct Tokens: Sendable {
     let access: String
     let refresh: String?

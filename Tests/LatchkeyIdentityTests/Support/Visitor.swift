@@ -4,7 +4,7 @@ import Testing
 
 @testable import latchkey_identity
 
-/// A browser without a screen: it keeps cookies and sends forms.
+/// A minimal browser: it keeps cookies and sends forms.
 final class Visitor {
     static let sessionCookie = BrowserCookies.Name.session.rawValue
 

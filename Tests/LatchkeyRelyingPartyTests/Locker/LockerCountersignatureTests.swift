@@ -8,7 +8,7 @@ import Testing
 @Suite("Locker countersignatures") struct LockerCountersignatureTests {
     private static let prefix = "vnd.latchkey.locker-countersignature:"
 
-    @Test func `what the device signs begins as the protocol says`() async throws {
+    @Test func `the signed bytes have the protocol's prefix`() async throws {
         #expect(LockerCountersignature.prefix == Self.prefix)
         let rig = try await LockerRig()
         let assertion = try await assertion(rig)
@@ -17,20 +17,20 @@ import Testing
         try await rig.verify(assertion, as: .easyAccessEnable, countersignature: signature)
     }
 
-    @Test func `nobody but the enrolment's device can countersign`() async throws {
+    @Test func `only the enrolment's device can countersign`() async throws {
         let rig = try await LockerRig()
         let other = LockerTestKey()
         try await rig.registry.add(LockerRig.enrolment(of: "alice", device: other), shares: nil, limit: 2)
         let new = LockerTestKey()
-        // The new key itself, one that stands for easy access already, one of another device of the user's, a stranger's,
-        // and one that only has the device key's name.
+        // The new key itself, an existing easy-access key, the key of another device of the user, an unknown key,
+        // and a key with only the device key's name.
         for signer in [new, rig.easyAccess, other, LockerTestKey(), rig.device.impostor] {
             let assertion = try await assertion(rig, by: new)
             try await expectNotCountersigned(rig, assertion, signer.countersignature(of: assertion))
         }
     }
 
-    @Test func `a countersignature is for one assertion, and is no other signature`() async throws {
+    @Test func `a countersignature is valid for one assertion, and other signatures are refused`() async throws {
         let rig = try await LockerRig()
         let new = LockerTestKey()
         let (assertion, seen) = (try await assertion(rig, by: new), try await assertion(rig, by: new))
@@ -42,14 +42,14 @@ import Testing
         ] {
             try await expectNotCountersigned(rig, self.assertion(rig, by: new), signature)
         }
-        // What the device signs for itself is none.
+        // The device's signature over its own assertion is not a countersignature.
         let background = try rig.assertion(
             .backgroundAccess, challenge: try await rig.challenge(for: .backgroundAccess))
         let own = String(try #require(background.split(separator: ".").last))
         try await expectNotCountersigned(rig, self.assertion(rig, by: new), own)
     }
 
-    @Test func `a malformed one is refused and leaves the challenge alone`() async throws {
+    @Test func `a malformed one is refused and does not use the challenge`() async throws {
         let rig = try await LockerRig()
         let assertion = try await assertion(rig)
         let good = try rig.device.countersignature(of: assertion)
@@ -71,7 +71,7 @@ import Testing
         try rig.assertion(.easyAccessEnable, key: key, challenge: try await rig.challenge(for: .easyAccessEnable))
     }
 
-    /// Expects that it is refused, and that this takes the challenge.
+    /// Expects that the assertion is refused and uses the challenge.
     private func expectNotCountersigned(
         _ rig: LockerRig, _ assertion: String, _ signature: String, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {

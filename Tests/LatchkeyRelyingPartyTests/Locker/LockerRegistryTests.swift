@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Testing
 
 @Suite("Locker registry") struct LockerRegistryTests {
-    @Test func `it gives back what it was given`() async throws {
+    @Test func `the registry returns the stored enrolment`() async throws {
         let rig = try await LockerRig()
         let older = try LockerRig.enrolment(of: "alice", at: 1_600_000_000)
         try await rig.registry.add(older, shares: nil, limit: 2)
@@ -18,7 +18,7 @@ import Testing
         #expect(try await rig.registry.enrolment(id: "no-such-enrolment") == nil)
     }
 
-    @Test func `it remembers when an enrolment was last used`() async throws {
+    @Test func `the registry records the last use of an enrolment`() async throws {
         let rig = try await LockerRig()
         #expect(rig.enrolment.lastUsedAt == nil)
         let time = Date(timeIntervalSince1970: 1_800_000_123)
@@ -42,14 +42,14 @@ import Testing
         #expect(enrolment.id == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
     }
 
-    @Test func `a device key is enrolled once`() async throws {
+    @Test func `a device key can be enrolled once`() async throws {
         let rig = try await LockerRig()
         let again = try LockerRig.enrolment(of: "bob", device: rig.device)
         await expect(.keyTaken) { try await rig.registry.add(again, shares: nil, limit: 1) }
         #expect(try await rig.registry.enrolment(id: again.id) == rig.enrolment)
     }
 
-    @Test func `another project sees nothing of it`() async throws {
+    @Test func `another project does not see the enrolment`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.registry(project: "two", in: rig.database).1
         let id = rig.enrolment.id
@@ -78,7 +78,7 @@ import Testing
         #expect(try await rig.registry.enrolment(id: id)?.easyAccessKeys == [])
     }
 
-    @Test func `a name or a key of the enrolment is not taken twice`() async throws {
+    @Test func `names and keys are unique in an enrolment`() async throws {
         let rig = try await LockerRig()
         let id = rig.enrolment.id
         for taken in [rig.device, rig.easyAccess] {
@@ -86,12 +86,12 @@ import Testing
             await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(renamed), to: id) }
             await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(taken.impostor), to: id) }
         }
-        // The device key itself: nobody would have to give a PIN for it.
+        // The device key itself, which requires no PIN.
         await expect(.keyTaken) { try await rig.registry.addEasyAccessKey(LockerRig.key(rig.device), to: id) }
         #expect(try await rig.registry.enrolment(id: id) == rig.enrolment)
     }
 
-    @Test func `of many keys at once, one becomes the second`() async throws {
+    @Test func `of concurrent additions, one becomes the second key`() async throws {
         let rig = try await LockerRig()
         let keys = try (1...8).map { _ in try LockerRig.key(LockerTestKey()) }
         let added = await withTaskGroup(of: Bool.self) { group in
@@ -104,7 +104,7 @@ import Testing
         #expect(try await rig.registry.enrolment(id: rig.enrolment.id)?.easyAccessKeys.count == 2)
     }
 
-    @Test func `of many enrolments at once, no more come about than the limit says`() async throws {
+    @Test func `concurrent enrolments do not exceed the limit`() async throws {
         let rig = try await LockerRig()
         let added = await withTaskGroup(of: Bool.self) { group in
             for _ in 1...8 {
@@ -119,13 +119,13 @@ import Testing
             try await rig.registry.add(LockerRig.enrolment(of: "alice"), shares: .random(), limit: 3)
         }
         #expect(try await rig.registry.enrolments(of: "alice").count == 3)
-        // Nobody else's count, nor another project's.
+        // Other users and projects are counted separately.
         try await rig.registry.add(LockerRig.enrolment(of: "bob"), shares: nil, limit: 1)
         let other = try LockerRig.registry(project: "two", in: rig.database).1
         try await other.add(LockerRig.enrolment(of: "alice"), shares: nil, limit: 1)
     }
 
-    @Test func `a removed enrolment leaves nothing behind`() async throws {
+    @Test func `removing an enrolment deletes all its rows`() async throws {
         let rig = try await LockerRig()
         let id = rig.enrolment.id
         #expect(try await rig.registry.remove(id: id))
@@ -139,7 +139,7 @@ import Testing
         #expect(rows == [0, 0])
     }
 
-    @Test func `shares are random, 32 bytes each, and the same ever after`() async throws {
+    @Test func `shares are random, have 32 bytes each, and do not change`() async throws {
         let rig = try await LockerRig()
         let other = LevelShares.random()
         #expect(
@@ -149,7 +149,7 @@ import Testing
         for _ in 1...3 { #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares) }
     }
 
-    @Test func `the database has shares in sealed form only, each for its place`() async throws {
+    @Test func `the database has only sealed shares, each bound to its enrolment and level`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.enrolment(of: "alice")
         try await rig.registry.add(other, shares: .random(), limit: 2)
@@ -179,14 +179,14 @@ import Testing
         #expect(try await rig.registry.levelShares(of: rig.enrolment.id) == rig.shares)
     }
 
-    @Test func `a key of another length seals nothing`() {
+    @Test func `a sealing key of another length is refused`() {
         let error = #expect(throws: KeystoreError.self) {
             try LockerRig.registry(shareKey: SecretBytes([UInt8](repeating: 7, count: 16)))
         }
         #expect(error?.code == .invalidInput)
     }
 
-    /// Puts the enrolment back with its shares.
+    /// Stores the enrolment with its shares again.
     private func restore(_ rig: LockerRig) async throws {
         #expect(try await rig.registry.remove(id: rig.enrolment.id))
         try await rig.registry.add(rig.enrolment, shares: rig.shares, limit: 2)

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// A registry with one enrolled device, and a clock that stands still until a test moves it.
+/// A registry with one enrolled device, and a clock that only the test advances.
 struct LockerRig: Sendable {
     static let audience = "https://id.example"
     static let shareKey = SecretBytes([UInt8](repeating: 7, count: 32))
@@ -55,7 +55,7 @@ struct LockerRig: Sendable {
         LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey)
     }
 
-    /// The key that signs for an action, and the enrolment that the action is for.
+    /// The key that signs for an action, and the action's enrolment.
     func signer(of action: LockerRequest.Action) -> (key: LockerTestKey, enrolment: String?) {
         switch action {
         case .enrol: (LockerTestKey(), nil)
@@ -80,9 +80,9 @@ struct LockerRig: Sendable {
             now: time.clock.seconds, header: header, payload: payload)
     }
 
-    /// Reads and verifies as a server does that was asked for `action`.
+    /// Reads and verifies an assertion as the endpoint of `action` does.
     ///
-    /// - Parameter countersignature: In place of the device's, where one is wanted.
+    /// - Parameter countersignature: Replaces the device's, for actions that require one.
     func verify(
         _ assertion: String, as action: LockerRequest.Action, countersignature: String? = nil
     ) async throws {
@@ -118,7 +118,7 @@ struct LockerRig: Sendable {
     }
 }
 
-/// A clock that stands still until a test moves it.
+/// A clock that only the test advances.
 final class SteppedClock: Sendable {
     private let now = Mutex(Date(timeIntervalSince1970: 1_800_000_000))
 

@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test(arguments: LockerRig.actions) func `a flaw is refused and leaves the challenge alone`(
+    @Test(arguments: LockerRig.actions) func `a flawed assertion is refused and does not use the challenge`(
         action: LockerRequest.Action
     ) async throws {
         let rig = try await LockerRig()
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test(arguments: LockerRig.actions) func `an assertion for one action is worth nothing for another`(
+    @Test(arguments: LockerRig.actions) func `an assertion for one action is refused for another`(
         action: LockerRequest.Action
     ) async throws {
         let rig = try await LockerRig()
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test(arguments: LockerRig.actions) func `a signature of another key is refused and uses the challenge up`(
+    @Test(arguments: LockerRig.actions) func `a signature of another key is refused and uses the challenge`(
         action: LockerRequest.Action
     ) async throws {
         let rig = try await LockerRig()
@@ -82,9 +82,9 @@ import Testing
     }
 
     @Test(arguments: LockerRig.actions.filter { $0 != .enrol && $0 != .easyAccessEnable })
-    func `a key of another name is not the enrolment's`(action: LockerRequest.Action) async throws {
+    func `a key with another name is refused`(action: LockerRequest.Action) async throws {
         let rig = try await LockerRig()
-        // The device key doesn't stand for easy access, and an easy-access key not for the device.
+        // The device key is not valid for easy access, and an easy-access key is not valid for the device.
         let wrong = action == .easyAccess ? [rig.device, LockerTestKey()] : [rig.easyAccess, LockerTestKey()]
         for key in wrong {
             let assertion = try rig.assertion(action, key: key, challenge: try await rig.challenge(for: action))
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `an enrolment that is gone is revoked for all but its revocation`() async throws {
+    @Test func `a deleted enrolment is reported as revoked, except by its revocation`() async throws {
         let rig = try await LockerRig()
         #expect(try await rig.registry.remove(id: rig.enrolment.id))
         for action in LockerRig.actions where action != .enrol {
@@ -109,12 +109,12 @@ import Testing
         }
     }
 
-    /// Valid iff now < exp + 300 and now >= iat - 300.
+    /// An assertion is valid if now < exp + 300 and now >= iat - 300.
     @Test(arguments: [
         ([0.0, 300], true), ([0, 301], false), ([300, 360], true), ([301, 360], false), ([-359, -299], true),
         ([-360, -300], false), ([-0.5, 299.5], true), ([0, 0], false), ([60, 0], false),
     ])
-    func `time has edges`(times: [Double], isAccepted: Bool) async throws {
+    func `the times have limits`(times: [Double], isAccepted: Bool) async throws {
         let rig = try await LockerRig()
         let now = Double(rig.time.clock.seconds)
         let assertion = try rig.assertion(
@@ -128,16 +128,16 @@ import Testing
         }
     }
 
-    @Test(arguments: [-1e9, 1e9]) func `a revocation's time is not judged`(offset: Double) async throws {
+    @Test(arguments: [-1e9, 1e9]) func `a revocation's time is not checked`(offset: Double) async throws {
         let rig = try await LockerRig()
         let now = Double(rig.time.clock.seconds)
         let assertion = try rig.assertion(.revoke, challenge: nil, payload: ["iat": .number(now + offset)])
         try await rig.verify(assertion, as: .revoke)
     }
 
-    @Test func `what the app sends along is passed on`() async throws {
+    @Test func `metadata is passed on`() async throws {
         let rig = try await LockerRig()
-        // 4,096 bytes of JSON, and a claim that nobody knows.
+        // 4,096 bytes of JSON, and an unknown claim.
         let metadata = JSONValue.object(["m": .string(String(repeating: "x", count: 4_088))])
         let request = try LockerRequest(
             rig.assertion(
@@ -146,7 +146,7 @@ import Testing
         #expect(request.action == .easyAccess)
     }
 
-    @Test func `a key may come without its optional members`() async throws {
+    @Test func `optional members of a key can be missing`() async throws {
         let rig = try await LockerRig()
         let key = LockerTestKey()
         let bare = key.jwk.filter { ["kty", "crv", "x", "y"].contains($0.key) }
@@ -158,7 +158,7 @@ import Testing
         #expect(proof.info.label == "Linux Test (bench)")
     }
 
-    @Test(arguments: LockerRequestError.Code.allCases) func `only a missing enrolment says that it is missing`(
+    @Test(arguments: LockerRequestError.Code.allCases) func `only a missing enrolment has its own response`(
         code: LockerRequestError.Code
     ) {
         let error = LockerRequestError(code, "detail").oauthError
