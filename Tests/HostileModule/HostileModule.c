@@ -47,7 +47,7 @@ static int spent_count;
 static void path_beside(char *path, size_t size, const char *suffix) {
     Dl_info info;
     path[0] = 0;
-    /* Not with a function of this module's API, which libp11-kit.so exports under the same name. */
+    /* A variable, because libp11-kit.so exports functions with the same names as this module. */
     if (dladdr(&own, &info)) snprintf(path, size, "%s%s", info.dli_fname, suffix);
 }
 

@@ -16,7 +16,7 @@ public struct TokenURI: Hashable, Sendable {
     /// The token's model, or nil for any.
     package let model: String?
     /// The token's serial number, or nil for any.
-    public let serial: String?
+    package let serial: String?
     /// `id`: the key's `CKA_ID`, if the URI has it.
     package let keyID: Data?
     /// `object`: the key's `CKA_LABEL`, if the URI has it.

@@ -2,13 +2,14 @@ internal import Crypto
 public import FoundationEssentials
 public import Latchkey
 internal import SwiftASN1
+internal import Synchronization
 internal import X509
 
 /// Certificates on the token, for other programs that use the token's keys. A PIV card requires a certificate in a key's slot
 /// before OpenSC uses the key.
 extension PKCS11Keystore {
     /// Reads the certificates for a key, in DER, including a YubiKey's attestation. Does not prompt.
-    public func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
+    package func certificates(of key: HardwareKey) async throws(KeystoreError) -> [Data] {
         let operation = "read the token's certificates"
         let blob = try TokenKeyBlob.of(key, operation)
         let snapshot = try await takeSnapshot(operation, for: blob.name, withHash: blob.publicKeyHash)
@@ -39,7 +40,14 @@ extension PKCS11Keystore {
             throw .invalidInput(operation, "it is for another key")
         }
         let label = key.label ?? "Latchkey"
+        let hasRun = Mutex(false)
         try await write(operation, for: key, prompt, presence) { (session, id) throws(CryptokiError) in
+            // The first run may have stored it before the session was lost.
+            let isRepeated = hasRun.withLock { hasRun in
+                defer { hasRun = true }
+                return hasRun
+            }
+            if isRepeated, try session.certificates(id: id).contains(where: { $0.der == certificate }) { return }
             try session.storeCertificate(parsed, der: certificate, id: id, label: label)
         }
     }
@@ -49,7 +57,7 @@ extension PKCS11Keystore {
     ///
     /// - Returns: The number of deleted certificates.
     @discardableResult
-    public func removeCertificates(
+    package func removeCertificates(
         of key: HardwareKey, prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
         try await write("remove a certificate", for: key, prompt, presence) { (session, id) throws(CryptokiError) in

@@ -29,7 +29,7 @@ struct IsolationTests {
                     let found = try await find(token)
                     #expect(found.module.isIsolated)
                     #expect(found.information.label == token.label)
-                    #expect(found.profile == .softhsm)
+                    #expect(found.module.profile == .softhsm)
                     let request = TokenBench.request()
                     let (key, signature) = try await found.perform { session throws(CryptokiError) in
                         try session.login(.user, with: pin)
