@@ -3,7 +3,7 @@
 #include <p11-kit/pkcs11.h>
 #include <p11-kit/uri.h>
 
-/* What Swift's Glibc module leaves out, since it is GNU's. The names differ so that they meet no other declaration. */
+/* GNU functions that Swift's Glibc module does not have. The names differ to avoid conflicts with other declarations. */
 
 /* accept4(2) without the peer's address. */
 extern int latchkey_accept4(int socket, void *address, void *length, int flags) __asm__("accept4");

@@ -3,11 +3,11 @@ public import Latchkey
 public import SwiftASN1
 public import X509
 
-/// A hardware key as swift-certificates signs with one: for certificate requests and self-signed certificates.
+/// A hardware key for swift-certificates, which signs certificate requests and self-signed certificates with it.
 ///
-/// Each signature is one call of `Keystore.sign(_:with:for:authorizedBy:)`, with the presence that the key's policy
-/// asks for. Wrap it in a `Certificate.PrivateKey`, and use the initialisers that sign asynchronously: hardware and
-/// people take their time, so the synchronous ones throw `unsupported`.
+/// Each signature is one call of `Keystore.sign(_:with:for:authorizedBy:)`, which prompts as the key's policy requires. Wrap it
+/// in a `Certificate.PrivateKey`, and use the initializers that sign asynchronously: the synchronous ones throw `unsupported`,
+/// because they would block.
 public struct HardwarePrivateKey: CustomPrivateKey {
     /// The key that signs.
     public let key: HardwareKey
@@ -16,10 +16,12 @@ public struct HardwarePrivateKey: CustomPrivateKey {
     private let prompt: PromptContext
     private let presence: any PresenceAuthority
 
+    /// Creates a key for swift-certificates.
+    ///
     /// - Parameters:
     ///   - key: A key of `keystore`.
-    ///   - prompt: What a person is told at each signature.
-    /// - Throws: `KeystoreError` with code `damaged` when the key's public half is no point on P-256.
+    ///   - prompt: The prompt for each signature.
+    /// - Throws: `KeystoreError` with code `damaged` if the key's public half is not a point on P-256.
     public init(
         _ key: HardwareKey, in keystore: any Keystore, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
@@ -39,8 +41,9 @@ public struct HardwarePrivateKey: CustomPrivateKey {
 
     public var supportedSignatureAlgorithms: [Certificate.SignatureAlgorithm] { [.ecdsaWithSHA256] }
 
-    /// - Throws: `KeystoreError`: what the keystore throws, and `unsupported` for another algorithm than ECDSA with
-    ///   SHA-256.
+    /// Signs with the hardware key.
+    ///
+    /// - Throws: `KeystoreError` of the keystore, and `unsupported` for another algorithm than ECDSA with SHA-256.
     public func signAsynchronously(
         bytes: some DataProtocol & Sendable, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) async throws -> Certificate.Signature {
@@ -56,29 +59,56 @@ public struct HardwarePrivateKey: CustomPrivateKey {
             signatureBytes: ASN1BitString(bytes: ArraySlice(signature.derRepresentation)))
     }
 
+    /// Not supported.
+    ///
     /// - Throws: `KeystoreError` with code `unsupported`, always.
     public func signSynchronously(
         bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) throws -> Certificate.Signature {
         throw KeystoreError.unsupported(
-            "sign at once", "hardware can't answer without being waited for",
-            recovery: "Use the initialiser that signs asynchronously.")
+            "sign synchronously", "a hardware key signs asynchronously only",
+            recovery: "Use the initializer that signs asynchronously.")
     }
 }
 
 extension HardwarePrivateKey {
     public static let defaultPEMDiscriminator = "PRIVATE KEY"
 
+    /// Not supported.
+    ///
     /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave the hardware.
     public func serialize(into coder: inout DER.Serializer) throws {
         throw KeystoreError.unsupported(
-            "write the private key down", "it does not leave the hardware", recovery: "Export the public key instead.")
+            "serialize the private key", "it does not leave the hardware", recovery: "Export the public key instead.")
     }
 }
 
 extension HardwarePrivateKey: Hashable {
-    /// Whether both are the same key, whoever is asked for it.
+    /// Whether both are the same key, with any prompt.
     public static func == (left: HardwarePrivateKey, right: HardwarePrivateKey) -> Bool { left.key == right.key }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(key) }
+}
+
+extension Keystore {
+    /// Creates a certificate signing request (PKCS #10, RFC 2986) for a key and signs it with the key: ECDSA over P-256 with
+    /// SHA-256. It has no attributes.
+    ///
+    /// - Parameter subject: The subject; `DistinguishedName(rfc4514:)` parses it from text.
+    /// - Throws: `KeystoreError` of `sign(_:with:for:authorizedBy:)`, and `invalidInput` for a subject that can't be encoded.
+    public func certificateSigningRequest(
+        subject: DistinguishedName, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> CertificateSigningRequest {
+        let signer = try HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
+        do {
+            return try await CertificateSigningRequest(
+                version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(signer),
+                attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: .ecdsaWithSHA256)
+        } catch let error as KeystoreError {
+            throw error
+        } catch {
+            throw .invalidInput("create a certificate request", "its subject can't be encoded (\(error))")
+        }
+    }
 }

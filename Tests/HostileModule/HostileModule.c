@@ -1,21 +1,20 @@
-/* A PKCS#11 module for tests: it passes everything on to another module, and misbehaves where it is told to.
+/* A PKCS#11 module for tests: passes all calls to another module, and misbehaves on request.
 
-   It is told by the file MODULE.script beside it, which is read anew at every call, so that a test can change its mind
-   and a process that isolates the module needs no environment. Each call's name is appended to MODULE.log. Lines of the
-   script:
+   The file MODULE.script in its directory contains the requests. It is read at every call, so that a test can change it and an
+   isolated module needs no environment. Each call's name is appended to MODULE.log. Lines of the script:
 
-     base PATH                       the module to pass calls on to; needed, and read once
-     FUNCTION return CODE [TIMES]    answers CODE instead of passing the call on, at most TIMES times
-     FUNCTION hang                   never comes back
-     FUNCTION sleep MILLISECONDS     before going on with the lines below
-     FUNCTION closesessions [TIMES]  closes all sessions of the slot behind the caller's back first
-     FUNCTION finalize [TIMES]       finalizes the base behind the caller's back first
+     base PATH                       the module that gets the calls; required, and read once
+     FUNCTION return CODE [TIMES]    answers CODE instead of passing the call, at most TIMES times
+     FUNCTION hang                   never returns
+     FUNCTION sleep MILLISECONDS     waits before the lines below
+     FUNCTION closesessions [TIMES]  first closes all sessions of the slot without telling the caller
+     FUNCTION finalize [TIMES]       first finalizes the base without telling the caller
      FUNCTION length NUMBER          writes this length (signature, slots, objects, attributes) after the base did
-     FUNCTION value TYPE HEX         C_GetAttributeValue: this is the value of attributes of TYPE
-     FUNCTION cantlock               C_Initialize: refuses a caller who wants to use threads
+     FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
+     FUNCTION cantlock               C_Initialize: refuses a caller that uses threads
      FUNCTION absent                 C_GetSlotList: no slot has a token
 
-   CODE, TYPE and NUMBER as strtoul has them. TIMES counts per line of text; a line with another text counts anew. */
+   strtoul parses CODE, TYPE and NUMBER. TIMES counts per line of text; a changed line starts a new count. */
 
 #define _GNU_SOURCE
 #include "HostileModule.h"
@@ -48,7 +47,7 @@ static int spent_count;
 static void path_beside(char *path, size_t size, const char *suffix) {
     Dl_info info;
     path[0] = 0;
-    /* Not by a function that libp11-kit.so, which is loaded too, exports under the same name. */
+    /* A variable, because libp11-kit.so exports functions with the same names as this module. */
     if (dladdr(&own, &info)) snprintf(path, size, "%s%s", info.dli_fname, suffix);
 }
 
@@ -79,7 +78,7 @@ static void log_call(const char *function) {
     close(file);
 }
 
-/* Whether a line that may be applied `times` times (empty: always) has one left; takes it. */
+/* Whether a line that may be applied `times` times (empty: always) may be applied again; counts it. */
 static int take(const struct rule *rule, const char *times) {
     if (!*times) return 1;
     for (int i = 0; i < spent_count; i++)
@@ -90,7 +89,7 @@ static int take(const struct rule *rule, const char *times) {
     return strtoul(times, NULL, 0) > 0;
 }
 
-/* Does what is to be done before a call. Returns whether it is to be answered with *value at once. */
+/* Applies the lines for a call. Returns whether to answer *value without calling the base. */
 static int before(const char *function, CK_RV *value) {
     struct rule rules[LINES];
     int count = read_script(rules);
@@ -114,7 +113,7 @@ static int before(const char *function, CK_RV *value) {
     return 0;
 }
 
-/* The length to write instead of the base's. Returns whether there is one. */
+/* The length to write instead of the base's. Returns whether the script has one. */
 static int false_length(const char *function, CK_ULONG *length) {
     struct rule rules[LINES];
     int count = read_script(rules);
@@ -134,7 +133,7 @@ static int is_told(const char *function, const char *action) {
     return 0;
 }
 
-/* Passes a call on, unless the script has another answer. */
+/* Passes a call to the base, unless the script has another answer. */
 #define PASS(function, ...)                            \
     do {                                               \
         CK_RV told;                                    \

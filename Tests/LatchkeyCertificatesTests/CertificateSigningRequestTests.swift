@@ -9,7 +9,7 @@ import SwiftASN1
 import Testing
 import X509
 
-/// Requests and certificates that a TPM's key signs, checked by swift-certificates and by openssl.
+/// Requests and certificates signed by a TPM key, verified by swift-certificates and openssl.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .timeLimit(.minutes(15)))
 struct CertificateSigningRequestTests {
     private let prompt = PromptContext(reason: "sign a certificate request")
@@ -59,7 +59,7 @@ struct CertificateSigningRequestTests {
         #expect(try await openSSL("verify", "-check_ss_sig", "-CAfile", path, path).contains("OK"))
     }
 
-    @Test func `what hardware can't do at once is refused`() async throws {
+    @Test func `synchronous signing and serialization are refused`() async throws {
         let (keystore, key) = try await key(.none)
         let signer = try HardwarePrivateKey(key, in: keystore, for: prompt, authorizedBy: NobodyPresent())
         let unsupported = KeystoreError.unsupported("", "", recovery: "")

@@ -19,7 +19,7 @@ struct DistinguishedNameTests {
         ("CN=a\\,b\\+c\\\\d\\\"e\\=f", "a,b+c\\d\"e=f"), ("CN=  blank  ", "blank"), ("CN=kept\\ ", "kept "),
         ("cn = a=b", "a=b"), ("CN=caf\\C3\\A9", "café"), ("2.5.4.3=dotted", "dotted"), ("CN=\\#1", "#1"),
     ])
-    func `values are read as they were meant`(text: String, value: String) throws {
+    func `escaped and unescaped values are parsed`(text: String, value: String) throws {
         let attribute = try #require(try DistinguishedName(rfc4514: text).first?.first)
         #expect(attribute.type == .RDNAttributeType.commonName)
         #expect(String(attribute.value) == value)
@@ -30,11 +30,11 @@ struct DistinguishedNameTests {
         "CN=a;O=b", "CN=\"a\"", "CN=#0401", "CN=\\FF", "C=SWE", "C=S", "E=ä", "9.9.9=a", "2.5.4.=a",
         "CN=\(String(repeating: "x", count: 65))", "CN=a\0b",
     ])
-    func `what is no name is refused`(text: String) {
+    func `an invalid name is refused`(text: String) {
         #expect(throws: KeystoreError.invalidInput("", "")) { _ = try DistinguishedName(rfc4514: text) }
     }
 
-    @Test func `one of the longest is taken`() throws {
+    @Test func `a value of the maximum length is accepted`() throws {
         let longest = String(repeating: "ä", count: 64)
         let attribute = try #require(try DistinguishedName(rfc4514: "CN=\(longest)").first?.first)
         #expect(String(attribute.value) == longest)

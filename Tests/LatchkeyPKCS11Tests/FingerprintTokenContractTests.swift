@@ -3,7 +3,7 @@ import LatchkeyPKCS11
 import LatchkeyTesting
 import Testing
 
-/// The contract over a token that takes no PIN: each login is one finger at its sensor.
+/// The contract over a token without a PIN: each login is one fingerprint on its sensor.
 @Suite(.requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct `A keystore on a fingerprint token` {
     @Test(arguments: KeystoreContract.Requirement.allCases)

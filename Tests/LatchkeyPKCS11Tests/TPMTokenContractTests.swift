@@ -4,7 +4,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The contract over tpm2-pkcs11. Each test's module runs in a process of its own, which has that test's TPM.
+/// The contract over tpm2-pkcs11. Each test's module runs in a separate process, which has that test's TPM.
 @Suite(
     .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
     .requires(program: "p11-kit"), .timeLimit(.minutes(15)))

@@ -10,10 +10,11 @@ struct TokenSigning {
     let keys: Int
     let rounds: Int
 
-    /// The medians in a kept session are what the curve over the number of keys shows.
+    /// The samples of raw signatures that are verified, and of the keystore, for the curve over the number of keys.
     struct Result: Sendable {
-        let kept: (raw: Samples, ours: Samples)
-        let tables: [Table]
+        let verified: Samples
+        let ours: Samples
+        let table: Table
     }
 
     @concurrent func run() async throws -> Result {
@@ -49,11 +50,7 @@ struct TokenSigning {
             let isValid = verification.measure { key.publicKey.isValid(made, for: digest) }
             guard isValid else { throw Failure(reason: "a signature is wrong") }
         }
-        let kept = try await keptSignatures(keystore, key, prompt, floor)
         let crowd = try await crowdedSignatures(keystore, key, prompt)
-        var keptTable = Table("P-256 sign in a kept session, SoftHSM2, \(keys) keys on the token, \(rounds) rounds")
-        keptTable.add("raw C_SignInit + C_Sign (floor)", kept.raw)
-        keptTable.add("TokenSigner.sign", kept.ours)
         var table = Table(
             "P-256 sign, a call of the keystore each, SoftHSM2, \(keys) keys on the token, \(rounds) rounds")
         table.add("raw C_SignInit + C_Sign (floor)", raw)
@@ -61,27 +58,7 @@ struct TokenSigning {
         table.add("PKCS11Keystore.sign, which verifies", ours)
         table.add("the same for \(Self.crowd) tasks at once, time per signature", crowd)
         table.add("(the verification in it, with swift-crypto)", verification)
-        return Result(kept: kept, tables: [keptTable, table])
-    }
-
-    /// Both on the token's own thread, in turn: what a signature costs where no task has to wait for another thread.
-    @concurrent private func keptSignatures(
-        _ keystore: PKCS11Keystore, _ key: HardwareKey, _ prompt: PromptContext, _ floor: OpaquePointer
-    ) async throws -> (raw: Samples, ours: Samples) {
-        nonisolated(unsafe) let floor = floor
-        let rounds = rounds
-        return try await keystore.withSigner(of: key, for: prompt, authorizedBy: NobodyPresent()) { signer in
-            var (raw, ours) = (Samples(), Samples())
-            var signature = [UInt8](repeating: 0, count: 64)
-            for round in -20..<rounds {
-                if round == 0 { (raw, ours) = (Samples(), Samples()) }
-                let digest = MessageDigest(sha256: [UInt8(truncatingIfNeeded: round)])
-                try raw.measure { try Self.sign(floor, digest, &signature) }
-                let made = try ours.measure { try signer.sign(digest) }
-                guard signer.publicKey.isValid(made, for: digest) else { throw Failure(reason: "a signature is wrong") }
-            }
-            return (raw, ours)
-        }
+        return Result(verified: verified, ours: ours, table: table)
     }
 
     private static let crowd = 8

@@ -1,14 +1,14 @@
 internal import CPKCS11
 
-/// Makes Cryptoki calls on one thread: the only way to a module's functions.
+/// Makes Cryptoki calls on one thread. All calls of a module's functions go through it.
 ///
-/// Each call is told the function's name, has a deadline, and is checked. Nothing is called in a module that hangs.
+/// Each call has a name, a deadline and a check of its answer. A module that hangs is never called again.
 struct Caller {
     /// How long a call may take.
     enum Patience {
         /// It moves data.
         case data
-        /// The token may ask a person in it.
+        /// The token may wait for the user.
         case person
         /// It starts or ends the module.
         case load
@@ -18,20 +18,20 @@ struct Caller {
     let functions: FunctionList
     let watch: CallWatch
     let deadlines: TokenOptions.Deadlines
-    /// The epoch of the module within which the calls make sense: a session's handle may name another token's session
-    /// in the next one. nil for calls that need no session.
+    /// The epoch of the module in which the calls are valid: in the next one, a session's handle may be another token's
+    /// session. nil for calls that need no session.
     var epoch: Int?
 
     /// Calls a function and returns its answer.
     ///
-    /// - Parameter body: makes the call; nil where the module has no such function.
-    /// - Returns: `CKR_SESSION_HANDLE_INVALID`, without a call, when the module was restarted since ``epoch``.
-    /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a function that is not there.
+    /// - Parameter body: Makes the call; returns nil if the module does not have the function.
+    /// - Returns: `CKR_SESSION_HANDLE_INVALID`, without a call, if the module was restarted since ``epoch``.
+    /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a missing function.
     func answer(
         _ function: String, _ patience: Patience = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) -> ReturnValue {
-        // The watch starts after the wait: what another thread's start of the module takes is not this call's fault.
+        // The deadline starts after the wait for another thread that restarts the module.
         guard try module.beginCall(patience: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
         watch.begin(function, within: limit(patience))
@@ -43,7 +43,7 @@ struct Caller {
         return ReturnValue(rawValue: value)
     }
 
-    /// Calls a function that has to answer `CKR_OK`.
+    /// Calls a function that must answer `CKR_OK`.
     func callAsFunction(
         _ function: String, _ patience: Patience = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
@@ -57,6 +57,73 @@ struct Caller {
         case .data: deadlines.data
         case .person: deadlines.person
         case .load: deadlines.load
+        }
+    }
+}
+
+/// A module's functions, as p11-kit manages them.
+///
+/// Safe to share: the list is written once before its first use, and never freed. ``Caller`` and ``Module`` decide which
+/// thread may call a function.
+struct FunctionList: @unchecked Sendable {
+    let pointer: UnsafeMutablePointer<CK_FUNCTION_LIST>
+}
+
+extension Caller {
+    /// More slots than any machine has.
+    private static let maximumSlots = 1024
+
+    /// The slots with a token, or all slots. Some modules notice that a token was inserted or removed only in this call.
+    func slots(withToken: Bool) throws(CryptokiError) -> [UInt] {
+        let function = "C_GetSlotList"
+        // The number may change between the two calls.
+        for _ in 0..<4 {
+            var count: CK_ULONG = 0
+            try callAsFunction(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, nil, &count) }
+            guard count <= CK_ULONG(Self.maximumSlots) else { throw .malformed(function, "it has \(count) slots") }
+            guard count > 0 else { return [] }
+            var slots = [CK_SLOT_ID](repeating: 0, count: Int(count))
+            var filled = count
+            let value = try answer(function) { $0.pointee.C_GetSlotList?(withToken ? 1 : 0, &slots, &filled) }
+            switch value {
+            case .ok:
+                guard filled <= count else { throw .malformed(function, "it returned more slots than it reported") }
+                return slots.prefix(Int(filled)).map { UInt($0) }
+            case .bufferTooSmall: continue
+            default: throw CryptokiError(value, from: function)
+            }
+        }
+        throw .malformed(function, "the number of slots keeps changing")
+    }
+
+    /// The description of a slot (`C_GetSlotInfo`): for a smart card the first 64 bytes of its reader's name in PC/SC. Empty
+    /// if the module does not report it.
+    func slotDescription(_ slot: UInt) throws(CryptokiError) -> String {
+        var info = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
+        guard value == .ok else { return "" }
+        return withUnsafeBytes(of: info.slotDescription) { String(blankPadded: $0) }
+    }
+
+    func tokenInformation(slot: UInt) throws(CryptokiError) -> TokenInformation {
+        var info = CK_TOKEN_INFO()
+        try callAsFunction("C_GetTokenInfo") { $0.pointee.C_GetTokenInfo?(slot, &info) }
+        var information = TokenInformation(info)
+        // A slot without information counts as software.
+        var slotInfo = CK_SLOT_INFO()
+        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &slotInfo) }
+        information.isInHardwareSlot = value == .ok && slotInfo.flags & CK_FLAGS(CKF_HW_SLOT) != 0
+        return information
+    }
+
+    /// Erases the token in a slot (`C_InitToken`) after closing all sessions of this process with it.
+    ///
+    /// - Parameter label: 1 to 32 bytes, padded with blanks for Cryptoki.
+    func initializeToken(slot: UInt, label: String, securityOfficer proof: LoginProof) throws(CryptokiError) {
+        _ = try answer("C_CloseAllSessions") { $0.pointee.C_CloseAllSessions?(slot) }
+        var padded = Array((label + String(repeating: " ", count: 32)).utf8.prefix(32))
+        try proof.withBytes { bytes, count throws(CryptokiError) in
+            try callAsFunction("C_InitToken", .person) { $0.pointee.C_InitToken?(slot, bytes, count, &padded) }
         }
     }
 }

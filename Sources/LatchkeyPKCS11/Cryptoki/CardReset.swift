@@ -63,3 +63,193 @@ extension CryptokiError {
             .leftUnlocked, function: "SCardConnect", reason: "the card was not reset: another program held it")
     }
 }
+
+/// The cards that this process has unlocked and not locked again.
+///
+/// A card whose reset failed stays in the set. The process resets these cards in `exit(3)`, because pcscd (1.9.9) leaves a card
+/// unlocked if a program that used it ends and another one is connected to it.
+final class UnlockedCards: Sendable {
+    static let shared = UnlockedCards()
+
+    private struct State {
+        /// The readers, by the connections that unlocked their cards.
+        var readers: [ObjectIdentifier: String] = [:]
+        var locksAtExit = false
+        var callsInProgress = 0
+        /// Whether the process ends, so that no module may be called any more.
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    private init() {}
+
+    /// Records that a proof will be sent to the token in a reader.
+    func add(_ connection: ObjectIdentifier, reader: String) {
+        let isFirst = state.withLock { state in
+            state.readers[connection] = reader
+            defer { state.locksAtExit = true }
+            return !state.locksAtExit
+        }
+        if isFirst { atexit { UnlockedCards.shared.lockAll() } }
+    }
+
+    func remove(_ connection: ObjectIdentifier) {
+        state.withLock { _ = $0.readers.removeValue(forKey: connection) }
+    }
+
+    /// - Throws: `cancelled` once the process ends.
+    func beginCall() throws(CryptokiError) {
+        let isClosed = state.withLock { state in
+            if !state.isClosed { state.callsInProgress += 1 }
+            return state.isClosed
+        }
+        if isClosed { throw CryptokiError(.cancelled, reason: "the program ends") }
+    }
+
+    func endCall() { state.withLock { $0.callsInProgress -= 1 } }
+
+    /// Locks the cards of a process that ends: no module is called afterwards. Waits at most `limit` until calls in progress
+    /// return, such as one that waits for a touch.
+    func lockAll(within limit: Duration = .seconds(3)) {
+        let deadline = ContinuousClock.now + limit
+        let readers = state.withLock { state in
+            state.isClosed = true
+            defer { state.readers = [:] }
+            return Set(state.readers.values)
+        }
+        guard !readers.isEmpty else { return }
+        while state.withLock({ $0.callsInProgress > 0 }), ContinuousClock.now < deadline { usleep(2000) }
+        for reader in readers {
+            try? CardReset.reset(reader: reader, within: max(deadline - .now, .milliseconds(500)))
+        }
+    }
+}
+
+/// The functions of pcsc-lite's client library (winscard.h) that reset a card. `LONG` and `DWORD` have the size of `Int`
+/// on Linux.
+struct PCSCLibrary: Sendable {
+    private typealias Establish =
+        @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>)
+        -> Int
+    private typealias Release = @convention(c) (Int) -> Int
+    private typealias ListReaders =
+        @convention(c) (
+            Int, UnsafePointer<CChar>?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<UInt>
+        ) -> Int
+    private typealias Connect =
+        @convention(c) (
+            Int, UnsafePointer<CChar>, UInt, UInt, UnsafeMutablePointer<Int>, UnsafeMutablePointer<UInt>
+        ) -> Int
+    private typealias Disconnect = @convention(c) (Int, UInt) -> Int
+    private typealias GetStatusChange = @convention(c) (Int, UInt, UnsafeMutablePointer<UInt>, UInt) -> Int
+
+    static let success: UInt32 = 0
+    /// `SCARD_E_UNKNOWN_READER`
+    static let unknownReader: UInt32 = 0x8010_0009
+    /// `SCARD_E_NO_READERS_AVAILABLE`
+    private static let noReaders: UInt32 = 0x8010_002e
+    /// `SCARD_E_SHARING_VIOLATION`: another program uses the card exclusively.
+    private static let sharingViolation: UInt32 = 0x8010_000b
+    /// The card or its reader is gone, has no power, or pcscd does not run: it cannot be unlocked.
+    private static let withoutCard: Set<UInt32> = [
+        0x8010_0009, 0x8010_000c, 0x8010_0017, 0x8010_001d, 0x8010_001e, 0x8010_002e, 0x8010_0066, 0x8010_0067,
+        0x8010_0069,
+    ]
+    /// `SCARD_SCOPE_SYSTEM`, `SCARD_SHARE_SHARED`, T=0 or T=1, and `SCARD_RESET_CARD`.
+    private static let (systemScope, shared, anyProtocol, resetCard): (UInt, UInt, UInt, UInt) = (2, 2, 3, 1)
+    /// How many bytes of a reader's name a slot's description holds (`CK_SLOT_INFO`).
+    private static let descriptionBytes = 64
+    /// `SCARD_STATE_PRESENT`
+    private static let cardPresent: UInt = 0x20
+    /// The names of 16 readers with 128 bytes each (`PCSCLITE_MAX_READERS_CONTEXTS`).
+    private static let namesBytes = 16 * 129 + 1
+
+    private let establish: Establish
+    private let release: Release
+    private let listReaders: ListReaders
+    private let connect: Connect
+    private let disconnect: Disconnect
+    private let getStatusChange: GetStatusChange
+
+    /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
+    init?() {
+        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL),
+            let establish = dlsym(handle, "SCardEstablishContext"), let release = dlsym(handle, "SCardReleaseContext"),
+            let list = dlsym(handle, "SCardListReaders"), let connect = dlsym(handle, "SCardConnect"),
+            let disconnect = dlsym(handle, "SCardDisconnect"), let status = dlsym(handle, "SCardGetStatusChange")
+        else { return nil }
+        self.establish = unsafeBitCast(establish, to: Establish.self)
+        self.release = unsafeBitCast(release, to: Release.self)
+        listReaders = unsafeBitCast(list, to: ListReaders.self)
+        self.connect = unsafeBitCast(connect, to: Connect.self)
+        self.disconnect = unsafeBitCast(disconnect, to: Disconnect.self)
+        getStatusChange = unsafeBitCast(status, to: GetStatusChange.self)
+    }
+
+    /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another
+    /// program uses the card exclusively. If several readers have names that fit, the cards in all of them are reset.
+    ///
+    /// - Returns: A code of PC/SC; ``success`` also if no card is in the reader, and ``unknownReader`` if no reader has the
+    ///   name and another one has a card.
+    func reset(reader description: String, until deadline: ContinuousClock.Instant) -> UInt32 {
+        var context = 0
+        let code = Self.code(establish(Self.systemScope, nil, nil, &context))
+        guard code == Self.success else { return Self.withoutCard.contains(code) ? Self.success : code }
+        defer { _ = release(context) }
+        let known = readers(context)
+        guard known.code == Self.success else { return known.code == Self.noReaders ? Self.success : known.code }
+        let names = known.names.filter { Self.describes($0, description) }
+        guard !names.isEmpty else {
+            return known.names.contains(where: { hasCard($0, context) }) ? Self.unknownReader : Self.success
+        }
+        let codes = names.map { reset($0, context, until: deadline) }
+        return codes.first(where: { $0 != Self.success }) ?? Self.success
+    }
+
+    private func reset(_ name: String, _ context: Int, until deadline: ContinuousClock.Instant) -> UInt32 {
+        while true {
+            let code = reset(name, context)
+            guard code == Self.sharingViolation, ContinuousClock.now < deadline else {
+                return Self.withoutCard.contains(code) ? Self.success : code
+            }
+            usleep(20_000)
+        }
+    }
+
+    private func reset(_ name: String, _ context: Int) -> UInt32 {
+        var (card, protocolInUse) = (0, UInt(0))
+        let code = Self.code(connect(context, name, Self.shared, Self.anyProtocol, &card, &protocolInUse))
+        guard code == Self.success else { return code }
+        return Self.code(disconnect(card, Self.resetCard))
+    }
+
+    private func hasCard(_ reader: String, _ context: Int) -> Bool {
+        reader.withCString { name in
+            // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR, and 33 bytes for it.
+            var state = [UInt](repeating: 0, count: 10)
+            state[0] = UInt(bitPattern: name)
+            let code = Self.code(getStatusChange(context, 0, &state, 1))
+            return code == Self.success ? state[3] & Self.cardPresent != 0 : !Self.withoutCard.contains(code)
+        }
+    }
+
+    private func readers(_ context: Int) -> (code: UInt32, names: [String]) {
+        var names = [CChar](repeating: 0, count: Self.namesBytes)
+        var count = UInt(names.count)
+        let code = Self.code(listReaders(context, nil, &names, &count))
+        guard code == Self.success else { return (code, []) }
+        let readers = names.prefix(Int(clamping: count)).split(separator: 0).map { name in
+            String(decoding: name.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+        return (code, readers)
+    }
+
+    /// Whether a slot's description is the reader's name, truncated to 64 bytes and sanitized like all text of a module.
+    static func describes(_ reader: String, _ description: String) -> Bool {
+        let name = Array(reader.utf8.prefix(descriptionBytes))
+        return name.withUnsafeBytes { String(blankPadded: $0) } == description
+    }
+
+    private static func code(_ value: Int) -> UInt32 { UInt32(truncatingIfNeeded: value) }
+}

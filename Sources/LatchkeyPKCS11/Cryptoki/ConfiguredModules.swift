@@ -2,40 +2,39 @@ internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
 
-/// The modules that p11-kit is configured with (pkcs11.conf(5)): one file `NAME.module` each, with lines `key: value`.
+/// The modules that p11-kit configures (pkcs11.conf(5)): one file `NAME.module` each, with lines `key: value`.
 ///
-/// p11-kit itself loads them all or says nothing of those that fail; here each is then loaded by its own path, and a
-/// failure is shown.
+/// p11-kit itself loads all modules or hides failures. Here each module is loaded by its path, and a failure is reported.
 struct ConfiguredModules: Sendable {
     /// A configured module.
     struct Entry: Hashable, Sendable {
         /// The file's name without `.module`.
         let name: String
-        /// As it is written: absolute, or a name in ``moduleDirectory``.
+        /// The configured path: absolute, or a name in ``moduleDirectory``.
         let path: String
     }
 
-    /// In the order in which they are listed: by name.
+    /// The modules, sorted by name.
     let entries: [Entry]
 
-    /// Where p11-kit looks for a module without a path: `pkcs11` beside p11-kit's own library.
+    /// The directory of modules without a path: `pkcs11` in the directory of p11-kit's library.
     static let moduleDirectory: String = {
         let path = latchkey_p11_kit_file().map { String(cString: $0) } ?? ""
         return (path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "/usr/lib") + "/pkcs11"
     }()
 
-    /// From the package's directory to the user's, later ones overriding. The user's is not read for root, as in p11-kit.
+    /// The configuration directories; later ones override earlier ones. As in p11-kit, the user's is ignored for root.
     static var directories: [String] {
         let system = ["/usr/share/p11-kit/modules", "/etc/pkcs11/modules"]
         guard getuid() != 0, geteuid() == getuid() else { return system }
         let environment = ProcessInfo.processInfo.environment
-        // A relative path is to be ignored (XDG Base Directory Specification): it would mean the working directory.
+        // Relative paths are ignored (XDG Base Directory Specification): they would depend on the working directory.
         func absolute(_ name: String) -> String? { environment[name].flatMap { $0.hasPrefix("/") ? $0 : nil } }
         guard let home = absolute("XDG_CONFIG_HOME") ?? absolute("HOME").map({ "\($0)/.config" }) else { return system }
         return system + ["\(home)/pkcs11/modules"]
     }
 
-    /// - Parameter program: by whose name modules are enabled and disabled.
+    /// - Parameter program: The program for which modules are enabled or disabled.
     init(directories: [String] = directories, program: String = CommandLine.arguments.first ?? "") {
         var settings: [String: [String: String]] = [:]
         for directory in directories {
@@ -48,7 +47,7 @@ struct ConfiguredModules: Sendable {
         let program = program.split(separator: "/").last.map(String.init) ?? program
         entries = settings.sorted { $0.key < $1.key }.compactMap { name, settings in
             guard let path = settings["module"], !path.isEmpty, Self.isEnabled(settings, for: program),
-                // What only holds certificates that the system trusts is no place for keys.
+                // A trust module contains only certificates.
                 settings["trust-policy"] != "yes"
             else { return nil }
             return Entry(name: name, path: path)

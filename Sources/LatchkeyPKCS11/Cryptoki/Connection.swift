@@ -1,31 +1,29 @@
 internal import Glibc
 
-/// A token's session and how it is got back. Belongs to the token's thread.
-///
-/// Safe to share only because of that: nothing in it is touched but in work that runs on the thread.
+/// A token's session, and its recovery after an error. Used only on the token's thread, which makes it safe to share.
 final class Connection: @unchecked Sendable {
     let identity: TokenIdentity
     private let call: Caller
     private let thread: TokenThread
-    private let login: LoginKeeper
+    private let login: LoginReuse
     private let settlingTime: Duration
     private var session: Session?
     private var epoch = 0
-    /// Whether the module showed no token at all when this one was last looked for, and may be blind.
-    private var seesNothing = false
-    /// What the token's slot was called when a session was opened last.
+    /// Whether the module listed no token at all in the last search, which may be stale.
+    private var showsNoToken = false
+    /// The description of the token's slot when a session was last opened.
     private var reader = ""
-    /// Whether a proof was shown since the token was last locked.
+    /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
-    /// How often a failed reset is still tried again. More than 0 while a task does so.
+    /// How often a failed reset will be repeated. More than 0 while a task does so.
     private var resetsLeft = 0
 
     private static let maximumResets = 30
     private static let resetInterval: Duration = .seconds(1)
-    /// How long a repeated reset may keep other work from the thread.
+    /// How long a repeated reset may block other work on the thread.
     private static let resetLimit: Duration = .seconds(1)
 
-    init(call: Caller, thread: TokenThread, login: LoginKeeper, identity: TokenIdentity, settlingTime: Duration) {
+    init(call: Caller, thread: TokenThread, login: LoginReuse, identity: TokenIdentity, settlingTime: Duration) {
         self.call = call
         self.thread = thread
         self.login = login
@@ -33,20 +31,20 @@ final class Connection: @unchecked Sendable {
         self.settlingTime = settlingTime
     }
 
-    /// Does `work` with a session, climbing the ladder as long as that helps and somebody waits. A
-    /// proof that the token was shown and did not accept ends the work, whatever else would help.
+    /// Does `work` with a session. After an error follows ``RecoveryPolicy`` and repeats `work`, as long as a step is left and a
+    /// task waits for the result. A proof that the token did not accept ends the work in any case.
     ///
     /// Afterwards the token is locked, unless a policy keeps the login.
     func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
-        let result = Result { () throws(CryptokiError) in try performUnlocked(work) }
+        let result = Result { () throws(CryptokiError) in try repeating(work) }
         return try lock(after: result)
     }
 
-    private func performUnlocked<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+    private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         session?.hasUnsettledProof = false
-        var ladder = RecoveryLadder()
-        // A proof that may have been counted as wrong is not shown again by itself: what is left then is to see whether
-        // the token is still there, and to say how it ended.
+        var recovery = RecoveryPolicy()
+        // A proof that may have been counted as wrong is not sent again. The remaining steps only find out whether the token
+        // is still present.
         var unsettled: CryptokiError?
         while true {
             do throws(CryptokiError) {
@@ -55,24 +53,34 @@ final class Connection: @unchecked Sendable {
                 return try work(session)
             } catch {
                 if session?.hasUnsettledProof == true { unsettled = error }
-                guard !thread.isWorkAbandoned, let rung = ladder.next(after: error, seesNothing: seesNothing) else {
+                guard !thread.isWorkAbandoned, let step = recovery.next(after: error, showsNoToken: showsNoToken) else {
                     throw giveUp(error)
                 }
-                try climb(rung)
+                try recover(step)
             }
         }
         throw giveUp(unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
     }
 
-    /// Does `work`, which may close all sessions of this process with the token, while none is open here. It opens the one
-    /// that it needs with what it gets; nothing is repeated, and afterwards none is open again.
-    func performAlone<R>(
-        _ work: (_ open: () throws(CryptokiError) -> Session) throws(CryptokiError) -> R
-    ) throws(CryptokiError) -> R {
+    /// Erases the token (`C_InitToken`). Closes all sessions of this process on the token first, because a token with an open
+    /// session can't be initialized (`CKR_SESSION_EXISTS`).
+    ///
+    /// - Parameters:
+    ///   - information: The expected state of the token.
+    ///   - label: 1 to 32 bytes.
+    /// - Throws: `tokenAbsent` if the token was initialized or erased since.
+    func initializeToken(
+        _ information: TokenInformation, label: String, securityOfficer proof: LoginProof
+    ) throws(CryptokiError) {
         close()
+        if call.module.needsInitialization { try restartModule() }
         let result = Result { () throws(CryptokiError) in
-            defer { close() }
-            return try work { () throws(CryptokiError) in try open() }
+            let slot = try findSlot()
+            let flags = try call.tokenInformation(slot: slot).flags
+            guard flags.contains(.initialized) == information.flags.contains(.initialized) else {
+                throw CryptokiError(.tokenAbsent, reason: "the token has changed since it was read")
+            }
+            try call.initializeToken(slot: slot, label: label, securityOfficer: proof)
         }
         return try lock(after: result)
     }
@@ -82,10 +90,10 @@ final class Connection: @unchecked Sendable {
         session = nil
     }
 
-    /// Ends the login on the token when none is kept, so that no other program uses it.
+    /// Ends the login on the token unless a policy keeps it, so that no other program can use it.
     ///
-    /// A failed reset does not change the result: a new key or PIN exists on the token and must be known. The card then
-    /// stays in ``UnlockedCards``, and is reset again in the background, after the next operation, and at exit.
+    /// A failed reset does not change the result, because a new key or PIN then exists on the token. The card stays in
+    /// ``UnlockedCards``, and is reset again in the background, after the next operation, and at exit.
     ///
     /// - Throws: The error of `result`.
     private func lock<R>(after result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
@@ -110,7 +118,7 @@ final class Connection: @unchecked Sendable {
         return true
     }
 
-    /// Resets the card again every second, on the token's thread, until that succeeds, at most ``maximumResets`` times.
+    /// Resets the card every second on the token's thread until that succeeds, at most ``maximumResets`` times.
     ///
     /// The task is unstructured: it outlives the operation. It keeps the connection and the thread alive.
     private func resetLater() {
@@ -124,7 +132,7 @@ final class Connection: @unchecked Sendable {
                 do throws(CryptokiError) {
                     isNeeded = try await thread.run { [self] in Result<Bool, CryptokiError>.success(resetAgain()) }
                 } catch {
-                    // The module hangs, so that the thread takes no work. The card is reset at exit.
+                    // The module hangs, so that the thread accepts no work. The card is reset at exit.
                     isNeeded = false
                 }
             }
@@ -146,8 +154,8 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Whether the module does not notice what other programs write to the token.
-    var seesThePast: Bool { call.module.profile.clingsToThePast }
+    /// Whether the module does not notice changes by other programs.
+    var cachesStaleState: Bool { call.module.profile.cachesStaleState }
 
     func restartModule() throws(CryptokiError) {
         close()
@@ -169,8 +177,8 @@ final class Connection: @unchecked Sendable {
         return new
     }
 
-    private func climb(_ rung: RecoveryLadder.Rung) throws(CryptokiError) {
-        switch rung {
+    private func recover(_ step: RecoveryPolicy.Step) throws(CryptokiError) {
+        switch step {
         case .reopenSession:
             close()
         case .findTokenAgain:
@@ -187,17 +195,17 @@ final class Connection: @unchecked Sendable {
         usleep(UInt32(clamping: seconds * 1_000_000 + attoseconds / 1_000_000_000_000))
     }
 
-    /// The slot that the token is in now.
+    /// The current slot of the token.
     private func findSlot() throws(CryptokiError) -> UInt {
         var found: [UInt] = []
         let slots = try call.slots(withToken: true)
-        seesNothing = slots.isEmpty && call.module.profile.clingsToThePast
+        showsNoToken = slots.isEmpty && call.module.profile.cachesStaleState
         for slot in slots {
             do throws(CryptokiError) {
                 let information = try call.tokenInformation(slot: slot)
                 if TokenIdentity(information, in: call.module.profile) == identity { found.append(slot) }
             } catch {
-                // Another slot's token may be broken or on its way out; what concerns the module concerns us.
+                // Ignore an error of another slot's token; an error of the module is thrown.
                 guard let value = error.returnValue, value != .deviceError, value != .cryptokiNotInitialized else {
                     throw error
                 }
@@ -213,7 +221,7 @@ final class Connection: @unchecked Sendable {
         return slot
     }
 
-    /// The error that ends the ladder. What was lost is opened anew by the next work.
+    /// The error that ends the recovery. The next operation opens a new session.
     private func giveUp(_ error: CryptokiError) -> CryptokiError {
         switch error.returnValue {
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:

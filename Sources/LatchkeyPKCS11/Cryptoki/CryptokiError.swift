@@ -1,56 +1,55 @@
-/// Why something with a module or a token gave no result.
+/// An error of a module or a token.
 ///
-/// Two errors are equal when their ``kind`` is equal.
+/// Two errors are equal if their ``kind`` is equal.
 package struct CryptokiError: Error, Sendable {
-    /// What went wrong.
+    /// The kind of error.
     package enum Kind: Hashable, Sendable {
         /// The module answered with a code other than `CKR_OK`.
         case returned(ReturnValue)
-        /// What the module wrote contradicts the specification.
+        /// The module's answer violates the specification.
         case malformed
-        /// The module lacks what is needed, and says so before it is tried.
+        /// The module or token does not support the operation.
         case unsupported
         /// The module can't be used at all.
         case module(ModuleFailure)
-        /// The call did not come back within its deadline. From now on its module is ``wedged``.
+        /// The call did not return within its deadline. From now on its module is ``wedged``.
         case timedOut
-        /// An earlier call into the module never came back, so none is made any more in this process.
+        /// An earlier call into the module never returned, so that it is not called again in this process.
         case wedged
         /// The task that waited was cancelled.
         case cancelled
-        /// No token matches, or the one that did is gone.
+        /// No token matches, or the token was removed.
         case tokenAbsent
-        /// There is no reader, which also is what a person sees whom polkit refuses.
+        /// There is no reader, or polkit does not let this user see one.
         case noReaders
         /// More than one token matches.
         case tokenAmbiguous
-        /// There is no such key, or not both of its halves.
+        /// There is no such key, or one of its halves is missing.
         case keyAbsent
         /// More than one key matches.
         case keyAmbiguous
-        /// Something is there already under that CKA_ID.
+        /// The `CKA_ID` is in use.
         case occupied
         /// Another process has the lock for the token.
         case locked
-        /// No file for the token's lock can be opened.
+        /// The file of the token's lock can't be used.
         case lockUnavailable
         /// A login could not be ended on the card.
         case leftUnlocked
-        /// The key that the token made is not what was asked for, or its signature doesn't verify.
+        /// The token's key does not have the requested protection, or its signature does not verify.
         case unsound
-        /// The token's user is not logged in (any more): ask for the PIN.
+        /// The user is not logged in: prompt for the PIN.
         case loginNeeded
-        /// The token waited for a touch that never came. Inferred: modules have no code for it.
+        /// The user did not touch the token in time. Inferred: modules have no code for it.
         case touchTimedOut
-        /// The URI is none, or says what a URI must not say.
+        /// The URI is not valid, or contains a refused attribute.
         case invalidURI
     }
 
-    /// What happened.
     package let kind: Kind
-    /// The Cryptoki function, for example `C_Sign`, where one was being called.
+    /// The Cryptoki function, for example `C_Sign`, if one was being called.
     package let function: String?
-    /// A clause that says what happened.
+    /// The cause, as a clause.
     package let reason: String
 
     init(_ kind: Kind, function: String? = nil, reason: String) {
@@ -63,7 +62,7 @@ package struct CryptokiError: Error, Sendable {
         self.init(.returned(value), function: function, reason: "the module answered \(value)")
     }
 
-    /// The module's answer, where it gave one.
+    /// The module's answer, if it gave one.
     package var returnValue: ReturnValue? {
         if case .returned(let value) = kind { value } else { nil }
     }
@@ -76,4 +75,24 @@ extension CryptokiError: Equatable {
 extension CryptokiError: CustomStringConvertible {
     /// For example `C_Login: the module answered CKR_PIN_INCORRECT (0xa0)`.
     package var description: String { function.map { "\($0): \(reason)" } ?? reason }
+}
+
+/// Why a module can't be used at all.
+package enum ModuleFailure: Hashable, Sendable {
+    /// There is no such file.
+    case missing
+    /// The file is not a PKCS#11 module: no shared object, or one without `C_GetFunctionList`.
+    case notAModule
+    /// The file is a shared object for another processor.
+    case wrongArchitecture
+    /// Other users can change the file, which would run with this program's rights and see PINs.
+    case writableByOthers
+    /// The dynamic loader refuses the file, for example because a library is missing.
+    case unloadable
+    /// `C_Initialize` answered with this code.
+    case initializeFailed(ReturnValue)
+    /// Loading or `C_Initialize` did not return.
+    case hanging
+    /// The separate process for it could not be started.
+    case notIsolated
 }

@@ -1,7 +1,7 @@
 extension Module {
-    /// The tokens that are there now.
+    /// Reads the current tokens. Restarts the module once if its state is stale or it fails.
     ///
-    /// - Throws: `noReaders`, where there is no slot at all; what the ladder could not mend.
+    /// - Throws: `noReaders` if there is no slot; the error after the restart.
     func slotReports() async throws(CryptokiError) -> [SlotReport] {
         try await thread.run { [self] in
             Result { () throws(CryptokiError) in
@@ -10,14 +10,14 @@ extension Module {
                 do throws(CryptokiError) {
                     if needsInitialization { try reinitialize(after: epoch, by: caller) }
                     let reports = try read(by: caller)
-                    guard isOutOfDate(reports), !thread.isWorkAbandoned else { return reports }
+                    guard isStale(reports), !thread.isWorkAbandoned else { return reports }
                     try reinitialize(after: self.epoch, by: caller)
                     return try read(by: caller, isLastTry: true)
                 } catch {
-                    // Nothing is open here that could be opened anew: only starting the module again may help.
+                    // There is no session to open again; only a restart of the module may help.
                     guard !thread.isWorkAbandoned,
                         error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
-                            || error.kind == .noReaders && profile.clingsToThePast && self.epoch == epoch
+                            || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
                     else { throw error }
                     try reinitialize(after: epoch, by: caller)
                     return try read(by: caller, isLastTry: true)
@@ -26,12 +26,12 @@ extension Module {
         }
     }
 
-    /// Whether what the module shows may be of the past.
+    /// Whether the module's state may be stale.
     ///
-    /// ykcs11 is blind after pcscd was restarted, when it shows no token at all. OpenSC, in a process of its own, goes on
-    /// showing the certificates of a card in whose place another one is.
-    private func isOutOfDate(_ reports: [SlotReport]) -> Bool {
-        if profile.clingsToThePast { return reports.isEmpty }
+    /// ykcs11 shows no token after pcscd was restarted. An isolated OpenSC still shows the certificates of a card that was
+    /// replaced by another one.
+    private func isStale(_ reports: [SlotReport]) -> Bool {
+        if profile.cachesStaleState { return reports.isEmpty }
         guard profile.family == .opensc, isIsolated else { return false }
         let identities = reports.compactMap { report in
             (try? report.token.get()).map { TokenIdentity($0, in: profile) }
@@ -44,7 +44,7 @@ extension Module {
         do throws(CryptokiError) {
             slots = try caller.slots(withToken: true)
         } catch {
-            // Yubico's module says so when there is no pcscd to ask.
+            // Yubico's module answers this if pcscd does not run.
             guard isLastTry, profile.family == .ykcs11, error.returnValue == .deviceError else { throw error }
             throw CryptokiError(
                 .noReaders, function: error.function, reason: "the module reaches no reader; is pcscd running?")
@@ -60,7 +60,7 @@ extension Module {
         }
     }
 
-    /// The tokens of this module that fit and can be used.
+    /// The initialized tokens of this module that match.
     func tokens(
         options: TokenOptions, where fits: @Sendable (TokenInformation) -> Bool
     ) async throws(CryptokiError) -> [Token] {
@@ -79,4 +79,10 @@ extension Module {
         }
         return tokens
     }
+}
+
+/// A slot with a token, and the token's information or the error.
+struct SlotReport: Sendable {
+    let slot: UInt
+    let token: Result<TokenInformation, CryptokiError>
 }

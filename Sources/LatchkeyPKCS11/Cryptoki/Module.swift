@@ -2,19 +2,19 @@ internal import CPKCS11
 internal import Glibc
 internal import Synchronization
 
-/// A PKCS#11 module, loaded once in this process however many tokens use it.
+/// A PKCS#11 module, loaded once per process for all its tokens.
 ///
-/// Its functions come from p11-kit, which counts initialisations, adopts a module that somebody else initialised, and
-/// then never finalises it. A module is never unloaded, and never finalised except to be initialised again: doing so
-/// from `deinit` or at exit crashes programs.
+/// Its functions come from p11-kit, which counts initializations. If other code initialized the module before, p11-kit uses it
+/// and never finalizes it. A module is never unloaded, and only finalized to be initialized again: doing so from `deinit` or at
+/// exit crashes programs.
 final class Module: Sendable {
     /// The file, with symbolic links resolved.
     let path: String
     let information: ModuleInformation
     let profile: ModuleProfile
-    /// The process that it runs in, where it has one of its own.
+    /// The separate process of an isolated module.
     let process: ModuleProcess?
-    /// For what concerns the module as a whole. All calls are made here when it says that it is not thread-safe.
+    /// The thread for calls that concern the whole module, and for all calls if the module is not thread-safe.
     let thread: TokenThread
     let isThreadSafe: Bool
     let options: TokenOptions
@@ -39,35 +39,26 @@ final class Module: Sendable {
         state = Mutex(ModuleState())
     }
 
-    /// Whether it runs in a process of its own.
+    /// Whether it runs in a separate process.
     var isIsolated: Bool { process != nil }
 
-    /// The module in a file. A path without a slash is looked for in p11-kit's module directory.
+    /// Loads the module in a file. A relative path is in p11-kit's module directory.
     ///
-    /// - Throws: ``CryptokiError``; `module` with what is wrong with it, `timedOut`, `wedged`.
+    /// - Throws: ``CryptokiError``; `module` with the cause, `timedOut`, `wedged`.
     static func load(_ path: String, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Module {
         try await ModuleRegistry.shared.module(path, options: options)
     }
 
-    /// The same for what can only be done in this process: one that is isolated is loaded here beside.
-    static func loadHere(_ path: String, options: TokenOptions) async throws(CryptokiError) -> Module {
-        let module = try await load(path, options: options)
-        guard module.isIsolated else { return module }
-        var options = options
-        options.isolation = .never
-        return try await load(path, options: options)
-    }
-
-    /// Counts re-initialisations: what was obtained from the module (slots, sessions, handles) holds within one epoch.
-    /// Whoever keeps something on the side, such as a libp11 context, abandons it when this has changed.
+    /// Counts initializations. Slots, sessions and handles are valid within one epoch; code that keeps other state of the
+    /// module, such as a libp11 context, abandons it when the epoch has changed.
     var epoch: Int { state.withLock { $0.epoch } }
 
-    /// Whether key agreement reaches the module, where that was found out.
-    var carriesAgreement: Bool? { agreement.withLock { $0 } }
+    /// Whether key agreement reaches the module; nil if it was not tested yet.
+    var supportsKeyAgreement: Bool? { agreement.withLock { $0 } }
 
-    /// Notes which tokens there are.
+    /// Records the visible tokens.
     ///
-    /// - Returns: whether one went and another one came since the last time.
+    /// - Returns: Whether one was removed and another one inserted since the last call.
     func replaceSeen(_ tokens: Set<TokenIdentity>) -> Bool {
         seen.withLock { seen in
             defer { seen = tokens }
@@ -75,7 +66,7 @@ final class Module: Sendable {
         }
     }
 
-    func note(carriesAgreement: Bool) { agreement.withLock { $0 = carriesAgreement } }
+    func note(supportsKeyAgreement: Bool) { agreement.withLock { $0 = supportsKeyAgreement } }
 }
 
 extension Module {
@@ -83,13 +74,12 @@ extension Module {
         Caller(module: self, functions: functions, watch: thread.watch, deadlines: deadlines)
     }
 
-    /// Waits while the module is being initialised anew, and refuses when it hangs.
+    /// Waits while another thread initializes the module, and throws if the module hangs.
     ///
     /// - Parameters:
-    ///   - patience: How long to wait at most. That it passes says nothing of the module: the thread that initialises it
-    ///     has deadlines of its own.
-    ///   - epoch: The epoch that the call belongs to, if it belongs to one.
-    /// - Returns: Whether the call may be made; false when its epoch is over.
+    ///   - patience: The maximum wait. The thread that initializes the module has its own deadlines.
+    ///   - epoch: The epoch of the call; nil for a call that needs no session.
+    /// - Returns: Whether the call may be made; false if its epoch is over.
     func beginCall(patience: Duration, in epoch: Int? = nil) throws(CryptokiError) -> Bool {
         try UnlockedCards.shared.beginCall()
         var isBegun = false
@@ -105,7 +95,7 @@ extension Module {
             case .wait:
                 guard ContinuousClock.now < deadline else {
                     throw CryptokiError(
-                        .timedOut, function: "C_Initialize", reason: "the module is still being started again")
+                        .timedOut, function: "C_Initialize", reason: "the module is still being restarted")
                 }
                 usleep(1000)
             }
@@ -117,8 +107,8 @@ extension Module {
         UnlockedCards.shared.endCall()
     }
 
-    /// What a call that passed its deadline means for the module: its process is to be killed, where it has one, so that
-    /// the call comes back; otherwise nothing is called any more.
+    /// Handles a call that exceeded its deadline. Returns a closure that kills the module's process, so that the call returns.
+    /// A module in this process is never called again.
     func expire(_ function: String) -> (@Sendable () -> Void)? {
         guard let process else {
             state.withLock { $0.wedge(function) }
@@ -128,34 +118,33 @@ extension Module {
         return { process.kill() }
     }
 
-    /// Whether the module's process was killed since it was last initialised.
+    /// Whether the module must be initialized before its next use.
     var needsInitialization: Bool { state.withLock { $0.needsInitialization } }
 
-    /// Finalises and initialises the module, unless somebody did since the epoch that the caller knows. Everybody's
-    /// sessions are gone afterwards.
+    /// Finalizes and initializes the module, unless another thread did so since `epoch`. This ends all sessions.
     ///
-    /// - Throws: `returned(.deviceError)` when another token is in use all the while; what `C_Initialize` answers.
+    /// - Throws: `returned(.deviceError)` if another token is in use for too long; the error of `C_Initialize`.
     func reinitialize(after epoch: Int, by caller: Caller) throws(CryptokiError) {
         let patience = ContinuousClock.now + caller.deadlines.data
         while true {
             switch state.withLock({ $0.beginInitialization(after: epoch) }) {
             case .proceed:
                 defer { state.withLock { $0.endInitialization() } }
-                return try initializeAnew(by: caller)
+                return try initializeAgain(by: caller)
             case .done: return
             case .wait:
                 guard ContinuousClock.now < patience else {
                     throw CryptokiError(
                         .returned(.deviceError), function: "C_Finalize",
-                        reason: "the module must be started again, and another token is in use")
+                        reason: "the module must be restarted, and another token is in use")
                 }
                 usleep(1000)
             }
         }
     }
 
-    /// Finalises the module, so that it forgets sessions, logins and PINs of all its tokens. The next use initialises it
-    /// again, also when it could not be finalised because another token is in use.
+    /// Finalizes the module, so that it forgets sessions, logins and PINs of all its tokens. The next use initializes it again,
+    /// also if it could not be finalized now because another token is in use.
     func finalize(by caller: Caller) {
         let isFree = state.withLock { state in
             state.needsInitialization = true
@@ -172,12 +161,12 @@ extension Module {
 
     private func finalizeNow(by caller: Caller) {
         caller.watch.begin("C_Finalize", within: caller.deadlines.load)
-        // Its answer doesn't matter: the module is initialised anew in any case.
+        // Ignore the answer: the module is initialized again in any case.
         _ = functions.pointer.pointee.C_Finalize?(nil)
         caller.watch.end()
     }
 
-    private func initializeAnew(by caller: Caller) throws(CryptokiError) {
+    private func initializeAgain(by caller: Caller) throws(CryptokiError) {
         finalizeNow(by: caller)
         try ModuleLoader.initialize(
             functions, in: process, watch: caller.watch, deadline: caller.deadlines.load,
@@ -191,7 +180,7 @@ extension Module {
         weak var token: Token?
     }
 
-    /// The one object for a token, so that it has one thread and one session in this process.
+    /// The shared object of a token, so that it has one thread and one session in this process.
     func token(_ information: TokenInformation, make: () throws(CryptokiError) -> Token) throws(CryptokiError) -> Token
     {
         let identity = TokenIdentity(information, in: profile)
@@ -202,5 +191,62 @@ extension Module {
             tokens[identity] = WeakToken(token: new)
             return new
         }
+    }
+}
+
+/// Decides whether calls into a module may be made.
+struct ModuleState {
+    enum Call {
+        case proceed, wait
+        /// The module was restarted since the epoch that the call belongs to.
+        case outdated
+        /// The module hangs in that function.
+        case refuse(function: String)
+    }
+
+    enum Initialization {
+        case proceed, wait
+        /// Another thread initialized the module.
+        case done
+    }
+
+    private(set) var epoch = 1
+    /// Whether the module must be initialized before its next use, because it was finalized or its process was killed.
+    var needsInitialization = false
+    private var hanging: String?
+    private var calls = 0
+    private var isInitializing = false
+
+    mutating func beginCall(in known: Int?) -> Call {
+        if let hanging { return .refuse(function: hanging) }
+        if isInitializing { return .wait }
+        if let known, known != epoch { return .outdated }
+        calls += 1
+        return .proceed
+    }
+
+    mutating func endCall() { calls -= 1 }
+
+    mutating func wedge(_ function: String) { hanging = hanging ?? function }
+
+    mutating func beginInitialization(after known: Int) -> Initialization {
+        if isInitializing { return .wait }
+        if epoch != known { return .done }
+        if calls > 0 { return .wait }
+        isInitializing = true
+        return .proceed
+    }
+
+    mutating func endInitialization() { isInitializing = false }
+
+    /// Ends the epoch without starting the next one.
+    mutating func endEpoch() {
+        epoch += 1
+        needsInitialization = true
+    }
+
+    mutating func beginEpoch() {
+        epoch += 1
+        needsInitialization = false
     }
 }

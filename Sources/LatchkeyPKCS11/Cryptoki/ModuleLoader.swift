@@ -2,7 +2,7 @@ internal import CPKCS11
 internal import Glibc
 internal import Synchronization
 
-/// Loads one module on a thread of its own, once, and again after a failure that may pass.
+/// Loads one module on a separate thread, once, and again after a failure.
 final class ModuleLoader: Sendable {
     private let path: String
     private let options: TokenOptions
@@ -21,11 +21,11 @@ final class ModuleLoader: Sendable {
         do {
             return try await thread.run { self.loadOnThread(thread) }
         } catch {
-            // A module that hangs while it is loaded can't be used at all, which says more than that a call timed out.
+            // A module that hangs while it is loaded can't be used at all; that is more specific than a timeout.
             guard error.kind == .timedOut else { throw error }
             throw CryptokiError(
                 .module(.hanging), function: error.function,
-                reason: "\(path) did not come back from \(error.function ?? "being loaded")")
+                reason: "\(path) did not return from \(error.function ?? "being loaded")")
         }
     }
 
@@ -61,7 +61,7 @@ final class ModuleLoader: Sendable {
         let functions = try loadInProcess(watch: thread.watch)
         let module = try start(functions, in: nil, on: thread)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
-        // It had to be asked who it is. From here on only its process uses it.
+        // Only its description was needed in this process. From now on it runs in a separate one.
         thread.watch.begin("C_Finalize", within: options.deadlines.load)
         _ = functions.pointer.pointee.C_Finalize?(nil)
         thread.watch.end()
@@ -88,7 +88,7 @@ final class ModuleLoader: Sendable {
 
     private static func functionList(of path: String) throws(CryptokiError) -> FunctionList {
         guard let pointer = p11_kit_module_load(path, 0) else {
-            let text = p11_kit_message().map { String(cString: $0) } ?? "p11-kit does not say why"
+            let text = p11_kit_message().map { String(cString: $0) } ?? "p11-kit reports no cause"
             throw CryptokiError(.module(.unloadable), reason: "p11-kit can't load \(path): \(text)")
         }
         return FunctionList(pointer: pointer)
@@ -113,10 +113,10 @@ final class ModuleLoader: Sendable {
             isThreadSafe: isThreadSafe, options: options, functions: functions)
     }
 
-    /// Initialises a module for use from several threads, or from one where it can't lock.
+    /// Initializes a module for use from several threads, or from one if it can't lock.
     ///
-    /// - Parameter isThreadSafe: what it turned out to be when it was initialised before.
-    /// - Returns: whether it may be called from several threads at once.
+    /// - Parameter isThreadSafe: The result of an earlier call.
+    /// - Returns: Whether it may be called from several threads at once.
     @discardableResult
     static func initialize(
         _ functions: FunctionList, in process: ModuleProcess?, watch: CallWatch, deadline: Duration,
@@ -151,5 +151,112 @@ final class ModuleLoader: Sendable {
         defer { watch.end() }
         let value = functions.pointer.pointee.C_Initialize?(&arguments)
         return ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
+    }
+}
+
+/// The modules of this process by their files, so that two parts of a program never initialize the same file.
+final class ModuleRegistry: Sendable {
+    static let shared = ModuleRegistry()
+
+    /// Identifies a module: a file that is isolated with another environment has other tokens.
+    private struct Key: Hashable {
+        let path: String
+        let isolation: TokenOptions.Isolation
+        let environment: [String: String]
+    }
+
+    private let loaders = Mutex<[Key: ModuleLoader]>([:])
+
+    private init() {}
+
+    func module(_ path: String, options: TokenOptions) async throws(CryptokiError) -> Module {
+        let file = try Self.resolve(path)
+        let key = Key(
+            path: file, isolation: options.isolation,
+            environment: options.isolation == .never ? [:] : options.environment)
+        let loader = loaders.withLock { loaders in
+            if let loader = loaders[key] { return loader }
+            let loader = ModuleLoader(path: file, options: options)
+            loaders[key] = loader
+            return loader
+        }
+        return try await loader.module()
+    }
+
+    /// The absolute path without symbolic links. A relative path is in p11-kit's module directory.
+    static func resolve(_ path: String) throws(CryptokiError) -> String {
+        // Never the working directory, which another user may control.
+        let candidate = path.hasPrefix("/") ? path : "\(ConfiguredModules.moduleDirectory)/\(path)"
+        guard let resolved = realpath(candidate, nil) else {
+            throw CryptokiError(
+                .module(.missing), reason: "there is no module \(candidate): \(String(cString: strerror(errno)))")
+        }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+}
+
+/// Checks a module's file before it is loaded, so that each cause of failure has its own error.
+enum SharedObject {
+    /// The head of an ELF file (System V ABI, "ELF Header"): magic, class, data, …, type, machine. 20 bytes.
+    private static let headSize = 20
+    private static let sharedObject: UInt16 = 3
+
+    /// - Throws: `module` with `missing`, `notAModule`, `writableByOthers` or `wrongArchitecture`.
+    static func check(_ path: String) throws(CryptokiError) {
+        let head = try head(of: path)
+        guard head.count == headSize, head.starts(with: [0x7f, 0x45, 0x4c, 0x46]),
+            number(head, at: 16) == sharedObject
+        else {
+            throw CryptokiError(.module(.notAModule), reason: "\(path) is not a shared object")
+        }
+        try checkOwner(of: path)
+        let own = try Self.head(of: "/proc/self/exe")
+        guard own.count == headSize, head[4..<6] == own[4..<6], number(head, at: 18) == number(own, at: 18) else {
+            throw CryptokiError(.module(.wrongArchitecture), reason: "\(path) is for another processor")
+        }
+    }
+
+    /// Opens the file and checks that it has `C_GetFunctionList`. It is never closed: unloading a module would crash the threads
+    /// that it started.
+    static func open(_ path: String) throws(CryptokiError) {
+        guard let handle = dlopen(path, RTLD_NOW | RTLD_LOCAL) else {
+            let text = dlerror().map { String(cString: $0) } ?? "the loader reports no cause"
+            throw CryptokiError(.module(.unloadable), reason: "\(path) can't be loaded: \(text)")
+        }
+        guard dlsym(handle, "C_GetFunctionList") != nil else {
+            throw CryptokiError(.module(.notAModule), reason: "\(path) has no C_GetFunctionList")
+        }
+    }
+
+    /// A user who can write the file can read every PIN: only root and the current user may be able to.
+    private static func checkOwner(of path: String) throws(CryptokiError) {
+        var status = stat()
+        guard stat(path, &status) == 0 else {
+            throw CryptokiError(
+                .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
+        }
+        guard status.st_uid == 0 || status.st_uid == geteuid(), status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
+            throw CryptokiError(
+                .module(.writableByOthers),
+                reason: "\(path) can be changed by users other than root and this user, who could read each PIN")
+        }
+    }
+
+    private static func head(of path: String) throws(CryptokiError) -> [UInt8] {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else {
+            throw CryptokiError(
+                .module(.missing), reason: "\(path) can't be read: \(String(cString: strerror(errno)))")
+        }
+        defer { close(descriptor) }
+        var head = [UInt8](repeating: 0, count: headSize)
+        let count = read(descriptor, &head, headSize)
+        return Array(head.prefix(max(0, count)))
+    }
+
+    /// A 16-bit number in the machine's byte order; a file in the other order fails the comparison of `EI_DATA`.
+    private static func number(_ head: [UInt8], at index: Int) -> UInt16 {
+        head.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: index, as: UInt16.self) }
     }
 }

@@ -4,31 +4,31 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Synchronization
 
-/// A process that a module runs in, so that a module that hangs or crashes can be killed and started again.
+/// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
 ///
-/// It is `p11-kit remote MODULE`, which speaks p11-kit's protocol on its standard input and output. Our side of the
-/// protocol is `p11-kit-client.so`. That connects to a UNIX socket at `C_Initialize`; we listen there only for as long
-/// as this takes, hand the connection to the process, and remove the socket, so that nothing is left behind and nobody
-/// else can connect. The process ends when the connection does; one that hangs in the module dies with the thread that
-/// started it, that is with us (`PR_SET_PDEATHSIG`, by setpriv(1)).
+/// It runs `p11-kit remote MODULE`, which speaks p11-kit's protocol on its standard input and output. The client in this process
+/// is `p11-kit-client.so`, which connects to a UNIX socket in `C_Initialize`. This class listens on the socket only during that
+/// call, passes the connection to the process, and removes the socket, so that no other program can connect. The process ends
+/// when the connection closes; a process that hangs in the module is killed when the thread that started it ends
+/// (`PR_SET_PDEATHSIG`, by setpriv(1)).
 ///
 /// p11-kit's protocol has no key agreement before version 0.25: `C_DeriveKey` answers `CKR_MECHANISM_INVALID`.
 final class ModuleProcess: Sendable {
-    /// Our side of p11-kit's protocol. Each `C_GetFunctionList` in it makes a client of its own, so one file serves any
-    /// number of processes.
+    /// The client of p11-kit's protocol. Each `C_GetFunctionList` creates a new client, so that one file is enough for all
+    /// processes.
     static var clientModule: String { "\(ConfiguredModules.moduleDirectory)/p11-kit-client.so" }
 
     private struct State {
         var processIdentifier: pid_t?
-        /// What became of the last process, where it never served.
+        /// Why the last process never answered.
         var complaint: String?
 
-        /// - Returns: the complaint, where the process has ended.
+        /// - Returns: The complaint, if the process has ended.
         mutating func reap(_ module: String) -> String? {
             var status: Int32 = 0
             guard let process = processIdentifier else { return complaint }
             let reaped = waitpid(process, &status, WNOHANG)
-            // Somebody else in this process waited for it: the number may be anybody's by now.
+            // Other code in this process reaped it: the process ID may belong to another process now.
             if reaped < 0, errno == ECHILD { processIdentifier = nil }
             guard reaped == process else { return complaint }
             processIdentifier = nil
@@ -36,7 +36,7 @@ final class ModuleProcess: Sendable {
             if code == 126 || code == 127 {
                 complaint = "setpriv and p11-kit, which run the module, are not both installed"
             } else if status & 0x7f == 0, code != 0 {
-                complaint = "p11-kit can't load \(module) in a process of its own (exit code \(code))"
+                complaint = "p11-kit can't load \(module) in a separate process (exit code \(code))"
             }
             return complaint
         }
@@ -44,52 +44,51 @@ final class ModuleProcess: Sendable {
 
     private let module: String
     private let environment: [String: String]
-    /// Holds the socket, mode 0700. It is there only while a connection is made.
+    /// The directory of the socket, mode 0700. It exists only while a connection is made.
     let directory: String
     private let listener = Mutex<Int32?>(nil)
     private let state = Mutex(State())
-    /// Starts the processes. It lives as long as we do, since they die with it.
-    private let keeper: TokenThread
+    /// The thread that starts the processes. It must not end, because they are killed with it.
+    private let spawner: TokenThread
 
-    /// - Throws: `module(.notIsolated)` where p11-kit's client is not installed or the environment can't name an address.
+    /// - Throws: `module(.notIsolated)` if p11-kit's client is not installed or its address can't be set in the environment.
     init(module: String, environment: [String: String]) throws(CryptokiError) {
         guard access(Self.clientModule, R_OK) == 0 else {
             throw .notIsolated("\(Self.clientModule) is not installed")
         }
         guard latchkey_getauxval(23) == 0 else {
-            throw .notIsolated("a program with set-user-ID or capabilities has no say in where p11-kit connects to")
+            throw .notIsolated("p11-kit ignores its address variable in a program with set-user-ID or capabilities")
         }
         self.module = module
         self.environment = environment
         directory = try Self.makeDirectoryName()
-        keeper = TokenThread { _ in nil }
+        spawner = TokenThread { _ in nil }
     }
 
     private var socketPath: String { "\(directory)/socket" }
 
-    /// A name for a directory that does not exist; whoever makes one of that name first keeps us from starting, and no
-    /// more.
+    /// A name for a new directory. An attacker who creates a directory with that name first only prevents the start.
     private static func makeDirectoryName() throws(CryptokiError) -> String {
         let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         let parent = runtime.flatMap { $0.hasPrefix("/") ? $0 : nil } ?? "/tmp"
         var status = stat()
-        // Whose directory it is, and who may write it where it is not sticky, can put another one in place of ours.
+        // The owner of the parent, and users who may write it if it is not sticky, can replace the directory.
         guard stat(parent, &status) == 0, status.st_uid == 0 || status.st_uid == geteuid(),
             status.st_mode & S_ISVTX != 0 || status.st_mode & (S_IWGRP | S_IWOTH) == 0
         else {
-            throw .notIsolated("\(parent) is no directory that only this user can change; set XDG_RUNTIME_DIR")
+            throw .notIsolated("\(parent) is not a directory that only this user can change; set XDG_RUNTIME_DIR")
         }
-        let name = "\(parent)/latchkey-\(getpid())-\(UInt64.random(in: .min ... .max).hexadecimal)"
+        let name = "\(parent)/latchkey-\(getpid())-\(String(UInt64.random(in: .min ... .max), radix: 16))"
         guard name.utf8.count + "/socket".utf8.count <= ListeningSocket.maximumPathBytes else {
             throw .notIsolated("the path of its socket would be too long; set XDG_RUNTIME_DIR to a shorter one")
         }
         return name
     }
 
-    /// Listens for the connection that `C_Initialize` makes next, and starts a process when it comes.
+    /// Listens for the connection of the next `C_Initialize`, and starts a process for it.
     func prepare() throws(CryptokiError) {
         guard mkdir(directory, 0o700) == 0 else {
-            throw .notIsolated("\(directory) can't be made: \(String(cString: strerror(errno)))")
+            throw .notIsolated("\(directory) can't be created: \(String(cString: strerror(errno)))")
         }
         let descriptor: Int32
         do throws(CryptokiError) {
@@ -100,39 +99,39 @@ final class ModuleProcess: Sendable {
         }
         listener.withLock { $0 = descriptor }
         state.withLock { $0.complaint = nil }
-        keeper.enqueue { self.serve(descriptor) }
+        spawner.enqueue { self.serve(descriptor) }
     }
 
     /// Stops listening.
     func withdraw() {
         listener.withLock { descriptor in
-            // Ends the wait of a keeper to whom nobody came. The keeper closes, under the same lock, so that the number
-            // is still the socket's.
+            // Ends the wait of the spawner if there was no connection. The spawner closes the socket under the same lock, so
+            // that the descriptor is still valid here.
             if let descriptor { shutdown(descriptor, Int32(SHUT_RDWR)) }
         }
         unlink(socketPath)
         rmdir(directory)
     }
 
-    /// Ends the process, whatever it does. Calls into it come back with `CKR_DEVICE_ERROR`.
+    /// Kills the process. Calls into it return with `CKR_DEVICE_ERROR`.
     ///
-    /// It does not wait for the end, which a process in the kernel's hands may put off: who calls this watches over
-    /// all other calls too. ``reapLater()`` waits.
+    /// Does not wait for the end of the process, which the kernel may delay: the watchdog calls this and must not block.
+    /// ``reapLater()`` waits.
     func kill() {
         state.withLock { state in
-            // What has ended or was reaped by somebody else has a number that may be another's.
+            // The ID of a process that was reaped may belong to another process.
             _ = state.reap(module)
             guard let process = state.processIdentifier else { return }
             Glibc.kill(process, SIGKILL)
         }
     }
 
-    /// The process, while there is one.
+    /// The running process.
     var processIdentifier: pid_t? { state.withLock { $0.processIdentifier } }
 
-    /// Why the process never served, when it did not.
+    /// Why the process never answered.
     var complaint: String? {
-        // A process that ends has closed the connection a moment before it can be reaped.
+        // A process closes the connection shortly before it can be reaped.
         for _ in 0..<100 {
             let (complaint, isRunning) = state.withLock { ($0.reap(module), $0.processIdentifier != nil) }
             if complaint != nil || !isRunning { return complaint }
@@ -151,7 +150,7 @@ final class ModuleProcess: Sendable {
         guard let connection = ListeningSocket.acceptOurselves(descriptor) else { return }
         defer { close(connection) }
         kill()
-        // Under the lock, so that nobody looks for the process between its start and our knowing of it.
+        // Under the lock, so that other threads see the process as soon as it runs.
         state.withLock { state in
             do throws(CryptokiError) {
                 state.processIdentifier = try ChildSpawner.spawn(
@@ -164,16 +163,16 @@ final class ModuleProcess: Sendable {
         reapLater()
     }
 
-    /// Waits for the end of the process on a thread of its own, so that a process that ends by itself (it crashed, or
-    /// its module was finalised) does not stay a zombie.
+    /// Waits for the end of the process on a separate thread, so that a process that was not killed (it crashed, or its module
+    /// was finalized) does not stay a zombie.
     private func reapLater() {
         guard let process = processIdentifier else { return }
         OperatingSystemThread.start { [weak self] in
             var information = siginfo_t()
-            // This call leaves the process to be reaped under the lock, where the process ID cannot be another's yet.
+            // WNOWAIT: the process is reaped under the lock, so that its ID stays valid until then.
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
             guard let self else {
-                // Only this thread still knows the process.
+                // No other thread can reap the process any more.
                 waitpid(process, nil, WNOHANG)
                 return
             }
@@ -192,16 +191,16 @@ final class ModuleProcess: Sendable {
 extension ModuleProcess {
     private static let environmentLock = Mutex(())
 
-    /// Lets `body` call the client's `C_GetFunctionList` with our address in `P11_KIT_SERVER_ADDRESS`.
+    /// Runs `body`, which calls the client's `C_GetFunctionList`, with the socket's address in `P11_KIT_SERVER_ADDRESS`.
     ///
-    /// Other threads may read the environment meanwhile; see `latchkey_environment_change`.
+    /// Other threads may read the environment at the same time; see `latchkey_environment_change`.
     func withAddressInEnvironment<R>(_ body: () throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let address = "P11_KIT_SERVER_ADDRESS=unix:path=\(socketPath)"
         return try Self.environmentLock.withLock { _ throws(CryptokiError) in
             guard let entry = strdup(address), latchkey_environment_change(entry, nil) != 0 else {
-                throw .notIsolated("there is no memory for its address")
+                throw .notIsolated("out of memory")
             }
-            // Without memory it stays: the name of a socket that is gone, which does nobody harm.
+            // If memory is short the variable stays, which is harmless: its socket no longer exists.
             defer { _ = latchkey_environment_change(nil, entry) }
             return try body()
         }
@@ -210,11 +209,111 @@ extension ModuleProcess {
 
 extension CryptokiError {
     static func notIsolated(_ reason: String) -> CryptokiError {
-        CryptokiError(.module(.notIsolated), reason: "the module can't run in a process of its own: \(reason)")
+        CryptokiError(.module(.notIsolated), reason: "the module can't run in a separate process: \(reason)")
     }
 }
 
-extension UInt64 {
-    /// Without a prefix, in lower case.
-    fileprivate var hexadecimal: String { String(self, radix: 16) }
+/// A UNIX socket for one connection.
+enum ListeningSocket {
+    /// The maximum length in bytes of a path in a socket's address, without the terminating zero (`sun_path`, unix(7)).
+    static let maximumPathBytes = 107
+
+    /// - Returns: The descriptor, closed on exec; the caller closes it.
+    static func make(at path: String) throws(CryptokiError) -> Int32 {
+        guard path.utf8.count <= maximumPathBytes else { throw .notIsolated("the path of its socket is too long") }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw .notIsolated(String(cString: strerror(errno))) }
+        let isBound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
+            }
+        }
+        guard isBound, listen(descriptor, 1) == 0 else {
+            let text = String(cString: strerror(errno))
+            close(descriptor)
+            throw .notIsolated("\(path): \(text)")
+        }
+        return descriptor
+    }
+
+    /// Waits for a connection from this process (`SO_PEERCRED`, unix(7)). Refuses connections of other processes.
+    ///
+    /// - Returns: The connection, closed on exec; nil if the socket was shut down. The caller closes it.
+    static func acceptOurselves(_ descriptor: Int32) -> Int32? {
+        while true {
+            let connection = latchkey_accept4(descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+            if connection < 0, errno == EINTR { continue }
+            guard connection >= 0 else { return nil }
+            // struct ucred: process, user, group.
+            var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, .max)
+            var size = socklen_t(MemoryLayout.size(ofValue: peer))
+            let isKnown = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0
+            if isKnown, peer.process == getpid(), peer.user == geteuid() { return connection }
+            close(connection)
+        }
+    }
+}
+
+/// Starts a program from the calling thread. The end of that thread kills a program that requested it (prctl(2),
+/// `PR_SET_PDEATHSIG`). swift-subprocess can't be used: it starts its children from threads that end.
+enum ChildSpawner {
+    /// - Parameters:
+    ///   - command: A program, found in `PATH`, and its arguments.
+    ///   - connection: Its standard input and output.
+    ///   - environment: Variables in addition to those of this process.
+    /// - Returns: Its process ID; the caller reaps it.
+    static func spawn(
+        _ command: [String], connectedTo connection: Int32, environment: [String: String]
+    ) throws(CryptokiError) -> pid_t {
+        var files = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&files)
+        defer { posix_spawn_file_actions_destroy(&files) }
+        posix_spawn_file_actions_adddup2(&files, connection, STDIN_FILENO)
+        posix_spawn_file_actions_adddup2(&files, connection, STDOUT_FILENO)
+        // Libraries open descriptors that children inherit: a descriptor of tpm2-tss would keep the TPM busy.
+        latchkey_spawn_close_from(&files, STDERR_FILENO + 1)
+
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // A new process group, so that only this process gets an interrupt from the terminal; no signal blocked or ignored.
+        posix_spawnattr_setpgroup(&attributes, 0)
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        sigaddset(&signals, SIGPIPE)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+
+        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        var process = pid_t()
+        let status = withCStrings(command) { arguments in
+            withCStrings(variables.map { "\($0)=\($1)" }) { environment in
+                guard let program = arguments[0] else { return ENOENT }
+                return posix_spawnp(&process, program, &files, &attributes, arguments, environment)
+            }
+        }
+        guard status == 0 else {
+            throw .notIsolated("\(command[0]) can't be started: \(String(cString: strerror(status)))")
+        }
+        return process
+    }
+
+    /// Passes the strings as a C array that ends with null.
+    private static func withCStrings<R>(
+        _ strings: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> R
+    ) -> R {
+        let pointers = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: strings.count + 1)
+        for (index, string) in strings.enumerated() { pointers[index] = strdup(string) }
+        pointers[strings.count] = nil
+        defer {
+            for index in strings.indices { free(pointers[index]) }
+            pointers.deallocate()
+        }
+        return body(pointers)
+    }
 }

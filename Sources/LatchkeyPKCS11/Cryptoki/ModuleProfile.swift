@@ -1,5 +1,5 @@
-/// What is known of a family of modules beyond the standard: found out by experiment on Debian 12
-/// (`reference/pkcs11.md`), chosen by what a module says of itself.
+/// The behavior of a family of modules that the standard does not define, found by experiment on Debian 12. The module's own
+/// description selects the profile.
 package struct ModuleProfile: Hashable, Sendable {
     /// The family.
     package enum Family: String, Hashable, Sendable {
@@ -15,31 +15,31 @@ package struct ModuleProfile: Hashable, Sendable {
         case generic
     }
 
-    /// Who may generate keys.
+    /// The role that may generate keys.
     package enum Generator: Hashable, Sendable {
-        /// Whoever knows the PIN.
+        /// The user, with the PIN.
         case user
         /// The token's security officer.
         case securityOfficer
-        /// Nobody, through this module: adopt a key that another program made.
-        case nobody
+        /// No role: the module can't generate keys, and a key of another program must be adopted.
+        case unavailable
     }
 
-    /// What a `CKA_ID` may be.
+    /// The valid values of a `CKA_ID`.
     package enum IdentifierRule: Hashable, Sendable {
-        /// Any bytes: 16 random ones are taken.
+        /// Any bytes: 16 random ones are used.
         case random
         /// One byte that names a slot of the card: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
         case slot
     }
 
-    /// What `C_DestroyObject` does to a key.
+    /// The effect of `C_DestroyObject` on a key.
     package enum Deletion: Hashable, Sendable {
-        /// The key is gone.
+        /// Deletes the key.
         case deletes
-        /// It says yes, and the key is back in the next session.
+        /// Answers `CKR_OK`, but the next session shows the key again.
         case pretends
-        /// It says no.
+        /// Answers an error.
         case refuses
     }
 
@@ -49,56 +49,51 @@ package struct ModuleProfile: Hashable, Sendable {
         case securityOfficer
         /// `C_SetPIN("puk:…", "pin:…")`.
         case prefixedSetPIN
-        /// Another program must: for a person, named.
+        /// Only with another program, which is named for the user.
         case program(String)
     }
 
-    /// What ends a login on the token, and not only in the module.
+    /// How a login ends on the token, and not only in the module.
     package enum Locking: Hashable, Sendable {
         /// `C_Logout`.
         case logout
         /// A reset of the card through PC/SC, after `C_Logout`.
         case reset
-        /// The same after `C_Finalize`, without which the module shows the card the PIN again that it keeps.
+        /// A reset after `C_Finalize`, without which the module would send its cached PIN to the card again.
         case finalization
     }
 
-    /// Which family it is.
     package let family: Family
     /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
     package let takesExtractable: Bool
     /// Whether a private key's template may hold `CKA_ALWAYS_AUTHENTICATE`.
     package let takesAlwaysAuthenticate: Bool
-    /// Whether `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key are true where they should be.
+    /// Whether the module reports `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key correctly.
     package let reportsProtection: Bool
-    /// Who may generate keys.
     package let generator: Generator
-    /// What a `CKA_ID` may be.
     package let identifiers: IdentifierRule
-    /// What `C_DestroyObject` does to a key.
     package let deletion: Deletion
     /// How a blocked PIN is unblocked.
     package let unblocking: Unblocking
     /// Whether a key that needs no login signs without one.
     package let signsWithoutLogin: Bool
-    /// How far, where private halves are hidden until somebody logs in, the handle of one is below its public half's.
+    /// The handle of a public half minus the handle of its private half, if the module hides private halves without a login.
     let hiddenHalfDistance: UInt?
-    /// Whether what it says of readers, tokens and a locked PIN may be of the past until it is initialised anew.
-    let clingsToThePast: Bool
-    /// From which version of the module on it takes a management key that is not 3DES; nil where it does, or has none.
-    let wantsVersionForAES: String?
-    /// What ends a login on the token.
+    /// Whether the module's information about readers, tokens and a locked PIN can be stale until it is initialized again.
+    let cachesStaleState: Bool
+    /// The first version of the module that supports AES management keys; nil if this version does, or has no such key.
+    let versionWithAESManagementKey: String?
     let locking: Locking
-    /// How many sessions there are in all; nil where there is no known limit.
+    /// The maximum number of sessions; nil if no limit is known.
     package let sessionLimit: Int?
     /// Whether `C_WaitForSlotEvent` works.
     package let hasSlotEvents: Bool
-    /// The PIN that starts a finger check where the token doesn't say `CKF_PROTECTED_AUTHENTICATION_PATH`.
+    /// The PIN that starts a fingerprint check if the token does not report `CKF_PROTECTED_AUTHENTICATION_PATH`.
     package let fingerprintPIN: String?
-    /// Whether a module of this family and version runs in a process of its own unless told otherwise.
+    /// Whether a module of this family and version is isolated by default.
     package let isolatesByDefault: Bool
 
-    /// The profile of a module that says this of itself. What a file is called doesn't count.
+    /// The profile for a module's description. The file name does not matter.
     package init(for information: ModuleInformation) {
         let text = "\(information.manufacturer) \(information.description)".lowercased()
         self =
@@ -119,7 +114,7 @@ package struct ModuleProfile: Hashable, Sendable {
         family: Family, takesExtractable: Bool = true, takesAlwaysAuthenticate: Bool = true,
         reportsProtection: Bool = true, generator: Generator = .user, identifiers: IdentifierRule = .random,
         deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, signsWithoutLogin: Bool = true,
-        hiddenHalfDistance: UInt? = nil, clingsToThePast: Bool = false, wantsVersionForAES: String? = nil,
+        hiddenHalfDistance: UInt? = nil, cachesStaleState: Bool = false, versionWithAESManagementKey: String? = nil,
         locking: Locking = .reset, sessionLimit: Int? = nil,
         hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false
     ) {
@@ -133,8 +128,8 @@ package struct ModuleProfile: Hashable, Sendable {
         self.unblocking = unblocking
         self.signsWithoutLogin = signsWithoutLogin
         self.hiddenHalfDistance = hiddenHalfDistance
-        self.clingsToThePast = clingsToThePast
-        self.wantsVersionForAES = wantsVersionForAES
+        self.cachesStaleState = cachesStaleState
+        self.versionWithAESManagementKey = versionWithAESManagementKey
         self.locking = locking
         self.sessionLimit = sessionLimit
         self.hasSlotEvents = hasSlotEvents
@@ -142,35 +137,35 @@ package struct ModuleProfile: Hashable, Sendable {
         self.isolatesByDefault = isolatesByDefault
     }
 
-    /// Anything else: what the standard says is believed, and each refusal is shown. Its token may be a card: one whose
-    /// slot has the name of a PC/SC reader is reset after use.
+    /// Any other module: assumes the standard's behavior and reports each error. Its token may be a card: one whose slot has
+    /// the name of a PC/SC reader is reset after use.
     static let generic = ModuleProfile(family: .generic)
 
     static let softhsm = ModuleProfile(family: .softhsm, locking: .logout)
 
-    /// tpm2-pkcs11's. Its keys go only with a login.
+    /// tpm2-pkcs11's. It deletes keys only after a login.
     static let tpm2 = ModuleProfile(family: .tpm2, deletion: .refuses, locking: .logout)
 
-    /// Yubico's. It hides private halves until somebody logs in, and then signs with none; but it agrees on keys with
-    /// what the card itself needs no PIN for. Its handles are places in one list (`ykcs11/obj_types.h`): 25 slots'
-    /// private halves, then their public ones. AES management keys came in 2.3.0. The finger of a YubiKey Bio is asked
-    /// for by a literal PIN since 2.7.2 (yubico-piv-tool, change 547).
+    /// Yubico's. It hides private halves without a login and does not sign then, but supports key agreement with keys for which
+    /// the card requires no PIN. Its handles are indexes of one list (`ykcs11/obj_types.h`): the private halves of 25 slots,
+    /// then their public halves. It supports AES management keys from 2.3.0 on. From 2.7.2 on, a literal PIN starts the
+    /// fingerprint check of a YubiKey Bio (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
             generator: .securityOfficer, identifiers: .slot, deletion: .pretends, unblocking: .prefixedSetPIN,
             signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
-            clingsToThePast: true,
-            wantsVersionForAES: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
+            cachesStaleState: true,
+            versionWithAESManagementKey: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
             locking: .finalization, sessionLimit: 16,
             fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
     }
 
-    /// The versions of ykcs11 whose list of handles was read: 2.2.0 to 2.7.2.
+    /// The versions of ykcs11 whose list of handles is known: 2.2.0 to 2.7.2.
     private static let knownHandles =
         ModuleInformation.Version(major: 2, minor: 20)...ModuleInformation.Version(major: 2, minor: 72)
 
-    /// OpenSC's. Before 0.24 a card that is pulled during a call can stop the process for ever (change d449feeda).
+    /// OpenSC's. Before 0.24, removing a card during a call can block the process forever (change d449feeda).
     static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .opensc, reportsProtection: version >= ModuleInformation.Version(major: 0, minor: 25),

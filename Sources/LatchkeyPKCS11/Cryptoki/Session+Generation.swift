@@ -7,15 +7,15 @@ extension Session {
     /// `secp256r1` as an OBJECT IDENTIFIER in DER (RFC 5480 section 2.1.1.1), for `CKA_EC_PARAMS`.
     private static let secp256r1: [UInt8] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
 
-    /// Generates a key pair by the template ladder of section 7.2, and checks it as section 1.6 says: not extractable,
-    /// `CKA_VALUE` unreadable, the point on the curve. The self-test is ``prove(_:with:)``.
+    /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on the curve. The self-test is
+    /// ``selfTest(_:with:)``. Tries templates in the order of their strictness.
     ///
     /// - Throws: `occupied`, `unsound` (both halves were destroyed), `unsupported`, `returned`.
     func generateKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> TokenKey {
         try generate(request) { () throws(CryptokiError) in try key(id: request.id) }
     }
 
-    /// The same for an RSA key that decrypts: 2048 bits, the exponent 65537.
+    /// Generates an RSA key pair for signatures, 2048 bits with the exponent 65537, and checks it.
     func generateRSAKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
         try generate(request) { () throws(CryptokiError) in try rsaKey(id: request.id) }
     }
@@ -26,7 +26,7 @@ extension Session {
         try checkCancellation()
         guard !request.alwaysAuthenticates || profile.takesAlwaysAuthenticate else {
             throw CryptokiError(
-                .unsupported, reason: "the module makes no key that needs a proof for each use when asked to")
+                .unsupported, reason: "the module can't create a key that requires a proof for each use")
         }
         guard try !isOccupied(id: request.id) else {
             throw CryptokiError(.occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
@@ -39,11 +39,11 @@ extension Session {
                 !request.alwaysAuthenticates || key.attributes.alwaysAuthenticates == true
             else {
                 throw CryptokiError(
-                    .unsound, reason: "the token did not give the key the protection that was asked for")
+                    .unsound, reason: "the token did not give the key the requested protection")
             }
             return key
         } catch {
-            // The error that matters is the first one.
+            // The first error is the one to report.
             try? destroyKey(id: request.id)
             throw error
         }
@@ -71,7 +71,8 @@ extension Session {
         case .ok: return
         case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
-                .unsupported, function: function, reason: "the module generates no \(request.use.kind) keys: \(value)")
+                .unsupported, function: function, reason: "the module can't generate \(request.use.kind) keys: \(value)"
+            )
         default: throw CryptokiError(value, from: function)
         }
     }
@@ -93,8 +94,8 @@ extension Session {
         return template
     }
 
-    /// - Parameter isExplicit: whether it says what the key must not do. Some modules refuse such attributes, whatever
-    ///   their value, and then must have the right value by themselves, which is checked afterwards.
+    /// - Parameter isExplicit: Whether the template contains prohibitions. Some modules refuse these attributes with any value;
+    ///   their default must then be right, which is checked afterwards.
     private func privateTemplate(_ request: KeyPairRequest, isExplicit: Bool) -> AttributeTemplate {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, ObjectClass.privateKey.rawValue)
@@ -113,16 +114,15 @@ extension Session {
         return template
     }
 
-    /// Checks what section 1.6 asks of any key before it is trusted: not extractable and its secrets unreadable. Of a
-    /// key that was just generated, where the module reports such things truly, also that it is sensitive, was never
-    /// extractable, and was made on the token.
+    /// Checks that a key is not extractable and that its secrets are unreadable. For a new key, if the module reports these
+    /// attributes correctly, also checks that it is sensitive, was never extractable, and was generated on the token.
     ///
     /// - Throws: `unsound`.
     func checkProtection(of key: some PrivateHalf, isGenerated: Bool = false) throws(CryptokiError) {
-        // What can't be looked at can't be taken out either.
+        // A hidden key can't be read.
         guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
-            throw CryptokiError(.unsound, reason: "the token lets the key be taken out")
+            throw CryptokiError(.unsound, reason: "the token allows extracting the key")
         }
         let value = SecretBuffer()
         for secret in key.secrets {
@@ -134,15 +134,16 @@ extension Session {
         guard key.attributes.isSensitive == true, key.attributes.wasNeverExtractable != false,
             key.attributes.isLocal != false
         else {
-            throw CryptokiError(.unsound, reason: "the token does not say that the key was made in it and stays there")
+            throw CryptokiError(
+                .unsound, reason: "the token does not report that the key was generated in it and stays there")
         }
     }
 
-    /// Proves that the private half belongs to the public half: signs random bytes and verifies with swift-crypto, or
-    /// for a key that only derives agrees with a key of our own.
+    /// Checks that the private half belongs to the public half: signs random bytes and verifies the signature, or for a key
+    /// that only derives, agrees with an ephemeral key.
     ///
     /// - Throws: `unsound`.
-    func prove(_ key: TokenKey, with proof: LoginProof? = nil) throws(CryptokiError) {
+    func selfTest(_ key: TokenKey, with proof: LoginProof? = nil) throws(CryptokiError) {
         let isGenuine =
             key.attributes.signs == false
             ? try agrees(key) : try signs(key, proof)
@@ -164,4 +165,43 @@ extension Session {
         else { return false }
         return try sharedSecret(of: key, with: peer) == SecretBytes(expected.withUnsafeBytes { Array($0) })
     }
+}
+
+/// A request for a key pair on a token: on P-256, or RSA with 2048 bits.
+struct KeyPairRequest: Hashable, Sendable {
+    /// The only permitted use of the key. A key with several uses could confuse their proofs.
+    enum Use: Hashable, Sendable {
+        case sign, derive, signRSA
+    }
+
+    /// `CKA_ID` of both halves: 1 byte or up to 64 bytes, depending on ``ModuleProfile/identifiers``.
+    var id: Data
+    /// `CKA_LABEL` of both halves. Modules with fixed labels ignore it.
+    var label: String
+    var use: Use
+    /// `CKA_PRIVATE`: whether the private half can be used only after a login.
+    var isPrivate: Bool
+    /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.
+    var alwaysAuthenticates: Bool
+}
+
+extension KeyPairRequest.Use {
+    /// The mechanism that generates such a key.
+    var mechanism: Mechanism { self == .signRSA ? .rsaKeyPairGeneration : .ecKeyPairGeneration }
+
+    /// The name of the kind of key.
+    var kind: String { self == .signRSA ? "RSA" : "P-256" }
+
+    /// `CKA_KEY_TYPE`.
+    var keyType: UInt { self == .signRSA ? UInt(CKK_RSA) : UInt(CKK_EC) }
+
+    /// The permitted use of the public half.
+    var publicPermission: UInt { self == .derive ? CKA_DERIVE : CKA_VERIFY }
+
+    /// The permitted use of the private half.
+    var permission: UInt { self == .derive ? CKA_DERIVE : CKA_SIGN }
+
+    /// The use that the private half must not have although its type supports it. Decryption with RSA is not prohibited:
+    /// tpm2-pkcs11 1.9.0 would not create the key, and decryption requires a login like signing.
+    var prohibition: UInt { self == .derive ? CKA_SIGN : CKA_DERIVE }
 }

@@ -1,14 +1,11 @@
 internal import CPKCS11
-internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
-internal import SwiftASN1
-internal import X509
 
 extension Session {
-    /// The key with that `CKA_ID`. Looked for once and then remembered until logout.
+    /// The key with a `CKA_ID`. Cached until logout.
     ///
-    /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed` (its public half is no point on P-256).
+    /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed` (its public half is not a point on P-256).
     func key(id: Data) throws(CryptokiError) -> TokenKey {
         if let key = knownKeys[id] { return key }
         let key = try readKey(id: id, handles: objects(.privateKey, id: id), name: "the CKA_ID \(id.hexadecimal)")
@@ -16,7 +13,7 @@ extension Session {
         return key
     }
 
-    /// The one key that fits an `id` and a label, each where given.
+    /// The one key with an ID and a label, each of which may be nil.
     func key(id: Data?, label: String?) throws(CryptokiError) -> TokenKey {
         let handles = try objects(.privateKey, id: id, label: label)
         let name = [id.map { "the CKA_ID \($0.hexadecimal)" }, label.map { "the label \($0)" }]
@@ -24,8 +21,8 @@ extension Session {
         return try readKey(id: id, handles: handles, name: name.isEmpty ? "no name" : name)
     }
 
-    /// The key with that `CKA_ID`, for key agreement: also one that the module hides from who is not logged in, though
-    /// it would use it. Its handle then follows from that of its public half, which is there.
+    /// The key with a `CKA_ID`, for key agreement. Also finds a private half that the module hides without a login but would
+    /// use: its handle is derived from that of the visible public half.
     ///
     /// - Throws: as ``key(id:)``.
     func agreementKey(id: Data) throws(CryptokiError) -> TokenKey {
@@ -43,7 +40,7 @@ extension Session {
         }
     }
 
-    /// All P-256 keys that can be seen: private ones only after login. What is no sound P-256 key is left out.
+    /// All visible P-256 keys; most tokens show private keys only after a login. Skips keys that are not valid P-256 keys.
     func keys() throws(CryptokiError) -> [TokenKey] {
         var keys: [TokenKey] = []
         for handle in try objects(.privateKey) {
@@ -56,7 +53,7 @@ extension Session {
         return keys
     }
 
-    /// Whether any key or certificate has that `CKA_ID`.
+    /// Whether any key or certificate has a `CKA_ID`.
     func isOccupied(id: Data) throws(CryptokiError) -> Bool {
         for objectClass in [ObjectClass.privateKey, .publicKey, .certificate]
         where try !objects(objectClass, id: id).isEmpty {
@@ -65,7 +62,7 @@ extension Session {
         return false
     }
 
-    /// Destroys both halves. What is gone already is no error; read ``ModuleProfile/deletion`` for what it is worth.
+    /// Destroys both halves of a key. A missing half is not an error. ``ModuleProfile/deletion`` says whether it works.
     func destroyKey(id: Data) throws(CryptokiError) {
         knownKeys[id] = nil
         for objectClass in [ObjectClass.privateKey, .publicKey] {
@@ -104,17 +101,100 @@ extension Session {
     }
 }
 
-extension TokenCertificate {
-    /// The certified key, where it is one on P-256.
-    var publicKey: PublicKey? {
-        guard let certificate = try? Certificate(derEncoded: Array(der)),
-            let key = P256.Signing.PublicKey(certificate.publicKey)
-        else { return nil }
-        return try? PublicKey(x963Representation: key.x963Representation)
+extension Data {
+    /// Two lower-case hexadecimal digits for each byte.
+    var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+}
+
+extension Session {
+    /// The public half of the key with a `CKA_ID`, from the public key object or else from the key's certificate; nil if the
+    /// token has neither. Needs no login.
+    ///
+    /// - Throws: `malformed` if it is not a point on P-256, `keyAmbiguous`.
+    func publicKey(id: Data) throws(CryptokiError) -> PublicKey? {
+        if let known = knownKeys[id] { return known.publicKey }
+        let halves = try objects(.publicKey, id: id)
+        guard halves.count <= 1 else {
+            throw CryptokiError(.keyAmbiguous, reason: "the token has \(halves.count) public keys with one CKA_ID")
+        }
+        for object in try halves + objects(.privateKey, id: id) {
+            if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes), !point.isEmpty {
+                return try ECPoint.publicKey(point)
+            }
+        }
+        for certificate in try certificates(id: id) {
+            if let key = certificate.publicKey { return key }
+        }
+        return nil
     }
 }
 
-extension Data {
-    /// Two lower-case digits for each byte.
-    var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+/// A private key on a token, of any type.
+protocol PrivateHalf {
+    var attributes: TokenKey.Attributes { get }
+    var handle: ObjectHandle { get }
+    /// The attributes (`CK_ATTRIBUTE_TYPE`) that the token must not show.
+    var secrets: [UInt] { get }
+}
+
+/// A P-256 key pair on a token. The handle is valid only in the session that returned it; the other properties may be kept.
+struct TokenKey: Sendable {
+    /// `CKA_ID` of both halves.
+    let id: Data
+    /// `CKA_LABEL` of the private half.
+    let label: String
+    let publicKey: PublicKey
+    let attributes: Attributes
+    let handle: ObjectHandle
+
+    /// The maximum length of a `CKA_ID` in bytes.
+    static let maximumIDBytes = 256
+
+    /// The attributes that the token reports for the private half. An attribute that it does not report is nil.
+    struct Attributes: Hashable, Sendable {
+        /// `CKA_PRIVATE`: whether it is visible and usable only after a login.
+        var isPrivate: Bool?
+        var isSensitive: Bool?
+        var isExtractable: Bool?
+        var wasNeverExtractable: Bool?
+        var wasAlwaysSensitive: Bool?
+        /// `CKA_LOCAL`: whether it was generated on the token.
+        var isLocal: Bool?
+        /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.
+        var alwaysAuthenticates: Bool?
+        var signs: Bool?
+        var derives: Bool?
+        /// Whether the module hides the private half without a login.
+        var isHidden = false
+    }
+
+    /// Whether the token requires a proof between the start of a use and its end.
+    var wantsProofAtUse: Bool { attributes.alwaysAuthenticates == true }
+}
+
+extension TokenKey: PrivateHalf {
+    var secrets: [UInt] { [CKA_VALUE] }
+}
+
+/// `CKA_EC_POINT` of a P-256 key.
+enum ECPoint {
+    /// More than a valid length, so that a longer value is detected.
+    static let maximumBytes = 512
+
+    /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40 mechanisms section 2.3.3); some
+    /// modules return the bare point (65 bytes, `04 …`). Refuses anything else: some modules have returned other memory here.
+    static func publicKey(_ value: [UInt8]) throws(CryptokiError) -> PublicKey {
+        let point: ArraySlice<UInt8>
+        switch value.count {
+        case 67 where value.starts(with: [0x04, 0x41, 0x04]): point = value[2...]
+        case 65 where value[0] == 0x04: point = value[...]
+        default:
+            throw .malformed("C_GetAttributeValue", "CKA_EC_POINT has \(value.count) bytes and is not a point on P-256")
+        }
+        do throws(KeystoreError) {
+            return try PublicKey(x963Representation: Data(point))
+        } catch {
+            throw .malformed("C_GetAttributeValue", "CKA_EC_POINT is not on P-256")
+        }
+    }
 }

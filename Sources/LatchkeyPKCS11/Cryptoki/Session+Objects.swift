@@ -4,10 +4,10 @@ internal import Glibc
 internal import Latchkey
 
 extension Session {
-    /// More objects than any token holds: a module that keeps on finding is broken.
-    private static let mostObjects = 16_384
+    /// More objects than any token holds: a module that finds more is broken.
+    private static let maximumObjects = 16_384
 
-    /// The objects that fit a template.
+    /// The objects that match a template.
     func objects(_ objectClass: ObjectClass, id: Data? = nil, label: String? = nil) throws(CryptokiError)
         -> [ObjectHandle]
     {
@@ -23,7 +23,7 @@ extension Session {
             template.withAttributes { list.pointee.C_FindObjectsInit?(handle, $0, $1) }
         }
         let found = Result { () throws(CryptokiError) in try collect() }
-        // What it answers changes nothing about what was found.
+        // Its answer does not change the result.
         _ = try call.answer("C_FindObjectsFinal") { $0.pointee.C_FindObjectsFinal?(handle) }
         return try found.get()
     }
@@ -31,22 +31,22 @@ extension Session {
     private func collect() throws(CryptokiError) -> [ObjectHandle] {
         var found: [ObjectHandle] = []
         var batch = [CK_OBJECT_HANDLE](repeating: 0, count: 64)
-        while found.count < Self.mostObjects {
+        while found.count < Self.maximumObjects {
             var count: CK_ULONG = 0
             let room = CK_ULONG(batch.count)
             try call("C_FindObjects") { $0.pointee.C_FindObjects?(handle, &batch, room, &count) }
             guard count <= room else {
-                throw .malformed("C_FindObjects", "it found more objects than there was room for")
+                throw .malformed("C_FindObjects", "it returned more objects than requested")
             }
             guard count > 0 else { return found }
             found += batch.prefix(Int(count)).map { ObjectHandle(rawValue: $0) }
         }
-        throw .malformed("C_FindObjects", "it finds no end of objects")
+        throw .malformed("C_FindObjects", "the number of objects is too large")
     }
 
-    /// An attribute's bytes; nil where the object has none, does not show it, or does not know it.
+    /// The bytes of an attribute; nil if the object does not have or does not show it.
     ///
-    /// - Parameter most: how many bytes it may have. A longer one is `malformed`.
+    /// - Parameter most: The maximum length in bytes. A longer attribute is `malformed`.
     func attribute(_ type: UInt, of object: ObjectHandle, most: Int) throws(CryptokiError) -> [UInt8]? {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: most, alignment: MemoryLayout<UInt>.alignment)
         defer { buffer.deallocate() }
@@ -54,13 +54,12 @@ extension Session {
         return try attribute(type, of: object, into: buffer).map { Array(buffer.prefix($0)) }
     }
 
-    /// - Returns: how many bytes were written.
+    /// - Returns: The number of bytes written.
     func attribute(
         _ type: UInt, of object: ObjectHandle, into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> Int? {
         let function = "C_GetAttributeValue"
-        // Made anew for each call: a module may leave a null pointer behind, and the next "success" would then write
-        // nothing.
+        // A new one for each call: a module may set the pointer to null, and would then write nothing in the next call.
         var attribute = CK_ATTRIBUTE(
             type: type, pValue: buffer.baseAddress, ulValueLen: CK_ULONG(buffer.count))
         let value = try call.answer(function) {
@@ -71,10 +70,10 @@ extension Session {
         case .attributeSensitive, .attributeTypeInvalid: return nil
         case .ok:
             guard attribute.pValue == buffer.baseAddress, attribute.ulValueLen <= CK_ULONG(buffer.count) else {
-                throw .malformed(function, "an attribute has a length that it can't have")
+                throw .malformed(function, "an attribute has an impossible length")
             }
             return Int(attribute.ulValueLen)
-        case .bufferTooSmall: throw .malformed(function, "an attribute is longer than it can be")
+        case .bufferTooSmall: throw .malformed(function, "an attribute is too long")
         default: throw CryptokiError(value, from: function)
         }
     }
@@ -87,26 +86,15 @@ extension Session {
         return bytes[0] != 0
     }
 
-    /// Destroys an object. That it is gone already is no error.
+    /// Destroys an object. An object that does not exist is not an error.
     func destroy(_ object: ObjectHandle) throws(CryptokiError) {
         let function = "C_DestroyObject"
         let value = try call.answer(function, .person) { $0.pointee.C_DestroyObject?(handle, object.rawValue) }
         guard value == .ok || value == .objectHandleInvalid else { throw CryptokiError(value, from: function) }
     }
 
-    /// The X.509 certificates, or those of one `CKA_ID`.
-    func certificates(id: Data? = nil) throws(CryptokiError) -> [TokenCertificate] {
-        var certificates: [TokenCertificate] = []
-        for object in try objects(.certificate, id: id) {
-            guard let der = try attribute(CKA_VALUE, of: object, most: 16 * 1024), !der.isEmpty else { continue }
-            certificates.append(
-                TokenCertificate(id: try identifier(of: object), label: try label(of: object), der: Data(der)))
-        }
-        return certificates
-    }
-
     func identifier(of object: ObjectHandle) throws(CryptokiError) -> Data {
-        Data(try attribute(CKA_ID, of: object, most: TokenKey.mostIDBytes) ?? [])
+        Data(try attribute(CKA_ID, of: object, most: TokenKey.maximumIDBytes) ?? [])
     }
 
     func label(of object: ObjectHandle) throws(CryptokiError) -> String {
@@ -116,6 +104,60 @@ extension Session {
 
 extension CryptokiError {
     static func malformed(_ function: String, _ reason: String) -> CryptokiError {
-        CryptokiError(.malformed, function: function, reason: "the module's answer makes no sense: \(reason)")
+        CryptokiError(.malformed, function: function, reason: "the module's answer is malformed: \(reason)")
+    }
+}
+
+/// Attributes for a module. Their memory layout is created for each call, because modules write into templates.
+struct AttributeTemplate {
+    private var rows: [(type: UInt, value: [UInt8])] = []
+
+    mutating func set(_ type: UInt, _ value: some Sequence<UInt8>) { rows.append((type, Array(value))) }
+    mutating func set(_ type: UInt, _ value: Bool) { set(type, [value ? 1 : 0]) }
+    mutating func set(_ type: UInt, _ value: UInt) { set(type, withUnsafeBytes(of: value) { Array($0) }) }
+
+    /// Passes the template in Cryptoki's layout.
+    func withAttributes<R>(_ body: (UnsafeMutablePointer<CK_ATTRIBUTE>?, CK_ULONG) -> R) -> R {
+        // Modules read numbers as `CK_ULONG *`, so each value is aligned for one.
+        let alignment = MemoryLayout<CK_ULONG>.alignment
+        func room(_ count: Int) -> Int { (count + alignment - 1) / alignment * alignment }
+        let bytes = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: rows.reduce(alignment) { $0 + room($1.value.count) }, alignment: alignment)
+        defer { bytes.deallocate() }
+        bytes.initializeMemory(as: UInt8.self, repeating: 0)
+        var attributes: [CK_ATTRIBUTE] = []
+        var start = 0
+        for (type, value) in rows {
+            let place = UnsafeMutableRawBufferPointer(rebasing: bytes[start..<start + value.count])
+            place.copyBytes(from: value)
+            attributes.append(
+                CK_ATTRIBUTE(
+                    type: type, pValue: bytes.baseAddress.map { $0 + start }, ulValueLen: CK_ULONG(value.count)))
+            start += room(value.count)
+        }
+        return attributes.withUnsafeMutableBufferPointer { body($0.baseAddress, CK_ULONG($0.count)) }
+    }
+}
+
+/// `CK_OBJECT_CLASS`, the classes that are used here.
+enum ObjectClass: UInt, Sendable {
+    case certificate = 1
+    case publicKey = 2
+    case privateKey = 3
+    case secretKey = 4
+}
+
+/// `CK_OBJECT_HANDLE`, valid only in the session that returned it.
+struct ObjectHandle: RawRepresentable, Hashable, Sendable {
+    let rawValue: UInt
+}
+
+/// A buffer for an attribute that the token must not show. It is cleared at the end in case the token did.
+final class SecretBuffer {
+    let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 8)
+
+    deinit {
+        if let base = bytes.baseAddress { explicit_bzero(base, bytes.count) }
+        bytes.deallocate()
     }
 }

@@ -1,10 +1,11 @@
 internal import CPKCS11
+internal import Crypto
+internal import CryptoExtras
 internal import FoundationEssentials
 internal import Latchkey
 
 extension Session {
-    /// The public half of the RSA key with that `CKA_ID`, as far as it can be seen without a login; nil where there is
-    /// none.
+    /// The public half of the RSA key with a `CKA_ID`; nil if the token has none. Needs no login.
     ///
     /// - Throws: `malformed`, also for a key of another type; `keyAmbiguous`.
     func rsaPublicKey(id: Data) throws(CryptokiError) -> RSAPublicKey? {
@@ -19,7 +20,7 @@ extension Session {
             exponent: attribute(CKA_PUBLIC_EXPONENT, of: half, most: most) ?? [])
     }
 
-    /// The RSA key with that `CKA_ID`.
+    /// The RSA key with a `CKA_ID`.
     ///
     /// - Throws: `keyAbsent`, `keyAmbiguous`, `malformed`.
     func rsaKey(id: Data) throws(CryptokiError) -> RSATokenKey {
@@ -33,9 +34,9 @@ extension Session {
         return RSATokenKey(publicKey: publicKey, attributes: try attributes(of: handle), handle: handle)
     }
 
-    /// The signature of `statement` (`CKM_SHA256_RSA_PKCS`): 256 bytes, the same each time. It has been verified.
+    /// Signs `statement` (`CKM_SHA256_RSA_PKCS`) and verifies the signature: 256 bytes, the same each time.
     ///
-    /// - Throws: `malformed` for what is no signature, `unsupported`, `loginNeeded`, `returned`.
+    /// - Throws: `malformed` if the signature is not valid, `unsupported`, `loginNeeded`, `returned`.
     func signature(of statement: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
         try checkCancellation()
         try beginSigning(key)
@@ -67,5 +68,51 @@ extension Session {
                 .unsupported, function: function, reason: "the module has no RSA signatures with SHA-256: \(value)")
         default: try check(value, from: function, after: .zero)
         }
+    }
+}
+
+/// An RSA key pair on a token. The handle is valid only in the session that returned it.
+struct RSATokenKey: PrivateHalf, Sendable {
+    let publicKey: RSAPublicKey
+    let attributes: TokenKey.Attributes
+    let handle: ObjectHandle
+
+    var secrets: [UInt] { [CKA_PRIVATE_EXPONENT, CKA_PRIME_1, CKA_PRIME_2] }
+}
+
+/// The public half of an RSA key with 2048 bits and the exponent 65537.
+struct RSAPublicKey: Hashable, Sendable {
+    /// The length of the modulus.
+    static let bits = 2048
+    /// The length of a modulus and of a signature in bytes.
+    static let byteCount = bits / 8
+    /// `CKA_PUBLIC_EXPONENT`, big-endian.
+    static let exponent: [UInt8] = [0x01, 0x00, 0x01]
+
+    /// Big-endian, 256 bytes.
+    let modulus: Data
+
+    /// Checks the numbers of a token, big-endian; leading zeros are ignored.
+    ///
+    /// - Throws: `malformed` for another length or exponent, or an impossible modulus.
+    init(modulus: [UInt8], exponent: [UInt8]) throws(CryptokiError) {
+        let modulus = Data(modulus.drop { $0 == 0 })
+        guard exponent.drop(while: { $0 == 0 }).elementsEqual(Self.exponent), modulus.count == Self.byteCount,
+            modulus[modulus.startIndex] >= 0x80, modulus[modulus.endIndex - 1] & 1 == 1
+        else {
+            throw .malformed("C_GetAttributeValue", "an RSA key does not have \(Self.bits) bits and the exponent 65537")
+        }
+        self.modulus = modulus
+    }
+
+    /// SHA-256 of the modulus, 32 bytes.
+    var fingerprint: Data { Data(SHA256.hash(data: modulus)) }
+
+    /// Whether `signature`, 256 bytes, is valid for `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
+    func isValid(_ signature: UnsafeRawBufferPointer, for message: Data) -> Bool {
+        guard let key = try? _RSA.Signing.PublicKey(n: modulus, e: Self.exponent) else { return false }
+        return key.isValidSignature(
+            _RSA.Signing.RSASignature(rawRepresentation: Data(signature)), for: SHA256.hash(data: message),
+            padding: .insecurePKCS1v1_5)
     }
 }

@@ -4,24 +4,23 @@ internal import Latchkey
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// Lent to the closure of ``Token/perform(_:)``, and used on that thread only: not Sendable. Every method is one or a
-/// few Cryptoki calls, each with a deadline; each throws ``CryptokiError``.
+/// ``Token/perform(_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
+/// Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile
     let call: Caller
     let slot: UInt
     let handle: UInt
-    /// The keys that were looked up, until logout: finding one takes as long as the token has keys.
+    /// A cache of keys until logout: finding a key takes longer the more keys the token has.
     var knownKeys: [Data: TokenKey] = [:]
-    /// Whether a proof was shown and the token gave no verdict that counts as none: the PIN may have been counted as
-    /// wrong, and nothing may show it again by itself.
+    /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent again without a new prompt.
     var hasUnsettledProof = false
     private let thread: TokenThread
     private let noteProof: () -> Void
 
-    /// Opens a session; one that only reads where the token can't be written to.
+    /// Opens a session; a read-only one if the token is write-protected.
     ///
-    /// - Parameter noteProof: Called before each proof that is shown to the token.
+    /// - Parameter noteProof: Called before each proof is sent to the token.
     init(slot: UInt, call: Caller, thread: TokenThread, noteProof: @escaping () -> Void) throws(CryptokiError) {
         self.slot = slot
         self.call = call
@@ -41,14 +40,14 @@ final class Session {
         handle = session
     }
 
-    /// Closes it. That it is gone already is no error, and no other error would help anybody.
+    /// Closes the session. Ignores errors, since there is nothing left to do.
     func close() {
         _ = try? call.answer("C_CloseSession") { $0.pointee.C_CloseSession?(handle) }
     }
 
-    /// The token's present flags, read anew.
+    /// Reads the token's current flags.
     ///
-    /// Not between the proof and the signature of an always-authenticating key: on a PIV card the question may spend
+    /// Do not call it between the proof and the signature of an always-authenticating key: on a PIV card the call may consume
     /// the proof.
     func tokenInformation() throws(CryptokiError) -> TokenInformation {
         try call.tokenInformation(slot: slot)
@@ -68,11 +67,11 @@ final class Session {
         }
     }
 
-    /// Says that the token may be unlocked from now on.
+    /// Records that the token may be unlocked from now on.
     func willShowProof() { noteProof() }
 
-    /// Throws `cancelled` when the task that waits for this work was cancelled. Called by what begins something long or
-    /// leaves something behind; not by what cleans up.
+    /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take long or change the token
+    /// call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
         if thread.isWorkAbandoned { throw CryptokiError(.cancelled, reason: "it was cancelled") }
     }

@@ -1,18 +1,17 @@
-/// One token: found once by its URI, then known by manufacturer, model, serial and label.
+/// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
 ///
-/// All work goes through ``perform(_:)``, which runs it on the token's own thread with the one session that is kept
-/// open, and climbs the recovery ladder when the session or the token is lost.
+/// ``perform(_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
+/// session or the token is lost.
 final class Token: Sendable {
     /// The module that the token was found in.
     let module: Module
-    /// What the token said of itself when it was found. ``Session/tokenInformation()`` says what holds now.
+    /// The token's information when it was found. ``Session/tokenInformation()`` reads the current one.
     let information: TokenInformation
-    /// A URI that names this token and no other: `pkcs11:…?module-path=…`.
+    /// A URI that names only this token: `pkcs11:…?module-path=…`.
     let uri: TokenURI
     private let thread: TokenThread
     private let connection: Connection
-    /// How long its logins serve.
-    let login: LoginKeeper
+    let login: LoginReuse
     private let patience: Duration
 
     init(module: Module, information: TokenInformation, uri: TokenURI, options: TokenOptions) {
@@ -21,9 +20,9 @@ final class Token: Sendable {
         self.uri = uri
         let thread = module.isThreadSafe ? TokenThread { module.expire($0) } : module.thread
         self.thread = thread
-        let login = LoginKeeper.of(module, uri)
+        let login = LoginReuse.of(module, uri)
         self.login = login
-        // What another process may do while it has the lock: generate, and wait for the touch that tests the key.
+        // While another process has the lock, it may generate a key and wait for the touch of the self-test.
         patience = options.deadlines.person * 2
         connection = Connection(
             call: module.caller(on: thread, deadlines: options.deadlines), thread: thread, login: login,
@@ -34,12 +33,10 @@ final class Token: Sendable {
         thread.enqueue { [connection] in connection.close() }
     }
 
-    var profile: ModuleProfile { module.profile }
-
-    /// Finds the one token that fits a URI, in the module that the URI names, or in all that p11-kit is configured with.
+    /// Finds the one token that matches a URI, in the module that the URI names, or in all modules that p11-kit configures.
     ///
-    /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names both with serials),
-    ///   `module`, `timedOut`, `wedged`, `cancelled`.
+    /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names the tokens with their serial
+    ///   numbers), `module`, `timedOut`, `wedged`, `cancelled`.
     static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions()) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
@@ -57,24 +54,23 @@ final class Token: Sendable {
                 "“\($0.information.label)” (serial \($0.information.serial)) in \($0.module.path)"
             }
             throw CryptokiError(
-                .tokenAmbiguous, reason: "\(tokens.count) tokens fit the URI: \(names.joined(separator: ", "))")
+                .tokenAmbiguous, reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
         }
         if let token = tokens.first { return token }
-        // Of one module all is known; of several the failures may have nothing to do with the token.
+        // With several modules the failures may have nothing to do with the token.
         if paths.count == 1, let error = errors.first { throw error }
         let causes = errors.map { "; \($0)" }.joined()
-        throw CryptokiError(.tokenAbsent, reason: "no token fits \(uri)\(causes)")
+        throw CryptokiError(.tokenAbsent, reason: "no token matches \(uri)\(causes)")
     }
 
     /// Runs `body` on the token's thread.
     ///
-    /// When a call in it fails because session, handles or token were lost, the ladder of section 7.3 is climbed and
-    /// `body` runs **again from its start**: it must be a whole operation that may be repeated (log in, find, sign),
-    /// and keep no handle from an earlier run. A PIN that was shown and not accepted,
-    /// whatever the token answered, never makes it run again.
+    /// If a call fails because the session, handles or the token were lost, ``RecoveryPolicy`` is followed and `body` runs
+    /// **again from its start**: it must be a whole operation that may be repeated (log in, find, sign), and must not keep a
+    /// handle from an earlier run. It never runs again after the token did not accept a PIN.
     ///
-    /// - Throws: ``CryptokiError``, what `body` throws or what ended the ladder: `tokenAbsent`, `timedOut`, `wedged`,
-    ///   `loginNeeded` (log in again and repeat), `cancelled`.
+    /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `wedged`, `loginNeeded` (log
+    ///   in again and repeat), `cancelled`.
     func perform<R: Sendable>(
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
@@ -83,11 +79,12 @@ final class Token: Sendable {
         }
     }
 
-    /// The same for work that takes a free place on the token: no other process of this user does so at the same time
-    /// (``TokenLock``), and `body` sees what is on the token now. A module that keeps an old list of objects is restarted.
+    /// Runs `body` on the token's thread like ``perform(_:)``, for work that occupies a free slot or ID. No other process of this
+    /// user does so at the same time (``TokenLock``), and `body` sees the current objects: a module that caches them is
+    /// restarted.
     ///
-    /// Other programs don't take the lock. PKCS#11 has no transaction, so what one of them writes between the module's
-    /// reading of the token and `C_GenerateKeyPair` remains unseen.
+    /// Other programs do not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the
+    /// module's reading of the token and `C_GenerateKeyPair` is not seen.
     ///
     /// - Throws: as ``perform(_:)``, and `locked`.
     func performExclusively<R: Sendable>(
@@ -97,25 +94,26 @@ final class Token: Sendable {
             Result { () throws(CryptokiError) in
                 let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
                 defer { withExtendedLifetime(lock) {} }
-                if connection.seesThePast { try connection.restartModule() }
+                if connection.cachesStaleState { try connection.restartModule() }
                 return try connection.perform(body)
             }
         }
     }
 
-    /// Runs `body` on the token's thread while no session is open there: for what closes all sessions, or must be done
-    /// when there is none. Nothing is repeated. Handles are found anew afterwards.
+    /// Erases the token and sets its label and the security officer's PIN. It must still be in the state of ``information``.
+    /// Nothing is repeated.
     ///
-    /// - Parameter body: Gets what opens a session, once it wants one.
-    func performAlone<R: Sendable>(
-        _ body: @escaping @Sendable (_ open: () throws(CryptokiError) -> Session) throws(CryptokiError) -> R
-    ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection] in
-            Result { () throws(CryptokiError) in try connection.performAlone(body) }
+    /// - Parameter label: 1 to 32 bytes.
+    func initialize(label: String, securityOfficer proof: LoginProof) async throws(CryptokiError) {
+        try await thread.run { [connection, information, login] in
+            login.forget()
+            return Result { () throws(CryptokiError) in
+                try connection.initializeToken(information, label: label, securityOfficer: proof)
+            }
         }
     }
 
-    /// Finalises and initialises the module, so that it forgets what it holds for true. All its sessions and logins end.
+    /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its sessions and logins.
     func restartModule() async throws(CryptokiError) {
         try await thread.run { [connection] in
             Result { () throws(CryptokiError) in try connection.restartModule() }
@@ -123,19 +121,27 @@ final class Token: Sendable {
     }
 }
 
-extension TokenURI {
-    /// The files of the modules that the URI may mean.
-    ///
-    /// - Throws: `module(.missing)` for a `module-name` that p11-kit is not configured with.
-    func modulePaths() throws(CryptokiError) -> [String] {
-        if let modulePath { return [modulePath] }
-        let configured = ConfiguredModules().entries
-        guard let moduleName else { return configured.map(\.path) }
-        let named = configured.filter { $0.name == moduleName }
-        guard !named.isEmpty else {
-            throw CryptokiError(
-                .module(.missing), reason: "p11-kit is configured with no module of the name \(moduleName)")
-        }
-        return named.map(\.path)
+/// Identifies a token after it was removed and plugged in again, in any slot.
+struct TokenIdentity: Hashable, Sendable {
+    let manufacturer: String
+    let model: String
+    let serial: String
+    /// nil if the label of the same token may change: OpenSC shows the subject of a certificate.
+    let label: String?
+
+    init(_ token: TokenInformation, in profile: ModuleProfile) {
+        manufacturer = token.manufacturer
+        model = token.model
+        serial = token.serial
+        let tellsApart = token.serial.contains { $0 != "0" }
+        label = profile.family == .opensc && tellsApart ? nil : token.label
+    }
+}
+
+extension TokenIdentity: CustomStringConvertible {
+    /// For example `“latchkey” (serial 0123456789abcdef)`.
+    var description: String {
+        let name = label ?? model
+        return serial.isEmpty ? "“\(name)”" : "“\(name)” (serial \(serial))"
     }
 }

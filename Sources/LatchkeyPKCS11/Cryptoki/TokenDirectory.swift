@@ -1,48 +1,53 @@
-/// The modules and tokens of this machine: what `latchkey token list` shows.
+package import Latchkey
+
+/// The modules and tokens of this machine, as in `latchkey token list`.
 public struct TokenDirectory: Sendable {
-    /// A token and where it was found.
+    /// A token and its module.
     public struct Entry: Hashable, Sendable {
-        /// What names it and no other: manufacturer, model, serial and label.
+        /// A URI with the token's manufacturer, model, serial number and label, and its module.
         public let uri: TokenURI
-        /// What it says of itself.
         package let information: TokenInformation
         /// The module's file.
-        public let modulePath: String
-        /// What its module says of itself.
+        package let modulePath: String
         package let module: ModuleInformation
-        /// `swtpm` or `softhsm` for a token that is software; nil for what says that it is hardware.
-        public let simulator: String?
+        /// `swtpm` or `softhsm` for a software token; nil for a token that reports to be hardware.
+        package let simulator: String?
     }
 
-    /// A module that shows nothing, and why.
+    /// A module that could not be used.
     public struct Failure: Sendable {
         /// The module's file.
         public let modulePath: String
-        /// What went wrong.
         package let error: CryptokiError
 
-        /// Why, a clause.
+        /// The cause, as a clause.
         public var reason: String { error.reason }
+
+        package var keystoreError: KeystoreError {
+            KeystoreError(error, during: "use the module \(modulePath)")
+        }
     }
 
     /// The tokens that were found.
     public let tokens: [Entry]
-    /// The modules that could not be used. Never hidden.
+    /// The modules that could not be used.
     public let failures: [Failure]
 
-    /// The names of the modules that ``read(configured:paths:options:)`` reads from p11-kit's configuration, in
-    /// alphabetical order. Loads none of them.
+    /// The names of the modules that p11-kit configures, in alphabetical order. Loads none of them.
     package static var configuredModuleNames: [String] { ConfiguredModules().entries.map(\.name) }
 
-    /// Reads the modules that p11-kit is configured with, and those in `paths`, each in its own time: one that hangs
-    /// is a failure after its deadline and holds up no other.
+    /// Reads the tokens of the modules that p11-kit configures, and of those in `paths`. A module that hangs becomes a failure
+    /// after its deadline and does not delay the others.
     ///
-    /// - Parameter configured: Whether p11-kit's own configuration is read.
+    /// - Parameters:
+    ///   - configured: Whether to read the modules that p11-kit configures.
+    ///   - paths: Files of other modules.
+    ///   - options: How the modules are loaded.
     public static func read(
         configured: Bool = true, paths: [String] = [], options: TokenOptions = TokenOptions()
     ) async -> TokenDirectory {
         let all = (configured ? ConfiguredModules().entries.map(\.path) : []) + paths
-        // One module may be configured under two names.
+        // A module may be configured under two names.
         let resolved = all.map { (try? ModuleRegistry.resolve($0)) ?? $0 }
         let unique = Set(resolved).sorted()
         return await withTaskGroup { group in
@@ -78,5 +83,33 @@ public struct TokenDirectory: Sendable {
         } catch {
             return TokenDirectory(tokens: [], failures: [Failure(modulePath: path, error: error)])
         }
+    }
+}
+
+extension TokenDirectory {
+    /// Reads the modules that a URI may mean, and returns the tokens that match it.
+    ///
+    /// - Parameter isMatching: Whether to return only the tokens that match.
+    package static func read(
+        _ uri: TokenURI, isMatching: Bool = true, options: TokenOptions = TokenOptions()
+    ) async -> TokenDirectory {
+        let paths: [String]
+        do throws(CryptokiError) {
+            paths = try uri.modulePaths()
+        } catch {
+            return TokenDirectory(
+                tokens: [], failures: [Failure(modulePath: uri.moduleName ?? uri.string, error: error)])
+        }
+        let all = await read(configured: false, paths: paths, options: options)
+        guard isMatching else { return all }
+        return TokenDirectory(tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)
+    }
+}
+
+extension [TokenDirectory.Entry] {
+    /// The initialized tokens, or all if none is initialized: SoftHSM2 always shows an uninitialized one.
+    package var preferringInitialized: [TokenDirectory.Entry] {
+        let initialized = filter { $0.information.flags.contains(.initialized) }
+        return initialized.isEmpty ? self : initialized
     }
 }

@@ -1,4 +1,6 @@
-/// What a token says of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5). Blank padding is removed.
+internal import CPKCS11
+
+/// A token's description of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5), without blank padding.
 package struct TokenInformation: Hashable, Sendable {
     /// At most 32 bytes.
     package let label: String
@@ -8,15 +10,12 @@ package struct TokenInformation: Hashable, Sendable {
     package let model: String
     /// At most 16 bytes.
     package let serial: String
-    /// What it can and wants, and how its PINs stand.
     package let flags: Flags
-    /// The fewest and the most bytes that a PIN may have; nil where the token says nothing that makes sense.
+    /// The length of a PIN in bytes; nil if the token reports no valid range.
     package let pinLength: ClosedRange<Int>?
-    /// The version of its hardware.
     package let hardwareVersion: ModuleInformation.Version
-    /// The version of its firmware.
     package let firmwareVersion: ModuleInformation.Version
-    /// Whether its slot says that it is realised in hardware (`CKF_HW_SLOT` of `C_GetSlotInfo`).
+    /// Whether its slot reports to be hardware (`CKF_HW_SLOT` of `C_GetSlotInfo`).
     package internal(set) var isInHardwareSlot = false
 
     /// `CKF_…` of a token.
@@ -33,29 +32,29 @@ package struct TokenInformation: Hashable, Sendable {
         package static let loginRequired = Flags(rawValue: 0x4)
         /// `CKF_USER_PIN_INITIALIZED`: the user's PIN is set.
         package static let userPINInitialized = Flags(rawValue: 0x8)
-        /// The token asks for the PIN or the finger itself: log in with `LoginProof.protectedPath`.
+        /// The token itself prompts for the PIN or fingerprint: log in with `LoginProof.protectedPath`.
         package static let protectedAuthenticationPath = Flags(rawValue: 0x100)
-        /// `CKF_TOKEN_INITIALIZED`: it was initialised.
+        /// `CKF_TOKEN_INITIALIZED`: it was initialized.
         package static let initialized = Flags(rawValue: 0x400)
         /// `CKF_USER_PIN_COUNT_LOW`: a wrong PIN was given since the last right one.
         package static let userPINCountLow = Flags(rawValue: 0x10000)
         /// `CKF_USER_PIN_FINAL_TRY`: the next wrong PIN locks it.
         package static let userPINFinalTry = Flags(rawValue: 0x20000)
-        /// `CKF_USER_PIN_LOCKED`: the user can't log in any more.
+        /// `CKF_USER_PIN_LOCKED`: the user can't log in.
         package static let userPINLocked = Flags(rawValue: 0x40000)
-        /// `CKF_USER_PIN_TO_BE_CHANGED`: the PIN is a default, or expired.
+        /// `CKF_USER_PIN_TO_BE_CHANGED`: the PIN is the default one, or expired.
         package static let userPINToBeChanged = Flags(rawValue: 0x80000)
         /// `CKF_SO_PIN_COUNT_LOW`: a wrong SO PIN was given since the last right one.
         package static let securityOfficerPINCountLow = Flags(rawValue: 0x100000)
         /// `CKF_SO_PIN_FINAL_TRY`: the next wrong SO PIN locks it.
         package static let securityOfficerPINFinalTry = Flags(rawValue: 0x200000)
-        /// `CKF_SO_PIN_LOCKED`: the security officer can't log in any more.
+        /// `CKF_SO_PIN_LOCKED`: the security officer can't log in.
         package static let securityOfficerPINLocked = Flags(rawValue: 0x400000)
     }
 
-    /// The flags that matter to a person, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
+    /// The flags for the user, in words, in a fixed order: `login required`, `PIN pad`, `PIN count low` …
     package var flagWords: [String] {
-        // What else a token says that is not initialized means nothing.
+        // The other flags of an uninitialized token are not valid.
         guard flags.contains(.initialized) else { return ["not initialized"] }
         var words = Self.words.filter { flags.contains($0.flag) }.map(\.word)
         if flags.contains(.loginRequired), !flags.contains(.userPINInitialized) {
@@ -76,4 +75,54 @@ package struct TokenInformation: Hashable, Sendable {
         (.securityOfficerPINFinalTry, "SO PIN final try"),
         (.securityOfficerPINLocked, "SO PIN locked"),
     ]
+}
+
+extension TokenInformation {
+    init(_ info: CK_TOKEN_INFO) {
+        label = withUnsafeBytes(of: info.label) { String(blankPadded: $0) }
+        manufacturer = withUnsafeBytes(of: info.manufacturerID) { String(blankPadded: $0) }
+        model = withUnsafeBytes(of: info.model) { String(blankPadded: $0) }
+        serial = withUnsafeBytes(of: info.serialNumber) { String(blankPadded: $0) }
+        flags = Flags(rawValue: info.flags)
+        // Modules write 0, 255 and CK_UNAVAILABLE_INFORMATION here; ignore an invalid range.
+        let most = 4096
+        let length = (Int(clamping: info.ulMinPinLen), Int(clamping: info.ulMaxPinLen))
+        pinLength = (1...most).contains(length.1) && length.0 <= length.1 ? length.0...length.1 : nil
+        hardwareVersion = ModuleInformation.Version(info.hardwareVersion)
+        firmwareVersion = ModuleInformation.Version(info.firmwareVersion)
+    }
+
+    /// The information in Cryptoki's structure, for p11-kit's matching.
+    var cryptokiInfo: CK_TOKEN_INFO {
+        var info = CK_TOKEN_INFO()
+        withUnsafeMutableBytes(of: &info.label) { $0.fill(blankPadding: label) }
+        withUnsafeMutableBytes(of: &info.manufacturerID) { $0.fill(blankPadding: manufacturer) }
+        withUnsafeMutableBytes(of: &info.model) { $0.fill(blankPadding: model) }
+        withUnsafeMutableBytes(of: &info.serialNumber) { $0.fill(blankPadding: serial) }
+        info.flags = flags.rawValue
+        return info
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    /// Writes text into Cryptoki's structures, truncated if it is too long.
+    fileprivate func fill(blankPadding text: String) {
+        initializeMemory(as: UInt8.self, repeating: 0x20)
+        copyBytes(from: text.utf8.prefix(count))
+    }
+}
+
+extension TokenInformation {
+    /// The kind of a software token: `swtpm` or `softhsm`; nil for hardware.
+    ///
+    /// Checks the token in addition to its module, since p11-kit-proxy shows tokens of any module under its own name. SoftHSM2
+    /// reports its own name. tpm2-pkcs11 reports its TPM's manufacturer and vendor string, which identify swtpm. With a module
+    /// that is not known to use hardware, a token whose slot does not report to be hardware also counts as software, and is
+    /// called `softhsm`: its keys are only as safe as the computer.
+    func simulator(behind profile: ModuleProfile) -> String? {
+        if manufacturer.hasPrefix("IBM"), model.hasPrefix("SW") { return "swtpm" }
+        let isSoftHSM = manufacturer == "SoftHSM project" || model.hasPrefix("SoftHSM")
+        if profile.family == .softhsm || isSoftHSM { return "softhsm" }
+        return profile.family == .generic && !isInHardwareSlot ? "softhsm" : nil
+    }
 }

@@ -2,18 +2,17 @@ internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
 
-/// A lock that one process of this user has at a time for a token, while it looks for a free place there and generates a
-/// key in it.
+/// A lock on a token for one process of this user at a time, held while it chooses a free slot or ID and generates a key.
 ///
-/// It is an flock(2) on an empty file, so it ends with the process; the file stays. Processes of other users and other
-/// programs do not take it.
+/// It is an flock(2) on an empty file, so it ends with the process; the file stays. Processes of other users and other programs
+/// do not take it.
 final class TokenLock {
     private let descriptor: Int32
 
     /// Waits until the lock is free.
     ///
-    /// - Parameter isAbandoned: Whether the wait is to end.
-    /// - Throws: `locked` when another process has it all that time, and `lockUnavailable` when the file can't be used.
+    /// - Parameter isAbandoned: Whether to stop waiting.
+    /// - Throws: `locked` if another process has the lock for too long, and `lockUnavailable` if the file can't be used.
     init(
         _ identity: TokenIdentity, directory: String? = nil, patience: Duration, isAbandoned: () -> Bool
     ) throws(CryptokiError) {
@@ -33,7 +32,7 @@ final class TokenLock {
                     CryptokiError(
                         .lockUnavailable, reason: "\(path) can't be locked: \(String(cString: strerror(errno)))")
                 } else if ContinuousClock.now >= deadline {
-                    CryptokiError(.locked, reason: "another process is making a key on the token")
+                    CryptokiError(.locked, reason: "another process is creating a key on the token")
                 } else {
                     nil
                 }
@@ -47,8 +46,8 @@ final class TokenLock {
 
     deinit { close(descriptor) }
 
-    /// The directories that may hold the file, best first. Other users can't create any of them. The order does not depend
-    /// on the environment, so that all processes of the user choose the same one.
+    /// The directories for the file, in order of preference. Other users can't create any of them. The order does not depend on
+    /// the environment, so that all processes of the user choose the same one.
     ///
     /// The home directory of the password database comes before /run/user/UID, which exists only while the user has a
     /// login session. Processes of a user choose different directories only if the home directory is writable for some of
@@ -74,7 +73,7 @@ final class TokenLock {
                 + candidates.joined(separator: ", "))
     }
 
-    /// Creates a directory and those above it. An error shows when the directory is used.
+    /// Creates a directory and its parents. Errors are detected when the directory is used.
     private static func make(_ path: String) {
         var parent = ""
         for name in path.split(separator: "/") {
@@ -104,7 +103,7 @@ final class TokenLock {
         return home
     }
 
-    /// The token's name without characters that a file can't have. Its module does not count: two can serve one token.
+    /// The token's name as a file name. It does not depend on the module, since two modules can use one token.
     private static func name(of identity: TokenIdentity) -> String {
         let parts = [identity.manufacturer, identity.model, identity.serial, identity.label ?? ""]
         let digest = SHA256.hash(data: Data(parts.joined(separator: "\0").utf8))

@@ -1,28 +1,27 @@
 /// How a module and its tokens are used.
 public struct TokenOptions: Hashable, Sendable {
-    /// Whether a module runs in a process of its own, which can be killed when it hangs.
+    /// Whether a module runs in a separate process, which can be killed if it hangs.
     public enum Isolation: Hashable, Sendable {
-        /// As the module's profile advises: OpenSC before 0.24 is isolated.
+        /// As the module's family and version require: OpenSC before 0.24 is isolated.
         case automatic
-        /// It runs in this process.
+        /// In this process.
         case never
-        /// It runs in a process of its own.
+        /// In a separate process.
         case always
     }
 
-    /// How long a call may take, in all its forms.
-    public struct Deadlines: Hashable, Sendable {
+    /// The maximum time for a call, by its kind.
+    package struct Deadlines: Hashable, Sendable {
         /// A call that only moves data.
-        public var data: Duration
-        /// A call in which a person may be asked by the token: login, signature, derivation, generation.
-        public var person: Duration
+        package var data: Duration
+        /// A call in which the token may wait for the user: login, signature, derivation, generation.
+        package var person: Duration
         /// Loading a module and `C_Initialize`.
-        public var load: Duration
-        /// From when on a signature that is refused for want of a login is taken for one that nobody touched.
-        public var touch: Duration
+        package var load: Duration
+        /// The time after which a signature that fails for lack of a login means that the user did not touch the token.
+        package var touch: Duration
 
-        /// Deadlines; by default enough for slow readers and slow people.
-        public init(
+        package init(
             data: Duration = .seconds(5), person: Duration = .seconds(60), load: Duration = .seconds(15),
             touch: Duration = .seconds(5)
         ) {
@@ -32,23 +31,28 @@ public struct TokenOptions: Hashable, Sendable {
             self.touch = touch
         }
 
-        /// How long a call waits while another thread starts the module again: `C_Finalize`, `C_Initialize`, and
-        /// `C_Initialize` once more for a module that can't lock.
+        /// How long a call waits while another thread restarts the module: `C_Finalize`, `C_Initialize`, and a second
+        /// `C_Initialize` for a module that can't lock.
         var restart: Duration { load * 3 + data }
     }
 
-    /// Whether the module runs in a process of its own.
-    public var isolation: Isolation
-    /// What the isolating process has in its environment beside our own variables: `SOFTHSM2_CONF=…`.
-    public var environment: [String: String]
-    /// How long its calls may take.
-    public var deadlines: Deadlines
-    /// How long to wait for the system to notice that a token is gone or back, before it is looked for again.
-    public var settlingTime: Duration
+    package var isolation: Isolation
+    package var environment: [String: String]
+    package var deadlines: Deadlines
+    /// The time for the system to notice that a token was removed or inserted, before the next search.
+    package var settlingTime: Duration
 
-    /// Options; by default what a module's profile advises.
-    public init(
-        isolation: Isolation = .automatic, environment: [String: String] = [:], deadlines: Deadlines = Deadlines(),
+    /// Creates options.
+    ///
+    /// - Parameters:
+    ///   - isolation: Whether the module runs in a separate process.
+    ///   - environment: Variables of the separate process in addition to those of this process, for example `SOFTHSM2_CONF`.
+    public init(isolation: Isolation = .automatic, environment: [String: String] = [:]) {
+        self.init(isolation: isolation, environment: environment, deadlines: Deadlines())
+    }
+
+    package init(
+        isolation: Isolation = .automatic, environment: [String: String] = [:], deadlines: Deadlines,
         settlingTime: Duration = .milliseconds(500)
     ) {
         self.isolation = isolation

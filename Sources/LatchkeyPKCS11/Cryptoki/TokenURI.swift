@@ -2,40 +2,40 @@ internal import CPKCS11
 package import FoundationEssentials
 internal import Glibc
 
-/// A PKCS#11 URI (RFC 7512): which token, and with `id` or `object` which key on it.
+/// A PKCS#11 URI (RFC 7512): names a token, and with `id` or `object` a key on it.
 ///
-/// p11-kit parses and matches. What is not given matches everything. A URI with `pin-value` is refused (it would put a
-/// secret where every process can read it), and `pin-source` is refused since nothing follows it.
+/// p11-kit parses and matches it. A missing attribute matches everything. A URI with `pin-value` is refused, because other
+/// processes can read it; `pin-source` is refused, because it is not supported.
 public struct TokenURI: Hashable, Sendable {
     /// The URI in p11-kit's spelling.
-    public let string: String
-    /// `token`: the token's label.
+    package let string: String
+    /// The token's label (`token`), or nil for any.
     public let label: String?
-    /// Who made the token, or nil for anybody.
-    public let manufacturer: String?
-    /// Its model, or nil for any.
-    public let model: String?
-    /// Its serial number, or nil for any.
-    public let serial: String?
-    /// `id`: the key's `CKA_ID`, where the URI names a key.
+    /// The token's manufacturer, or nil for any.
+    package let manufacturer: String?
+    /// The token's model, or nil for any.
+    package let model: String?
+    /// The token's serial number, or nil for any.
+    package let serial: String?
+    /// `id`: the key's `CKA_ID`, if the URI has it.
     package let keyID: Data?
-    /// `object`: the key's `CKA_LABEL`, where the URI names a key.
+    /// `object`: the key's `CKA_LABEL`, if the URI has it.
     package let keyLabel: String?
     /// `module-path`: the module's file, or its name in p11-kit's module directory.
     package let modulePath: String?
-    /// `module-name`: the name of a module that p11-kit is configured with.
+    /// `module-name`: the name of a module that p11-kit configures.
     package let moduleName: String?
 
-    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never repeats the URI, which may hold a secret.
+    /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may contain a secret.
     package init(_ text: String) throws(CryptokiError) {
         let parsed = try ParsedURI(Self.withModuleInQuery(text))
-        guard parsed.pinValue == nil else {
+        guard !parsed.hasPINValue else {
             throw CryptokiError(
-                .invalidURI, reason: "the URI holds a PIN (pin-value), where every process could read it")
+                .invalidURI, reason: "the URI contains a PIN (pin-value), which other processes can read")
         }
-        guard parsed.pinSource == nil else {
+        guard !parsed.hasPINSource else {
             throw CryptokiError(
-                .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not read")
+                .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not supported")
         }
         guard !parsed.hasUnrecognized else {
             throw CryptokiError(
@@ -47,16 +47,16 @@ public struct TokenURI: Hashable, Sendable {
         guard !parsed.namesSlot else {
             throw CryptokiError(
                 .invalidURI,
-                reason: "the URI names a slot (slot-*), which is not always the same token's: name the token")
+                reason: "the URI names a slot (slot-*), which can hold different tokens: name the token")
         }
         guard !parsed.namesLibrary else {
             throw CryptokiError(
-                .invalidURI, reason: "the URI describes a module (library-*), which is not read: give its module-path")
+                .invalidURI, reason: "the URI describes a module (library-*), which is not supported: use module-path")
         }
         try self.init(parsed)
     }
 
-    /// The URI that names a token and its module, and nothing less.
+    /// The URI of a token and its module.
     init(naming token: TokenInformation, modulePath: String) throws(CryptokiError) {
         try self.init(ParsedURI(token: token, modulePath: modulePath))
     }
@@ -73,10 +73,24 @@ public struct TokenURI: Hashable, Sendable {
         moduleName = parsed.moduleName
     }
 
-    /// Whether the URI names a key and not only a token.
+    /// Whether the URI names a key.
     package var namesKey: Bool { keyID != nil || keyLabel != nil }
 
-    /// Whether the URI fits a token. Module and key don't count.
+    /// The files of the modules that the URI may mean.
+    ///
+    /// - Throws: `module(.missing)` for a `module-name` that p11-kit does not configure.
+    func modulePaths() throws(CryptokiError) -> [String] {
+        if let modulePath { return [modulePath] }
+        let configured = ConfiguredModules().entries
+        guard let moduleName else { return configured.map(\.path) }
+        let named = configured.filter { $0.name == moduleName }
+        guard !named.isEmpty else {
+            throw CryptokiError(.module(.missing), reason: "p11-kit configures no module with the name \(moduleName)")
+        }
+        return named.map(\.path)
+    }
+
+    /// Whether the URI matches a token. Ignores module and key.
     package func matches(_ token: TokenInformation) -> Bool {
         guard let parsed = try? ParsedURI(string) else { return false }
         return parsed.matches(token)
@@ -84,5 +98,106 @@ public struct TokenURI: Hashable, Sendable {
 }
 
 extension TokenURI: CustomStringConvertible {
+    /// The URI in p11-kit's spelling.
     public var description: String { string }
+}
+
+extension TokenURI {
+    /// Moves the module's attributes to the query, as RFC 7512 section 2.4 requires. Many users write them among the token's
+    /// attributes, which p11-kit refuses.
+    static func withModuleInQuery(_ text: String) -> String {
+        let parts = text.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let path = parts.first, path.hasPrefix("pkcs11:") else { return text }
+        let attributes = path.dropFirst("pkcs11:".count).split(separator: ";")
+        let names = ["module-path=", "module-name="]
+        let ofModule = attributes.filter { attribute in names.contains { attribute.hasPrefix($0) } }
+        guard !ofModule.isEmpty else { return text }
+        let ofToken = attributes.filter { attribute in !names.contains { attribute.hasPrefix($0) } }
+        let query = ofModule + parts.dropFirst()
+        return "pkcs11:\(ofToken.joined(separator: ";"))?\(query.joined(separator: "&"))"
+    }
+}
+
+/// p11-kit's representation of a PKCS#11 URI.
+final class ParsedURI {
+    private let uri: OpaquePointer
+
+    /// - Throws: `invalidURI`, without the text.
+    init(_ text: String) throws(CryptokiError) {
+        uri = try Self.make()
+        let status = p11_kit_uri_parse(text, P11_KIT_URI_FOR_ANY, uri)
+        guard status == P11_KIT_URI_OK.rawValue else {
+            throw CryptokiError(.invalidURI, reason: "it is not a PKCS#11 URI (RFC 7512): \(Self.message(status))")
+        }
+    }
+
+    init(token: TokenInformation, modulePath: String) throws(CryptokiError) {
+        uri = try Self.make()
+        if let info = p11_kit_uri_get_token_info(uri) {
+            info.pointee = token.cryptokiInfo
+        }
+        p11_kit_uri_set_module_path(uri, modulePath)
+    }
+
+    deinit { p11_kit_uri_free(uri) }
+
+    private static func make() throws(CryptokiError) -> OpaquePointer {
+        guard let uri = p11_kit_uri_new() else {
+            throw CryptokiError(.invalidURI, reason: "out of memory")
+        }
+        return uri
+    }
+
+    private static func message(_ status: Int32) -> String {
+        p11_kit_uri_message(status).map { String(cString: $0) } ?? "code \(status)"
+    }
+
+    var hasPINValue: Bool { p11_kit_uri_get_pin_value(uri) != nil }
+    var hasPINSource: Bool { p11_kit_uri_get_pin_source(uri) != nil }
+    var hasUnrecognized: Bool { p11_kit_uri_any_unrecognized(uri) != 0 }
+    var modulePath: String? { p11_kit_uri_get_module_path(uri).map { String(cString: $0) } }
+    var moduleName: String? { p11_kit_uri_get_module_name(uri).map { String(cString: $0) } }
+
+    /// Whether it has `slot-id`, `slot-description` or `slot-manufacturer`.
+    var namesSlot: Bool {
+        let info = p11_kit_uri_get_slot_info(uri)?.pointee
+        return p11_kit_uri_get_slot_id(uri) != CK_SLOT_ID.max
+            || info?.slotDescription.0 ?? 0 != 0 || info?.manufacturerID.0 ?? 0 != 0
+    }
+
+    /// Whether it has `library-description`, `library-manufacturer` or `library-version`.
+    var namesLibrary: Bool {
+        guard let info = p11_kit_uri_get_module_info(uri)?.pointee else { return false }
+        // 255 is p11-kit's value for a missing version.
+        let hasVersion = info.libraryVersion.major != .max || info.libraryVersion.minor != .max
+        return info.libraryDescription.0 != 0 || info.manufacturerID.0 != 0 || hasVersion
+    }
+
+    func formatted() throws(CryptokiError) -> String {
+        var text: UnsafeMutablePointer<CChar>?
+        let status = p11_kit_uri_format(uri, P11_KIT_URI_FOR_ANY, &text)
+        guard status == P11_KIT_URI_OK.rawValue, let text else {
+            throw CryptokiError(.invalidURI, reason: "p11-kit can't format it: \(Self.message(status))")
+        }
+        defer { free(text) }
+        return String(cString: text)
+    }
+
+    /// A text attribute of the token; nil if the URI does not have it (its first byte is then 0).
+    func tokenText<T>(_ field: KeyPath<CK_TOKEN_INFO, T>) -> String? {
+        guard let info = p11_kit_uri_get_token_info(uri) else { return nil }
+        return withUnsafeBytes(of: info.pointee[keyPath: field]) { bytes in
+            bytes.first == 0 ? nil : String(blankPadded: bytes)
+        }
+    }
+
+    func attribute(_ type: UInt) -> [UInt8]? {
+        guard let attribute = p11_kit_uri_get_attribute(uri, type)?.pointee else { return nil }
+        return Array(UnsafeRawBufferPointer(start: attribute.pValue, count: Int(clamping: attribute.ulValueLen)))
+    }
+
+    func matches(_ token: TokenInformation) -> Bool {
+        var info = token.cryptokiInfo
+        return p11_kit_uri_match_token_info(uri, &info) == 1
+    }
 }

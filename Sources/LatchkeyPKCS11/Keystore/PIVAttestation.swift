@@ -1,19 +1,19 @@
 internal import Crypto
-internal import FoundationEssentials
-internal import Latchkey
+public import FoundationEssentials
+public import Latchkey
 internal import SwiftASN1
 internal import X509
 
-/// What a YubiKey says of a key that it generated: a certificate, issued by the card's own attestation key (slot f9).
+/// A YubiKey's attestation of a key that it generated: a certificate, issued by the card's attestation key (slot f9).
 struct PIVAttestation: Hashable, Sendable {
-    /// When the card wants the PIN.
+    /// When the card requires the PIN.
     enum PINPolicy: UInt8 {
         case never = 1
         case once = 2
         case always = 3
     }
 
-    /// When the card wants a touch.
+    /// When the card requires a touch.
     enum TouchPolicy: UInt8 {
         case never = 1
         case always = 2
@@ -23,14 +23,14 @@ struct PIVAttestation: Hashable, Sendable {
 
     /// The attesting certificate and its issuer's, DER.
     let certificates: [Data]
-    /// nil for a value that is not known here.
+    /// nil for an unknown value.
     let pin: PINPolicy?
     let touch: TouchPolicy?
 
     /// The two policies, one byte each: 1.3.6.1.4.1.41482.3.8 (Yubico, PIV attestation).
     private static let policies: ASN1ObjectIdentifier = [1, 3, 6, 1, 4, 1, 41482, 3, 8]
 
-    /// - Throws: When the certificates can't be read, are not for this key, or are not signed by the issuer.
+    /// - Throws: If the certificates can't be read, are not for this key, or are not signed by the issuer.
     init(of key: PublicKey, certificate: Data, issuer: Data) throws {
         let attesting = try Certificate(derEncoded: Array(certificate))
         let issuing = try Certificate(derEncoded: Array(issuer))
@@ -38,7 +38,7 @@ struct PIVAttestation: Hashable, Sendable {
             let subject = P256.Signing.PublicKey(attesting.publicKey),
             subject.x963Representation == key.x963Representation,
             issuing.publicKey.isValidSignature(attesting.signature, for: attesting)
-        else { throw ASN1Error.invalidASN1Object(reason: "the attestation is not for this key, or not by this card") }
+        else { throw ASN1Error.invalidASN1Object(reason: "the attestation is not for this key, or not from this card") }
         certificates = [certificate, issuer]
         let bytes = attesting.extensions[oid: Self.policies].map { Array($0.value) } ?? []
         pin = bytes.count == 2 ? PINPolicy(rawValue: bytes[0]) : nil
@@ -54,22 +54,48 @@ struct PIVAttestation: Hashable, Sendable {
 }
 
 extension Session {
-    /// ykcs11 shows an attestation as a certificate with the key's `CKA_ID` and this label (section 3.3 of the reference).
-    private static let label = "X.509 Certificate for PIV Attestation"
     /// The `CKA_ID` of the attestation key's certificate, slot f9.
     private static let issuerID = Data([25])
 
-    /// The attestation of a key, where the token gives one: only for keys that it generated.
+    /// The attestation of a key; nil if the token has none. Tokens attest only keys that they generated.
     ///
-    /// - Throws: `unsound` for one that is not what it should be.
+    /// - Throws: `unsound` for an attestation that can't be read or does not verify.
     func attestation(of key: TokenKey) throws(CryptokiError) -> PIVAttestation? {
         guard profile.family == .ykcs11 else { return nil }
-        let own = try certificates(id: key.id).first { $0.label.hasPrefix(Self.label) }
+        let own = try certificates(id: key.id).first(where: \.isAttestation)
         guard let own, let issuer = try certificates(id: Self.issuerID).first else { return nil }
         do {
             return try PIVAttestation(of: key.publicKey, certificate: own.der, issuer: issuer.der)
         } catch {
             throw CryptokiError(.unsound, reason: "the attestation of the key is unsound: \(error)")
+        }
+    }
+}
+
+extension PKCS11Keystore {
+    /// Returns a YubiKey's attestation of a key that it generated, in the format `KeyAttestation.piv`. The certificate was
+    /// read when the key was created or adopted, and is stored with it; the card is not used.
+    ///
+    /// - Throws: `KeystoreError`; `unsupported` for a key without an attestation.
+    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+        let operation = "attest a key"
+        guard (8...32).contains(challenge.count) else {
+            throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and must have 8 to 32")
+        }
+        let blob = try TokenKeyBlob.of(key, operation)
+        guard blob.attestation.count == 2 else {
+            throw .unsupported(
+                operation, "the token gave no attestation for this key",
+                recovery: "YubiKeys attest keys that they generated, through Yubico's module.")
+        }
+        do {
+            return KeyAttestation(
+                format: KeyAttestation.piv, statement: blob.attestation[0], signature: Data(),
+                publicArea: key.publicKey.x963Representation,
+                attestationKey: try PIVAttestation.issuerKey(of: blob.attestation[1]),
+                certificates: [blob.attestation[1]])
+        } catch {
+            throw .damaged(operation, "the stored attestation can't be read: \(error)")
         }
     }
 }

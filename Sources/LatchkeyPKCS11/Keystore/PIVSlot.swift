@@ -1,46 +1,44 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// A place for a key on a PIV card (NIST SP 800-73-4 part 1 section 3), as ykcs11 and OpenSC number them in `CKA_ID`.
-public struct PIVSlot: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+/// A slot for a key on a PIV card (NIST SP 800-73-4 part 1 section 3).
+public struct PIVSlot: Hashable, Sendable, CustomStringConvertible {
     /// The key reference, for example 0x9a.
-    public let rawValue: UInt8
-
-    /// - Returns: nil for what is none of 9a, 9c, 9d, 9e, 82…95.
-    public init?(rawValue: UInt8) {
-        guard [0x9a, 0x9c, 0x9d, 0x9e].contains(rawValue) || (0x82...0x95).contains(rawValue) else { return nil }
-        self.rawValue = rawValue
-    }
+    let reference: UInt8
 
     /// Reads two hexadecimal digits, for example `9a`.
+    ///
+    /// - Returns: nil for a slot that is not 9a, 9c, 9d, 9e, or 82 to 95.
     public init?(_ text: String) {
-        guard text.utf8.count == 2, let number = UInt8(text, radix: 16) else { return nil }
-        self.init(rawValue: number)
+        guard text.utf8.count == 2, let number = UInt8(text, radix: 16),
+            [0x9a, 0x9c, 0x9d, 0x9e].contains(number) || (0x82...0x95).contains(number)
+        else { return nil }
+        reference = number
     }
 
-    private init(known rawValue: UInt8) { self.rawValue = rawValue }
+    private init(known reference: UInt8) { self.reference = reference }
 
-    /// PIV Authentication: the PIN once after the card was plugged in.
-    public static let authentication = PIVSlot(known: 0x9a)
-    /// Digital Signature: the PIN at each use.
-    public static let signature = PIVSlot(known: 0x9c)
-    /// Key Management: the PIN once; for opening what was sealed.
-    public static let keyManagement = PIVSlot(known: 0x9d)
-    /// Card Authentication: no PIN.
-    public static let cardAuthentication = PIVSlot(known: 0x9e)
+    /// PIV Authentication: requires the PIN once after the card was plugged in.
+    package static let authentication = PIVSlot(known: 0x9a)
+    /// Digital Signature: requires the PIN for each use.
+    package static let signature = PIVSlot(known: 0x9c)
+    /// Key Management: requires the PIN once; for opening sealed secrets.
+    package static let keyManagement = PIVSlot(known: 0x9d)
+    /// Card Authentication: requires no PIN.
+    package static let cardAuthentication = PIVSlot(known: 0x9e)
 
-    /// `CKA_ID`, one byte: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95 (ykcs11, section 3.1 of the reference).
+    /// `CKA_ID`, one byte, as ykcs11 and OpenSC number the slots: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
     var id: Data {
-        switch rawValue {
+        switch reference {
         case 0x9a: Data([1])
         case 0x9c: Data([2])
         case 0x9d: Data([3])
         case 0x9e: Data([4])
-        default: Data([rawValue - 0x82 + 5])
+        default: Data([reference - 0x82 + 5])
         }
     }
 
-    /// Where signing keys of a policy may be made, in the order in which they are tried.
+    /// The slots for signing keys of a policy, in the order in which they are tried.
     static func candidates(for policy: AccessPolicy) -> [PIVSlot] {
         let retired = (0x82...0x95).map { PIVSlot(known: $0) }
         return switch (policy.requirement, policy.reuseSeconds) {
@@ -50,5 +48,6 @@ public struct PIVSlot: RawRepresentable, Hashable, Sendable, CustomStringConvert
         }
     }
 
-    public var description: String { String(rawValue, radix: 16) }
+    /// Two hexadecimal digits, for example `9a`.
+    public var description: String { String(reference, radix: 16) }
 }

@@ -1,52 +1,49 @@
 public import Latchkey
 
 extension PKCS11Keystore {
-    /// Removes what the token gives up to anybody: all of a key without a PIN, and of a guarded one the public half,
-    /// without which Latchkey does not use it any more. Its private half stays until its owner logs in; see
-    /// ``delete(_:for:authorizedBy:)``.
+    /// Deletes the parts of a key that need no login: all of a key without a PIN, and the public half of a PIN-protected one,
+    /// which Latchkey then no longer uses. Its private half stays until ``delete(_:for:authorizedBy:)`` deletes it.
     ///
-    /// An adopted key stays on the token: Latchkey did not make it.
+    /// An adopted key stays on the token, because Latchkey did not create it.
     ///
-    /// - Throws: `KeystoreError`; `unsupported` where the module can't delete keys.
+    /// - Throws: `KeystoreError`; `unsupported` if the module can't delete keys.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {
         let operation = "delete a key"
-        guard let (blob, sight) = try await deletable(key, operation) else { return }
-        try await attempt(.open, sight, operation) { (session, _) throws(CryptokiError) in
+        guard let (blob, snapshot) = try await deletable(key, operation) else { return }
+        try await attempt(.open, snapshot, operation) { (session, _) throws(CryptokiError) in
             try session.destroyKey(id: blob.name.id)
         }
     }
 
-    /// Removes both halves of a key. For a guarded one `presence` is asked for the PIN.
+    /// Deletes both halves of a key. Prompts for the PIN of a PIN-protected key.
     public func delete(
         _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         let operation = "delete a key"
-        guard let (blob, sight) = try await deletable(key, operation) else { return }
-        try await use(sight, under: blob.terms.policy, for: prompt, operation, presence) {
+        guard let (blob, snapshot) = try await deletable(key, operation) else { return }
+        try await use(snapshot, under: blob.terms.policy, for: prompt, operation, presence) {
             (session, _) throws(CryptokiError) in try session.destroyKey(id: blob.name.id)
         }
     }
 
-    /// - Returns: nil when there is nothing to delete.
+    /// - Returns: nil if there is nothing to delete.
     private func deletable(
         _ key: HardwareKey, _ operation: String
-    ) async throws(KeystoreError) -> (TokenKeyBlob, TokenSight)? {
+    ) async throws(KeystoreError) -> (TokenKeyBlob, TokenSnapshot)? {
         let blob = try TokenKeyBlob.of(key, operation)
         guard !blob.isAdopted else { return nil }
-        let sight = try await look(operation, for: blob.name.id) { (information) throws(KeystoreError) in
-            guard blob.name.fits(information) else {
-                throw .otherToken(operation, wanted: blob.name, found: information)
-            }
+        let snapshot = try await takeSnapshot(operation, for: blob.name.id) { (information) throws(KeystoreError) in
+            try blob.name.check(information, operation)
         }
-        // Another key in the same place is not ours to delete.
-        if let publicKey = sight.publicKey, publicKey.fingerprint != blob.publicKeyHash { return nil }
-        guard sight.token.profile.deletion == .deletes else {
+        // A different key with the same ID is not Latchkey's to delete.
+        if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash { return nil }
+        guard snapshot.token.module.profile.deletion == .deletes else {
             throw .unsupported(
-                operation, "the module can't delete keys from this token, whatever it answers",
+                operation, "the module can't delete keys from this token, even if it reports success",
                 recovery: "Overwrite or erase the slot with the card's own tool (YubiKey: `ykman piv keys delete` from "
-                    + "firmware 5.7 on), and forget the key here with `latchkey key delete --forget`. Without its PIN it is of no "
-                    + "use to anybody.")
+                    + "firmware 5.7 on), and remove the entry here with `latchkey key delete --forget`. The key can't be "
+                    + "used without its PIN.")
         }
-        return (blob, sight)
+        return (blob, snapshot)
     }
 }

@@ -1,35 +1,36 @@
 public import Latchkey
 
-/// Keys on a PKCS#11 token: a YubiKey, a smart card, a TPM behind tpm2-pkcs11, or SoftHSM2 for tests.
+/// Keys on a PKCS#11 token: a YubiKey, a smart card, a TPM through tpm2-pkcs11, or SoftHSM2 for tests.
 ///
-/// The token is named by a URI (RFC 7512): `pkcs11:token=…;serial=…?module-path=…`. It has one PIN, which is its own: a
-/// key with the policy `.pin` is born, used and opened with that. A URI that also has `id=` or `object=` names a key that
-/// is on the token already; ``createKey(_:authorizedBy:)`` then **adopts** it, after the same checks, instead of making
-/// one.
+/// A URI names the token (RFC 7512): `pkcs11:token=…;serial=…?module-path=…`. The token has one PIN: a key with the policy
+/// `.pin` is created and used with that PIN. If the URI also has `id=` or `object=`, it names a key that is on the token
+/// already; ``createKey(_:authorizedBy:)`` then **adopts** that key after the same checks instead of creating one.
 ///
-/// A PIN for each use means just that: keys are made with `CKA_ALWAYS_AUTHENTICATE` where the token has it; elsewhere
-/// the login lasts for one operation. A PIN is never sent a second time after the token refused it.
+/// If a policy requires the PIN for each use, the key has `CKA_ALWAYS_AUTHENTICATE`. Where the token does not support that,
+/// the login lasts for one operation. A PIN that the token refused is never sent a second time.
 ///
-/// Keystores of one process on one token share its thread, its session and its login.
+/// Keystores of one process that use the same token share its thread, its session and its login.
 public struct PKCS11Keystore: Keystore {
-    /// The name under which keys of this kind are stored.
-    public static let backend = "pkcs11"
+    /// The backend name in the records of these keys.
+    package static let backend = "pkcs11"
 
     public var backend: String { Self.backend }
     public var mayHaveReader: Bool { true }
 
     let uri: TokenURI
     let options: PKCS11Options
-    let desk: TokenDesk
+    let locator: TokenLocator
 
-    /// Uses the token that a URI names. Loads nothing yet.
-    public init(uri: TokenURI, options: PKCS11Options = PKCS11Options()) {
+    /// Uses the token that a URI names. Does not load the module yet.
+    package init(uri: TokenURI, options: PKCS11Options = PKCS11Options()) {
         self.uri = uri
         self.options = options
-        desk = TokenDesk(uri: uri, options: options.token)
+        locator = TokenLocator(uri: uri, options: options.token)
     }
 
-    /// - Throws: `KeystoreError` with code `invalidInput` for text that is no URI of a token.
+    /// Uses the token that a URI names. Does not load the module yet.
+    ///
+    /// - Throws: `KeystoreError` with code `invalidInput` if the text is not the URI of a token.
     public init(uri: String, options: PKCS11Options = PKCS11Options()) throws(KeystoreError) {
         do {
             self.init(uri: try TokenURI(uri), options: options)
@@ -39,34 +40,87 @@ public struct PKCS11Keystore: Keystore {
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        let sight = try await look("look at the token")
-        let information = sight.information
-        let seals = try await keyEstablishment(at: sight, "look at the token") != nil
+        let operation = "look at the token"
+        let snapshot = try await takeSnapshot(operation)
+        let (information, profile) = (snapshot.information, snapshot.profile)
+        let seals = try await keyEstablishment(on: snapshot, operation) != nil
         return KeystoreCapabilities(
             device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
                 + "\(information.serial), firmware \(information.firmwareVersion)",
-            root: sight.nature.root,
-            requirements: sight.token.profile.signsWithoutLogin
-                ? sight.nature.requirements : sight.nature.requirements.subtracting([.none]),
-            sealing: seals ? sight.nature.requirements : [], readsFingers: sight.nature.asksItself,
-            canAttest: sight.token.profile.family == .ykcs11)
+            root: profile.root,
+            requirements: snapshot.token.module.profile.signsWithoutLogin
+                ? profile.requirements : profile.requirements.subtracting([.none]),
+            sealing: seals ? profile.requirements : [], readsFingers: profile.verifiesUserItself,
+            canAttest: snapshot.token.module.profile.family == .ykcs11)
     }
 
-    /// Ends the login of the token, for all keystores that share it.
+    /// Ends the login on the token for all keystores that share it.
     public func endReuse() {
-        if let token = desk.known { token.login.end(on: token) }
+        if let token = locator.known { token.login.end(on: token) }
     }
 
     /// Ends the logins of all keystores of this process and locks their cards, for a program that ends without `exit(3)`:
-    /// by `_exit(2)`, or because of a signal that it handles. `exit(3)` and the end of `main` do it too.
+    /// by `_exit(2)`, or because of a signal that it handles. `exit(3)` and the end of `main` do the same.
     ///
-    /// Call it last: tokens can't be used afterwards. It blocks for up to 3 seconds while the module is in a call, such as one that
-    /// waits for a touch; a card that is still in use then stays unlocked. Do not call it in a signal handler.
+    /// Call it last: tokens can't be used afterwards. It blocks for up to 3 seconds while a module call is in progress, for
+    /// example one that waits for a touch; a card that is still in use then stays unlocked. Do not call it in a signal
+    /// handler.
     public static func lockTokensAtExit() {
         UnlockedCards.shared.lockAll()
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
-        PINStatus(try await look("read the token's PIN flags").information)
+        PINStatus(try await takeSnapshot("read the token's PIN flags").information)
+    }
+
+    /// Changes the label of a key in the store. The token keeps the label with which the key was created. Does not prompt.
+    public func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        let operation = "rename a key"
+        var blob = try TokenKeyBlob.of(key, operation)
+        blob.binding = KeyBinding(id: key.id, label: label)
+        return key.replacing(blob: try blob.serialized(operation), label: label)
+    }
+}
+
+extension PINStatus {
+    /// The PIN status by the token's flags. The only number that they give is "one attempt left".
+    init(_ information: TokenInformation) {
+        let isLocked = information.flags.contains(.userPINLocked)
+        let left: Int? =
+            if isLocked { 0 } else if information.flags.contains(.userPINFinalTry) { 1 } else { nil }
+        self.init(attemptsLeft: left, attemptLimit: nil, isLockedOut: isLocked)
+    }
+}
+
+/// How a ``PKCS11Keystore`` uses its token.
+public struct PKCS11Options: Hashable, Sendable {
+    /// Whether the token verifies the user itself, with a PIN pad or a fingerprint sensor.
+    public enum ProtectedPath: Hashable, Sendable {
+        /// As the token reports (`CKF_PROTECTED_AUTHENTICATION_PATH`).
+        case asTokenSays
+        /// The token verifies the user itself. Some tokens with a fingerprint sensor do not report it (YubiKey Bio).
+        case always
+        /// The user types the PIN at the computer.
+        case never
+    }
+
+    package var token: TokenOptions
+    package var protectedPath: ProtectedPath
+    package var slot: PIVSlot?
+
+    /// Creates options; by default the token's own report decides.
+    ///
+    /// - Parameters:
+    ///   - token: How the module is loaded.
+    ///   - protectedPath: Whether the token verifies the user itself.
+    ///   - slot: On a PIV card, the slot for the next key; by default the first free slot that can enforce the policy.
+    public init(
+        token: TokenOptions = TokenOptions(), protectedPath: ProtectedPath = .asTokenSays, slot: PIVSlot? = nil
+    ) {
+        self.token = token
+        self.protectedPath = protectedPath
+        self.slot = slot
     }
 }

@@ -3,14 +3,15 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import SwiftASN1
 
-/// What a stored secret holds: 32 bytes that were encrypted with a key on a token.
+/// The blob of a stored secret: 32 bytes, encrypted with a key on a token.
 ///
-/// Host and token share a secret that only the token can compute, for sealing as for opening. In version 1 it is the x
-/// coordinate of its private key times a point that nobody knows the discrete logarithm of (see ``Header/point()``), in
-/// version 2 its one RSA signature of ``Header/statement()``. Whoever can write the store but can't use the token makes no
-/// box.
-/// HKDF-SHA256 makes of the shared secret an AES-256 key and a nonce, both used once; AES-GCM encrypts, with everything
-/// else in the box as additional data.
+/// The computer and the token share a secret that only the token can compute, for sealing as for opening. In version 1 it is
+/// the x coordinate of the private key times a point with an unknown discrete logarithm (``Header/point()``), in version 2
+/// the deterministic RSA signature of ``Header/statement()``. An attacker who can write the store but can't use the token
+/// can't create a box.
+///
+/// HKDF-SHA256 derives an AES-256 key and a nonce from the shared secret, both used once. AES-GCM encrypts, with the header
+/// as additional data.
 ///
 ///     LatchkeySealedSecret ::= SEQUENCE {
 ///         header  SEQUENCE {
@@ -35,14 +36,14 @@ struct SealedBox: Hashable, Sendable {
         let message: Message
     }
 
-    /// What the token computes the shared secret from, with the rest of the header: a random salt of 32 bytes.
+    /// How the token computes the shared secret from the header, with a random salt of 32 bytes.
     enum Message: Hashable, Sendable {
-        /// It agrees on a point.
+        /// Key agreement with a point.
         case agreement(salt: Data)
-        /// It signs.
+        /// A signature of a statement.
         case signature(salt: Data)
 
-        /// Which ``Header`` holds it.
+        /// The version of the ``Header``.
         var version: Int {
             switch self {
             case .agreement: 1
@@ -68,7 +69,8 @@ struct SealedBox: Hashable, Sendable {
         }
     }
 
-    /// Encrypts.
+    static func newSalt() -> Data { SecretBytes.random(count: saltBytes).withUnsafeBytes { Data($0) } }
+
     init(sealing secret: SecretBytes, header: Header, sharedSecret: SecretBytes) throws {
         let material = try Material(header, sharedSecret: sharedSecret)
         let box = try secret.withUnsafeBytes { bytes in
@@ -78,7 +80,6 @@ struct SealedBox: Hashable, Sendable {
         sealed = box.ciphertext + box.tag
     }
 
-    /// Decrypts.
     func open(sharedSecret: SecretBytes) throws -> SecretBytes {
         let material = try Material(header, sharedSecret: sharedSecret)
         let box = try AES.GCM.SealedBox(
@@ -164,5 +165,47 @@ extension SealedBox.Header: DERImplicitlyTaggable {
             try coder.serialize(terms)
             try coder.serialize(ASN1OctetString(contentBytes: Array(message.salt)[...]))
         }
+    }
+}
+
+extension SealedBox.Header {
+    private static let pointLabel = Data("Latchkey PKCS#11 seal 1: point".utf8)
+    private static let statementLabel = Data("Latchkey PKCS#11 seal 2: statement".utf8)
+    /// About half of all x coordinates are on the curve, so that 256 failures in a row do not happen.
+    private static let attempts = UInt8.min ... .max
+
+    /// A point on P-256 with an unknown discrete logarithm: the first x = SHA-256(label, counter, header) that is on the
+    /// curve, with the even y. The header contains the salt, so that each box has a different point. The point and the time
+    /// that this takes are not secret.
+    ///
+    /// - Throws: `malformed` if the header can't be serialized, or no point is found.
+    func point() throws(CryptokiError) -> PublicKey {
+        let header = try serialized(for: "C_DeriveKey")
+        for counter in Self.attempts {
+            let x = SHA256.hash(data: Self.pointLabel + [counter] + header)
+            guard let point = try? P256.KeyAgreement.PublicKey(compressedRepresentation: [0x02] + x),
+                let key = try? PublicKey(x963Representation: point.x963Representation)
+            else { continue }
+            return key
+        }
+        throw .malformed("C_DeriveKey", "no point is found for a sealed secret")
+    }
+
+    /// The message that the token's RSA key signs: a label and the header, which contains the salt, so that each box has a
+    /// different one. It is not secret; the signature is.
+    ///
+    /// - Throws: `malformed` if the header can't be serialized.
+    func statement() throws(CryptokiError) -> Data {
+        Self.statementLabel + (try serialized(for: "C_Sign"))
+    }
+
+    private func serialized(for function: String) throws(CryptokiError) -> [UInt8] {
+        var serializer = DER.Serializer()
+        do {
+            try serializer.serialize(self)
+        } catch {
+            throw .malformed(function, "the header of a sealed secret can't be serialized: \(error)")
+        }
+        return serializer.serializedBytes
     }
 }

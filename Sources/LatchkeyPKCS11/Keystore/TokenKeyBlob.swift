@@ -3,7 +3,7 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import SwiftASN1
 
-/// What a stored key holds for this keystore: where the key is, and what is known of it. Nothing in it is secret.
+/// The blob of a stored key: the token, the key's ID, and facts about the key. It contains no secret.
 ///
 ///     LatchkeyTokenKey ::= SEQUENCE {
 ///         version        INTEGER (1),
@@ -23,21 +23,48 @@ struct TokenKeyBlob: Hashable, Sendable {
     let isAdopted: Bool
     let facts: KeyFacts
     let attestation: [Data]
-    /// nil for a key of an earlier version. The token does not know it: it shows a row that was changed by accident, and
-    /// nothing keeps an attacker from changing it too.
+    /// nil for a key of an earlier version. The token does not know it: it detects accidental changes of a row, not an
+    /// attacker, who can change it too.
     var binding: KeyBinding?
+}
 
+extension TokenKeyBlob {
     init(
         name: TokenName, publicKey: PublicKey, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data],
         binding: KeyBinding
     ) {
-        self.binding = binding
-        self.name = name
-        publicKeyHash = publicKey.fingerprint
-        self.terms = terms
-        self.isAdopted = isAdopted
-        self.facts = facts
-        self.attestation = attestation
+        self.init(
+            name: name, publicKeyHash: publicKey.fingerprint, terms: terms, isAdopted: isAdopted, facts: facts,
+            attestation: attestation, binding: binding)
+    }
+
+    /// Reads a stored key, and checks that its public fields match its stored bytes.
+    static func of(_ key: HardwareKey, _ operation: String) throws(KeystoreError) -> TokenKeyBlob {
+        guard key.backend == PKCS11Keystore.backend else { throw .otherBackend(operation, key.backend) }
+        let blob: TokenKeyBlob
+        do {
+            blob = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self)
+        } catch {
+            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+        }
+        guard blob.publicKeyHash == key.publicKey.fingerprint else {
+            throw .damaged(operation, "its public key is not that of its stored bytes")
+        }
+        guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
+            throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
+        }
+        try KeyBinding.check(blob.binding, of: key, operation)
+        return blob
+    }
+
+    func serialized(_ operation: String) throws(KeystoreError) -> Data {
+        do {
+            return try DigestedStructure.serialized(self)
+        } catch {
+            throw KeystoreError(
+                operation: operation, code: .failed, reason: "the key's stored form can't be serialized: \(error)",
+                recovery: "Report this with the token's model.")
+        }
     }
 }
 
@@ -97,17 +124,125 @@ extension TokenKeyBlob: DERImplicitlyTaggable {
             }
         }
     }
+}
 
-    private init(
-        name: TokenName, publicKeyHash: Data, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data],
-        binding: KeyBinding?
-    ) {
-        self.binding = binding
-        self.name = name
-        self.publicKeyHash = publicKeyHash
-        self.terms = terms
-        self.isAdopted = isAdopted
-        self.facts = facts
-        self.attestation = attestation
+/// The policy and the assurance of a key or secret. They are stored twice, as fields of the record and in the blob, so that a
+/// change is detected.
+struct KeyTerms: Hashable, Sendable {
+    let policy: AccessPolicy
+    let assurance: AssuranceLevel
+}
+
+extension KeyTerms {
+    /// The assurance of a token under a policy.
+    init(_ policy: AccessPolicy, on token: TokenProfile, needsTouch: Bool) {
+        self.init(
+            policy: policy,
+            assurance: AssuranceLevel(
+                root: token.root, presence: token.presence(policy.requirement, needsTouch: needsTouch)))
+    }
+}
+
+/// In DER:
+///
+///     KeyTerms ::= SEQUENCE {
+///         requirement   UTF8String,
+///         reuseSeconds  INTEGER,
+///         root          UTF8String,
+///         presence      UTF8String }
+extension KeyTerms: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            let requirement = AccessPolicy.Requirement(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
+            let reuseSeconds = try Int(derEncoded: &nodes)
+            let root = AssuranceLevel.Root(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
+            let presence = AssuranceLevel.EnforcedPresence(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
+            guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds), let root,
+                let presence
+            else { throw ASN1Error.invalidASN1Object(reason: "an unknown policy or assurance") }
+            return KeyTerms(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            try coder.serialize(ASN1UTF8String(policy.requirement.rawValue))
+            try coder.serialize(policy.reuseSeconds)
+            try coder.serialize(ASN1UTF8String(assurance.root.rawValue))
+            try coder.serialize(ASN1UTF8String(assurance.presence.rawValue))
+        }
+    }
+}
+
+/// The attributes that a token reported when a key was created or adopted. They are only informative, since some modules
+/// report them wrongly. nil means that the token did not report it.
+struct KeyFacts: Hashable, Sendable {
+    let isSensitive: Bool?
+    let wasNeverExtractable: Bool?
+    let isLocal: Bool?
+    let alwaysAuthenticates: Bool?
+}
+
+extension KeyFacts {
+    init(_ attributes: TokenKey.Attributes) {
+        self.init(
+            isSensitive: attributes.isSensitive, wasNeverExtractable: attributes.wasNeverExtractable,
+            isLocal: attributes.isLocal, alwaysAuthenticates: attributes.alwaysAuthenticates)
+    }
+}
+
+/// In DER: a SEQUENCE of four INTEGERs in the order above; 0 is false, 1 true, 2 not reported.
+extension KeyFacts: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .sequence }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        self = try DER.sequence(node, identifier: identifier) { nodes in
+            try KeyFacts(
+                isSensitive: Self.fact(&nodes), wasNeverExtractable: Self.fact(&nodes), isLocal: Self.fact(&nodes),
+                alwaysAuthenticates: Self.fact(&nodes))
+        }
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try coder.appendConstructedNode(identifier: identifier) { coder in
+            for fact in [isSensitive, wasNeverExtractable, isLocal, alwaysAuthenticates] {
+                try coder.serialize(fact.map { $0 ? 1 : 0 } ?? 2)
+            }
+        }
+    }
+
+    private static func fact(_ nodes: inout ASN1NodeCollection.Iterator) throws -> Bool? {
+        switch try Int(derEncoded: &nodes) {
+        case 0: false
+        case 1: true
+        case 2: nil
+        default: throw ASN1Error.invalidASN1Object(reason: "a fact that is neither true nor false nor unknown")
+        }
+    }
+}
+
+/// A DER structure followed by its SHA-256, which detects accidental changes: a flipped bit, a missing or an extra byte.
+enum DigestedStructure {
+    /// The maximum length of a stored structure: two certificates of 16 KiB and the other fields.
+    private static let maximumBytes = 40 * 1024
+
+    static func serialized(_ structure: some DERSerializable) throws -> Data {
+        var serializer = DER.Serializer()
+        try serializer.serialize(structure)
+        return Data(serializer.serializedBytes) + Data(SHA256.hash(data: serializer.serializedBytes))
+    }
+
+    /// - Throws: If the bytes are not exactly one such structure with its digest.
+    static func parsed<Structure: DERParseable>(_ bytes: Data, as type: Structure.Type) throws -> Structure {
+        guard bytes.count <= maximumBytes else {
+            throw ASN1Error.invalidASN1Object(reason: "the stored structure is too long")
+        }
+        let structure = Array(bytes.dropLast(SHA256.byteCount))
+        guard SHA256.hash(data: structure) == Data(bytes.suffix(SHA256.byteCount)) else {
+            throw ASN1Error.invalidASN1Object(reason: "the digest does not match")
+        }
+        return try type.init(derEncoded: structure)
     }
 }

@@ -1,8 +1,9 @@
 internal import FoundationEssentials
+internal import SwiftASN1
 
-/// Which token and which key, in the form in which it is stored: an RFC 7512 URI without a module, since modules move.
+/// The stored name of a token and a key: an RFC 7512 URI without a module, since the path of a module can change.
 struct TokenName: Hashable, Sendable {
-    /// The most bytes that a stored URI may have: four fields of at most 32 bytes and an id of 64, all escaped.
+    /// The maximum length of a stored URI: four fields of at most 32 bytes and an ID of 64, all escaped.
     static let maximumBytes = 1024
 
     let manufacturer: String
@@ -20,7 +21,7 @@ struct TokenName: Hashable, Sendable {
         self.id = id
     }
 
-    /// - Returns: nil unless the text is a URI with all five and nothing else that p11-kit knows.
+    /// - Returns: nil unless the text is a URI with these five attributes and no other.
     init?(_ text: String) {
         guard text.utf8.count <= Self.maximumBytes, let uri = try? TokenURI(text) else { return nil }
         guard let manufacturer = uri.manufacturer, let model = uri.model, let serial = uri.serial,
@@ -41,20 +42,23 @@ struct TokenName: Hashable, Sendable {
         return "pkcs11:" + (pairs + ["id=\(Self.escaped(id))"]).joined(separator: ";")
     }
 
-    /// The same with the module to load.
-    func uri(inModule path: String) -> String { "\(uri)?module-path=\(Self.escaped(path.utf8, keeping: "/"))" }
+    /// The URI with the module to load.
+    func uri(inModule path: String) -> String {
+        "\(uri)?module-path=\(Self.escaped(path.utf8, destroyingOnError: "/"))"
+    }
 
-    /// Whether it is this token. A serial number that says something decides, as labels may change (OpenSC takes a
-    /// card's from a certificate); where it says nothing, as on tpm2-pkcs11, the label has to.
+    /// Whether the name matches a token. A serial number decides, since labels may change (OpenSC takes a card's label from a
+    /// certificate); without one, as on tpm2-pkcs11, the label decides.
     func fits(_ token: TokenInformation) -> Bool {
         guard manufacturer == token.manufacturer, model == token.model, serial == token.serial else { return false }
         return hasSerial || label == token.label
     }
 
-    /// Whether the serial number tells tokens apart.
+    /// Whether the serial number identifies the token.
     var hasSerial: Bool { serial.contains { $0 != "0" && $0 != " " } }
 
-    private static func escaped(_ bytes: some Sequence<UInt8>, keeping plain: Unicode.Scalar? = nil) -> String {
+    private static func escaped(_ bytes: some Sequence<UInt8>, destroyingOnError plain: Unicode.Scalar? = nil) -> String
+    {
         bytes.map { byte in
             switch byte {
             case _ where plain == Unicode.Scalar(byte): String(Unicode.Scalar(byte))
@@ -64,5 +68,22 @@ struct TokenName: Hashable, Sendable {
             default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
             }
         }.joined()
+    }
+}
+
+/// In DER: the URI as a UTF8String.
+extension TokenName: DERImplicitlyTaggable {
+    static var defaultIdentifier: ASN1Identifier { .utf8String }
+
+    init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
+        let text = String(try ASN1UTF8String(derEncoded: node, withIdentifier: identifier))
+        guard let name = TokenName(text) else {
+            throw ASN1Error.invalidASN1Object(reason: "not the URI of a key on a token")
+        }
+        self = name
+    }
+
+    func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
+        try ASN1UTF8String(uri).serialize(into: &coder, withIdentifier: identifier)
     }
 }

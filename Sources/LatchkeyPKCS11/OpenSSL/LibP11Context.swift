@@ -1,21 +1,22 @@
 internal import CLibP11
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
-/// One module as libp11 sees it: a context, and the slots as they were when it was made.
+/// libp11's state for one module: a context, and the slots when it was created.
 ///
-/// libp11 0.4.12 can't be tidied up after: `PKCS11_CTX_unload` finalizes the module under everybody,
-/// `PKCS11_release_all_slots` closes everybody's sessions and takes the ground from under keys that are still in use, and
-/// `PKCS11_update_slots` uses freed memory (`reference/pkcs11.md` sections 1.1 and 1.2). So a context is made, used,
-/// and **abandoned**: it is never unloaded, freed, released or updated. It costs a few kilobytes.
+/// A context of libp11 0.4.12 can't be freed safely: `PKCS11_CTX_unload` finalizes the module for the whole process,
+/// `PKCS11_release_all_slots` closes all sessions and invalidates keys in use, and `PKCS11_update_slots` uses freed memory. A
+/// context is therefore created, used, and **abandoned**: it is never unloaded, freed, released or updated. It costs a few
+/// kilobytes.
 ///
-/// Its calls block, and one for which the token gives no session blocks for ever: make them on an operating system
-/// thread, under a deadline, and only after a session was opened directly.
+/// Its calls block, and a call blocks forever if the token opens no session. Make them on an operating system thread, with a
+/// deadline, and only after a session was opened directly.
 final class LibP11Context {
     let pointer: UnsafeMutablePointer<PKCS11_CTX>
     private let slots: UnsafeMutableBufferPointer<PKCS11_SLOT>
 
-    /// Loads a module that the direct side has initialised, and looks at its slots.
+    /// Loads a module that ``ModuleLoader`` has initialized, and lists its slots.
     init(modulePath: String) throws(CryptokiError) {
         LibP11Error.clear()
         guard let pointer = PKCS11_CTX_new() else { throw LibP11Error.take("PKCS11_CTX_new") }
@@ -33,16 +34,15 @@ final class LibP11Context {
     /// The tokens that were in the slots.
     var tokens: [LibP11Token] {
         slots.indices.compactMap { index in
-            guard let slot = slots.baseAddress?.advanced(by: index), let token = slot.pointee.token else { return nil }
-            return LibP11Token(context: self, slot: slot, token: token)
+            slots[index].token.map { LibP11Token(context: self, token: $0) }
         }
     }
 
-    /// The one token that says of itself what the direct side was told.
+    /// The one token with this information.
     func token(_ information: TokenInformation) throws(CryptokiError) -> LibP11Token {
         let fitting = tokens.filter { $0.identity == LibP11Token.Identity(information) }
         guard let token = fitting.first else {
-            throw CryptokiError(.tokenAbsent, function: "PKCS11_enumerate_slots", reason: "the token is gone")
+            throw CryptokiError(.tokenAbsent, function: "PKCS11_enumerate_slots", reason: "the token was removed")
         }
         guard fitting.count == 1 else {
             throw CryptokiError(
@@ -51,5 +51,126 @@ final class LibP11Context {
                     + " ‘\(information.serial)’")
         }
         return token
+    }
+}
+
+/// The libp11 contexts of this process, one for each token that OpenSSL uses.
+///
+/// A context is valid for one epoch of its module. After the module was initialized again, or the token was removed, the
+/// context is abandoned and the next use creates a new one.
+final class LibP11Contexts: Sendable {
+    static let shared = LibP11Contexts()
+
+    private struct Key: Hashable {
+        let path: String
+        let identity: TokenIdentity
+
+        init(_ token: Token) {
+            path = token.module.path
+            identity = TokenIdentity(token.information, in: token.module.profile)
+        }
+    }
+
+    private struct Entry {
+        let epoch: Int
+        let context: KeptContext
+    }
+
+    /// A context is used by one thread at a time, while its token's thread waits.
+    private struct KeptContext: @unchecked Sendable {
+        let value: LibP11Context
+    }
+
+    private let entries = Mutex<[Key: Entry]>([:])
+
+    private init() {}
+
+    /// The token in its context, which is created if necessary. Call it on a thread for libp11 while the token's thread waits.
+    func token(_ token: Token) throws(CryptokiError) -> LibP11Token {
+        let key = Key(token)
+        let epoch = token.module.epoch
+        if let entry = entries.withLock({ $0[key] }), entry.epoch == epoch {
+            return try entry.context.value.token(token.information)
+        }
+        let context = KeptContext(value: try LibP11Context(modulePath: token.module.path))
+        entries.withLock { $0[key] = Entry(epoch: epoch, context: context) }
+        return try context.value.token(token.information)
+    }
+
+    /// Forgets the token's context without freeing it.
+    func abandon(_ token: Token) {
+        entries.withLock { _ = $0.removeValue(forKey: Key(token)) }
+    }
+}
+
+/// One token in a ``LibP11Context``.
+struct LibP11Token {
+    /// Identifies a token, since slot numbers change.
+    struct Identity: Hashable {
+        let manufacturer: String
+        let model: String
+        let serial: String
+        let label: String
+    }
+
+    let context: LibP11Context
+    let token: UnsafeMutablePointer<PKCS11_TOKEN>
+
+    var identity: Identity {
+        Identity(
+            manufacturer: Self.text(token.pointee.manufacturer), model: Self.text(token.pointee.model),
+            serial: Self.text(token.pointee.serialnr), label: Self.text(token.pointee.label))
+    }
+
+    private static func text(_ pointer: UnsafeMutablePointer<CChar>?) -> String {
+        pointer.map { String(cString: $0) } ?? ""
+    }
+}
+
+extension LibP11Token.Identity {
+    init(_ information: TokenInformation) {
+        self.init(
+            manufacturer: information.manufacturer, model: information.model, serial: information.serial,
+            label: information.label)
+    }
+}
+
+extension LibP11Token {
+    /// The private key with a `CKA_ID` as an `EVP_PKEY`; the caller frees it with `EVP_PKEY_free`.
+    ///
+    /// The token's session is logged in, and libp11's sessions share the login, so libp11 does not get the PIN.
+    ///
+    /// - Throws: `keyAbsent`; `unsound` if it is not the private half of `publicKey`.
+    func privateKey(id: Data, publicKey: PublicKey) throws(CryptokiError) -> OpaquePointer {
+        LibP11Error.clear()
+        var first: UnsafeMutablePointer<PKCS11_KEY>?
+        var count: UInt32 = 0
+        guard PKCS11_enumerate_keys(token, &first, &count) == 0 else { throw LibP11Error.take("PKCS11_enumerate_keys") }
+        // The last match: earlier ones may be from an earlier login, with other handles.
+        let keys = UnsafeMutableBufferPointer(start: first, count: Int(count))
+        guard let index = keys.lastIndex(where: { Self.bytes($0.id, $0.id_len) == id }) else {
+            throw CryptokiError(.keyAbsent, function: "PKCS11_enumerate_keys", reason: "libp11 finds no such key")
+        }
+        guard let pointer = PKCS11_get_private_key(keys.baseAddress?.advanced(by: index)) else {
+            throw LibP11Error.take("PKCS11_get_private_key")
+        }
+        guard Self.point(of: pointer) == publicKey.x963Representation else {
+            EVP_PKEY_free(pointer)
+            throw CryptokiError(
+                .unsound, function: "PKCS11_get_private_key", reason: "it is another key than the one that was stored")
+        }
+        return pointer
+    }
+
+    private static func bytes(_ start: UnsafeMutablePointer<UInt8>?, _ count: Int) -> Data {
+        start.map { Data(bytes: $0, count: count) } ?? Data()
+    }
+
+    /// The uncompressed point of a key's public half, 65 bytes for P-256.
+    private static func point(of key: OpaquePointer) -> Data? {
+        var encoded: UnsafeMutablePointer<UInt8>?
+        let count = EVP_PKEY_get1_encoded_public_key(key, &encoded)
+        defer { CRYPTO_free(encoded, #file, #line) }
+        return count > 0 ? bytes(encoded, count) : nil
     }
 }

@@ -1,8 +1,10 @@
+internal import CLibP11
+internal import FoundationEssentials
 public import Latchkey
+internal import Synchronization
 
 extension PKCS11Keystore {
-    /// Lends a key to code that works with OpenSSL, such as a TLS client: as an `EVP_PKEY` whose private half stays on the
-    /// token.
+    /// Lends a key to code that uses OpenSSL, such as a TLS client, as an `EVP_PKEY` whose private half stays on the token.
     ///
     /// ```swift
     /// let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: presence) { evpKey in
@@ -11,18 +13,17 @@ extension PKCS11Keystore {
     /// }
     /// ```
     ///
-    /// The person is asked once, before `body`. A key that wants its PIN at each use (`CKA_ALWAYS_AUTHENTICATE`) makes
-    /// one signature in `body`; the second one fails. libp11 makes the signatures, ECDSA over P-256 in DER.
+    /// Prompts once, before `body`. A key that requires its PIN for each use (`CKA_ALWAYS_AUTHENTICATE`) makes one signature in
+    /// `body`; the second one fails. libp11 makes the signatures, ECDSA over P-256 in DER.
     ///
     /// - Parameters:
-    ///   - limit: How long `body` may take. The token waits for it; one that does not come back is left behind, and
-    ///     OpenSSL can't use this module any more in this process.
-    ///   - body: Runs on a thread of its own, which may block. The pointer is an `EVP_PKEY *` of OpenSSL 3 (`libcrypto`,
-    ///     not a library that takes its names) and is valid until `body` returns; what keeps it longer crashes. Don't use
-    ///     the keystore in `body`: it waits.
-    /// - Throws: What `body` throws; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before
-    ///   anybody is asked, for a module in a process of its own, and for a key whose policy wants a PIN for each use
-    ///   where the token does not see to that itself.
+    ///   - limit: The maximum time for `body`. The token waits for it. After the limit OpenSSL can no longer use this module
+    ///     in this process.
+    ///   - body: Runs on a separate thread, which may block. The pointer is an `EVP_PKEY *` of OpenSSL 3 (`libcrypto`, not a
+    ///     library with the same symbols) and is valid until `body` returns; a later use crashes. Do not use the keystore in
+    ///     `body`: it would wait forever.
+    /// - Throws: Errors of `body`; `KeystoreError` as ``sign(_:with:for:authorizedBy:)``, and `unsupported`, before any prompt,
+    ///   for an isolated module, and for a key whose policy requires the PIN for each use if the token does not enforce that.
     public func withEVPKey<R: Sendable>(
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R
@@ -30,32 +31,152 @@ extension PKCS11Keystore {
         let operation = "use a key with OpenSSL"
         let blob = try TokenKeyBlob.of(key, operation)
         let policy = blob.terms.policy
-        // Of a key that wants its PIN at each use the token itself sees to it that one proof makes one signature.
+        // If a key requires its PIN for each use, the token itself enforces one signature per proof.
         guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {
-            throw KeystoreError.manyUses(operation)
+            throw KeystoreError.proofForEachUse(operation)
         }
-        let sight = try await look(operation, for: blob.name, withHash: blob.publicKeyHash)
-        guard !sight.token.module.isIsolated else {
+        let snapshot = try await takeSnapshot(operation, for: blob.name, withHash: blob.publicKeyHash)
+        guard !snapshot.token.module.isIsolated else {
             throw KeystoreError.unsupported(
-                operation, "the token's module runs in a process of its own, where OpenSSL can't follow it",
-                recovery: "Have it run in this process: --token-isolation never (TokenOptions.isolation = .never).")
+                operation, "the token's module runs in a separate process, where OpenSSL can't use it",
+                recovery: "Run it in this process: --token-isolation never (TokenOptions.isolation = .never).")
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
-        let outcome = try await use(sight, under: policy, for: prompt, operation, presence) {
+        let outcome = try await use(snapshot, under: policy, for: prompt, operation, presence) {
             (session, proof) throws(CryptokiError) in
-            let found = try session.key(id: id)
-            guard found.publicKey == publicKey else {
-                throw CryptokiError(.keyAbsent, reason: "another key is in its place")
-            }
-            // Also of a key that the token has changed its mind about.
+            let found = try session.key(id: id, publicKey: publicKey)
+            // The attribute may have changed since the key was stored.
             guard found.wantsProofAtUse || policy.allowsManyUses else {
-                throw CryptokiError(.unsound, reason: "the key does not want its PIN at each use any more")
+                throw CryptokiError(.unsound, reason: "the key no longer requires its PIN for each use")
             }
             let loan = EVPKeyLoan(
-                token: sight.token, id: id, publicKey: publicKey, proof: found.wantsProofAtUse ? proof : nil,
+                token: snapshot.token, id: id, publicKey: publicKey, proof: found.wantsProofAtUse ? proof : nil,
                 limit: limit)
             return try loan.lend(body)
         }
         return try outcome.get()
+    }
+}
+
+extension AccessPolicy {
+    /// Whether one proof may be used for more than one use.
+    fileprivate var allowsManyUses: Bool { requirement == .none || reuseSeconds > 0 }
+}
+
+/// Lends a key on a token to OpenSSL: an `EVP_PKEY` whose private half stays on the token.
+///
+/// libp11 opens additional sessions. They see the private key because they belong to the same PKCS#11 application as the
+/// token's session, which is logged in. An isolated module would be another application.
+struct EVPKeyLoan: Sendable {
+    let token: Token
+    let id: Data
+    let publicKey: PublicKey
+    /// The proof for one signature of a key that requires the PIN for each use.
+    let proof: LoginProof?
+    /// The maximum time for `body`.
+    let limit: Duration
+
+    /// Lends the key to `body` on a separate thread, while the token's thread, on which this is called, waits.
+    ///
+    /// - Returns: The result or error of `body`.
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`.
+    func lend<R: Sendable>(
+        _ body: @escaping @Sendable (OpaquePointer) throws -> R
+    ) throws(CryptokiError) -> Result<R, any Error> {
+        let proof = ContextProof(self.proof)
+        // A `body` that exceeded the limit must not sign any more.
+        defer { proof.revoke() }
+        return try LibP11Thread.run("libp11", in: token.module, within: limit) { [self] in
+            Result { () throws(CryptokiError) in try lendHere(proof, body) }
+        }
+    }
+
+    private func lendHere<R: Sendable>(
+        _ proof: ContextProof, _ body: @Sendable (OpaquePointer) throws -> R
+    ) throws(CryptokiError) -> Result<R, any Error> {
+        let (view, key) = try borrow()
+        proof.offer(to: view.context.pointer)
+        defer {
+            ContextProof.withdraw(from: view.context.pointer)
+            EVP_PKEY_free(key)
+        }
+        LibP11Error.clear()
+        // libp11 has a bare pointer to the proof.
+        let outcome = withExtendedLifetime(proof) { Result { try body(key) } }
+        if case .failure = outcome, LibP11Error.take("EVP_PKEY").returnValue != nil {
+            // libp11 0.4.12 would keep sessions that may be invalid after an error of the module.
+            LibP11Contexts.shared.abandon(token)
+        }
+        return outcome
+    }
+
+    private func borrow() throws(CryptokiError) -> (LibP11Token, OpaquePointer) {
+        do throws(CryptokiError) {
+            let view = try LibP11Contexts.shared.token(token)
+            return (view, try view.privateKey(id: id, publicKey: publicKey))
+        } catch {
+            LibP11Contexts.shared.abandon(token)
+            throw error
+        }
+    }
+}
+
+/// The PIN for one signature of an always-authenticating key (`CKA_ALWAYS_AUTHENTICATE`), given to libp11 once.
+///
+/// libp11 requests it through an OpenSSL `UI_METHOD`. This process has one such method, which never falls back to OpenSSL's
+/// own prompt on the terminal: without a proof the request fails.
+final class ContextProof: Sendable {
+    private let proof: Mutex<LoginProof?>
+
+    init(_ proof: LoginProof?) { self.proof = Mutex(proof) }
+
+    /// Makes libp11 request this proof, until ``withdraw(from:)``.
+    func offer(to context: UnsafeMutablePointer<PKCS11_CTX>) {
+        PKCS11_set_ui_method(context, Self.method, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Makes requests of libp11 fail.
+    static func withdraw(from context: UnsafeMutablePointer<PKCS11_CTX>) {
+        PKCS11_set_ui_method(context, method, nil)
+    }
+
+    /// Forgets the proof, also if libp11 can still request it.
+    func revoke() { proof.withLock { $0 = nil } }
+
+    private func answer(_ interface: OpaquePointer?, _ prompt: OpaquePointer?) -> Int32 {
+        guard let proof = proof.withLock({ $0.take() }) else { return 0 }
+        return proof.withTerminatedBytes { pin in
+            guard let pin else { return 0 }
+            return UI_set_result(interface, prompt, pin) == 0 ? 1 : 0
+        }
+    }
+
+    /// Created once and never freed. libp11 checks the length, 4 to 32 bytes.
+    private nonisolated(unsafe) static let method: OpaquePointer? = {
+        let method = UI_create_method("Latchkey")
+        UI_method_set_reader(method) { interface, prompt in
+            // Answer only prompts, and ignore texts to be shown.
+            guard UI_get_string_type(prompt) == UIT_PROMPT else { return 1 }
+            guard let proof = UI_get0_user_data(interface) else { return 0 }
+            return Unmanaged<ContextProof>.fromOpaque(proof).takeUnretainedValue().answer(interface, prompt)
+        }
+        return method
+    }()
+}
+
+extension LoginProof {
+    /// Passes the proof with a terminating zero byte, in memory that is locked and cleared afterwards; null for
+    /// ``protectedPath``.
+    fileprivate func withTerminatedBytes<R>(_ body: (UnsafePointer<CChar>?) -> R) -> R {
+        func lend(_ bytes: UnsafeRawBufferPointer) -> R {
+            SecretBytes(count: bytes.count + 1) { $0.copyMemory(from: bytes) }.withUnsafeBytes { terminated in
+                body(terminated.assumingMemoryBound(to: CChar.self).baseAddress)
+            }
+        }
+        return switch self {
+        case .pin(let pin): pin.withUnsafeBytes(lend)
+        case .secret(let secret): secret.withUnsafeBytes(lend)
+        case .protectedPath: body(nil)
+        }
     }
 }

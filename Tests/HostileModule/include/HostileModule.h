@@ -1,4 +1,4 @@
-/* A PKCS#11 module that passes everything on to another one, and misbehaves where it is told to. See HostileModule.c. */
+/* A PKCS#11 module that passes all calls to another one, and misbehaves on request. See HostileModule.c. */
 #ifndef HOSTILE_MODULE_H
 #define HOSTILE_MODULE_H
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Modules that never come back, in this process and in one of their own.
+/// Modules that never return, in this process and in a separate one.
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct DeadlineTests {
     private func sign(_ id: Data, _ pin: LoginProof) -> @Sendable (Session) throws(CryptokiError) -> ECDSASignature {
@@ -26,7 +26,7 @@ struct DeadlineTests {
     }
 
     @Test(arguments: ["C_Sign", "C_SignInit", "C_Login", "C_GetSessionInfo"])
-    func `a call that hangs ends within its deadline, and the module is not called again`(_ function: String)
+    func `a hanging call ends within its deadline, and the module is not called again`(_ function: String)
         async throws
     {
         let hostile = try HostileToken()
@@ -50,7 +50,7 @@ struct DeadlineTests {
         #expect(try hostile.calls() == calls)
     }
 
-    @Test func `work that waits behind a call that hangs is told so too`() async throws {
+    @Test func `work that waits for a hanging call fails too`() async throws {
         let hostile = try HostileToken()
         let token = try await hostile.token()
         let sign = sign(try await makeKey(token), try TokenBench.pin())
@@ -68,7 +68,7 @@ struct DeadlineTests {
     }
 
     @Test(arguments: ["C_Initialize", "C_GetFunctionList"])
-    func `a module that hangs while it is loaded says so`(_ function: String) async throws {
+    func `a module that hangs while it is loaded is reported`(_ function: String) async throws {
         let hostile = try HostileToken()
         try hostile.tell("\(function) hang")
         let error = await cryptokiError { () throws(CryptokiError) in
@@ -80,7 +80,7 @@ struct DeadlineTests {
         #expect(module.isIsolated)
     }
 
-    @Test func `a module that hangs in C_Initialize in this process is not tried again`() async throws {
+    @Test func `a module that hangs in C_Initialize in this process is not loaded again`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_Initialize hang")
         let error = await cryptokiError { () throws(CryptokiError) in
@@ -107,7 +107,7 @@ struct DeadlineTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `a task that is cancelled is free at once, and the token works afterwards`() async throws {
+    @Test func `a cancelled task returns immediately, and the token works afterwards`() async throws {
         let hostile = try HostileToken()
         let token = try await hostile.token()
         let sign = sign(try await makeKey(token), try TokenBench.pin())
@@ -123,7 +123,7 @@ struct DeadlineTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `work that was cancelled before its turn is never begun`() async throws {
+    @Test func `work that was cancelled while it was queued never starts`() async throws {
         let hostile = try HostileToken()
         let token = try await hostile.token()
         let id = try await makeKey(token)

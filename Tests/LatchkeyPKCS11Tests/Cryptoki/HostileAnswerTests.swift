@@ -5,7 +5,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Answers that no module should give: nothing is read beyond what was given, and each is an error.
+/// Invalid answers of a module: each is an error, and no memory outside the buffers is read.
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct HostileAnswerTests {
     private static let huge = "0x7fffffffffffffff"
@@ -21,7 +21,7 @@ struct HostileAnswerTests {
         return (request.id, pin)
     }
 
-    /// Looks the key up and signs, with the module told to lie from then on.
+    /// Finds the key and signs, with a module that lies from then on.
     private func sign(told rules: String) async throws -> CryptokiError? {
         let hostile = try HostileToken()
         let token = try await hostile.token()
@@ -43,18 +43,18 @@ struct HostileAnswerTests {
     }
 
     @Test(arguments: ["65", huge, negative])
-    func `more objects than there was room for`(_ count: String) async throws {
+    func `more objects than requested`(_ count: String) async throws {
         let error = try await sign(told: "C_FindObjects length \(count)")
         #expect(error?.kind == .malformed)
         #expect(error?.function == "C_FindObjects")
     }
 
-    @Test func `no end of objects`() async throws {
+    @Test func `an unlimited number of objects`() async throws {
         let error = try await sign(told: "C_FindObjects length 64")
         #expect(error?.kind == .malformed)
     }
 
-    @Test func `an attribute longer than its room`() async throws {
+    @Test func `an attribute longer than its buffer`() async throws {
         let error = try await sign(told: "C_GetAttributeValue length \(Self.huge)")
         #expect(error?.kind == .malformed)
         #expect(error?.function == "C_GetAttributeValue")
@@ -69,17 +69,17 @@ struct HostileAnswerTests {
         "04410400", String(repeating: "ff", count: 67), "0441" + String(repeating: "04", count: 65),
         "04" + String(repeating: "11", count: 64), String(repeating: "04", count: 260),
     ])
-    func `a point that is none`(_ point: String) async throws {
+    func `an invalid point`(_ point: String) async throws {
         let error = try await sign(told: "C_GetAttributeValue value 0x181 \(point)")
         #expect(error?.kind == .malformed)
         #expect(error?.function == "C_GetAttributeValue")
     }
 
-    @Test func `another key's point is found out by the self-test`() async throws {
+    @Test func `the self-test detects another key's point`() async throws {
         let hostile = try HostileToken()
         let token = try await hostile.token()
         let (id, pin) = try await makeKey(token)
-        // The generator of P-256 (SEC 2 section 2.4.2): a point on the curve, and not this key's.
+        // The generator of P-256 (SEC 2 section 2.4.2): on the curve, but not this key's point.
         try hostile.tell(
             "C_GetAttributeValue value 0x181 044104"
                 + "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
@@ -87,7 +87,7 @@ struct HostileAnswerTests {
         let error = await cryptokiError { () throws(CryptokiError) in
             try await token.perform { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
-                try session.prove(try session.key(id: id))
+                try session.selfTest(try session.key(id: id))
             }
         }
         #expect(error?.kind == .unsound)
@@ -120,7 +120,7 @@ struct HostileAnswerTests {
     }
 
     @Test(arguments: ["1025", huge, negative])
-    func `a machine of very many slots`(_ count: String) async throws {
+    func `a module with too many slots`(_ count: String) async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetSlotList length \(count)")
         let error = await cryptokiError { () throws(CryptokiError) in
@@ -131,7 +131,7 @@ struct HostileAnswerTests {
         #expect(error?.function == "C_GetSlotList")
     }
 
-    @Test func `a template that is refused is tried once more with less, and no refusal is taken for consent`()
+    @Test func `a refused template is tried again with fewer attributes, and a second refusal is an error`()
         async throws
     {
         let hostile = try HostileToken()
@@ -142,7 +142,7 @@ struct HostileAnswerTests {
             try session.login(.user, with: pin)
             return try session.generateKeyPair(TokenBench.request())
         }
-        // SoftHSM2 makes keys that can't be taken out also when it is not asked to.
+        // SoftHSM2 creates keys that are not extractable even without the attribute.
         #expect(key.attributes.isExtractable == false)
         try hostile.tell("C_GenerateKeyPair return \(ReturnValue.attributeTypeInvalid.rawValue)")
         let error = await cryptokiError { () throws(CryptokiError) in
@@ -154,7 +154,7 @@ struct HostileAnswerTests {
         #expect(try hostile.count(of: "C_GenerateKeyPair") == 4)
     }
 
-    @Test func `a signature takes two calls, however many keys there are`() async throws {
+    @Test func `a signature needs two calls for any number of keys`() async throws {
         let hostile = try HostileToken()
         let token = try await hostile.token()
         let pin = try TokenBench.pin()

@@ -5,8 +5,8 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// The test's software token behind a module that misbehaves as it is told (`Tests/HostileModule`), in a file of its
-/// own.
+/// The test's software token behind a module that misbehaves on request (`Tests/HostileModule`), in a separate
+/// file.
 struct HostileToken {
     let modulePath: String
     let directory: TemporaryDirectory
@@ -17,7 +17,7 @@ struct HostileToken {
         directory = try TemporaryDirectory()
         modulePath = directory.path(of: "hostile.so")
         let token = try SoftwareToken.current
-        // Another file is another module, with a state of its own; it finds the token as the token's own module does.
+        // Another file is another module with separate state; it finds the same token.
         base = directory.path(of: "base.so")
         serial = token.serial
         try FileManager.default.copyItem(atPath: token.modulePath, toPath: base)
@@ -25,13 +25,13 @@ struct HostileToken {
         try tell()
     }
 
-    /// Where SwiftPM puts the library: beside the tests.
+    /// The library in SwiftPM's build directory, where the tests are.
     private static var built: String {
         let program = CommandLine.arguments.first ?? ""
         return (program.lastIndex(of: "/").map { String(program[..<$0]) } ?? ".") + "/libHostileModule.so"
     }
 
-    /// Has the module behave so from its next call on, and otherwise as the token does.
+    /// Makes the module misbehave from its next call on; other calls reach the token.
     func tell(_ rules: String...) throws {
         let script = ["base \(base)"] + rules
         try Data(script.map { "\($0)\n" }.joined().utf8).write(
@@ -51,7 +51,7 @@ struct HostileToken {
             TokenURI("pkcs11:serial=\(serial)?module-path=\(modulePath)"), options: options)
     }
 
-    /// Deadlines for tests: long for the machine, short for a person.
+    /// Deadlines for tests: long enough for slow machines, short enough to wait for.
     static let quick = TokenOptions(
         isolation: .never,
         deadlines: TokenOptions.Deadlines(

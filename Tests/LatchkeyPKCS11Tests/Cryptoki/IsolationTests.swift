@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Modules in processes of their own.
+/// Modules in separate processes.
 @Suite(.requires(program: "softhsm2-util"), .requires(program: "p11-kit"), .requires(program: "setpriv"))
 struct IsolationTests {
     private func find(_ token: SoftwareToken) async throws -> Token {
@@ -17,7 +17,7 @@ struct IsolationTests {
             options: TokenOptions(isolation: .always, environment: token.environment))
     }
 
-    @Test func `modules with environments of their own work side by side, each with its own tokens`() async throws {
+    @Test func `modules with different environments run at the same time, each with its tokens`() async throws {
         let tokens = [
             try await SoftwareToken(label: "one", placement: .ownDirectory),
             try await SoftwareToken(label: "two", placement: .ownDirectory),
@@ -29,7 +29,7 @@ struct IsolationTests {
                     let found = try await find(token)
                     #expect(found.module.isIsolated)
                     #expect(found.information.label == token.label)
-                    #expect(found.profile == .softhsm)
+                    #expect(found.module.profile == .softhsm)
                     let request = TokenBench.request()
                     let (key, signature) = try await found.perform { session throws(CryptokiError) in
                         try session.login(.user, with: pin)
@@ -43,7 +43,7 @@ struct IsolationTests {
         }
     }
 
-    @Test func `a process that is killed is started again, and nothing of it is left in the file system`()
+    @Test func `a killed process is restarted, and leaves no file`()
         async throws
     {
         let token = try await SoftwareToken(placement: .ownDirectory)
@@ -60,14 +60,14 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
     }
 
-    @Test func `our environment is as it was`() async throws {
+    @Test func `the environment of this process does not change`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         _ = try await find(token)
         #expect(getenv("P11_KIT_SERVER_ADDRESS") == nil)
         #expect(getenv("PATH") != nil)
     }
 
-    @Test func `key agreement, which p11-kit's protocol lacks, is said to be unsupported`() async throws {
+    @Test func `key agreement, which p11-kit's protocol lacks, is unsupported`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         let found = try await find(token)
         let pin = LoginProof.pin(try PIN(token.userPIN))
@@ -83,7 +83,7 @@ struct IsolationTests {
         #expect(error?.function == "C_DeriveKey")
     }
 
-    @Test(.softwareToken) func `a module that its process can't load says so`() async throws {
+    @Test(.softwareToken) func `a module that its process can't load is reported`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetFunctionList return \(ReturnValue.generalError.rawValue)")
         let error = await cryptokiError { _ = try await hostile.token(HostileToken.isolated) }

@@ -10,7 +10,7 @@ struct KeystoreErrorMappingTests {
         (.mechanismInvalid, .unsupported), (.userPINNotInitialized, .passcodeNotSet),
         (.functionCanceled, .cancelled), (.generalError, .failed),
     ])
-    func `a code of the module has its code of ours, and is kept beside it`(
+    func `each code of the module has a keystore error code, and is kept as the underlying error`(
         _ value: ReturnValue, _ code: KeystoreError.Code
     ) {
         let error = KeystoreError(CryptokiError(value, from: "C_Sign"), during: "sign")
@@ -30,7 +30,7 @@ struct KeystoreErrorMappingTests {
         #expect(KeystoreError(CryptokiError(kind, reason: "it is so"), during: "sign").code == code)
     }
 
-    @Test func `a blocked PIN is unblocked in the way of its module`() {
+    @Test func `the recovery of a blocked PIN depends on the module`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))
         #expect(KeystoreError(error, during: "sign", profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Files that are modules, and files that are none: each has its own error.
+/// Files that are modules, and files that are not: each cause has its own error.
 struct ModuleTests {
     private func failure(_ path: String) async -> CryptokiError? {
         await cryptokiError { () throws(CryptokiError) in
@@ -19,18 +19,18 @@ struct ModuleTests {
     }
 
     @Test(arguments: [[UInt8](), Array("#!/bin/sh\n".utf8), [0x7f, 0x45, 0x4c, 0x46, 2, 1, 1]])
-    func `a file that is no shared object`(_ bytes: [UInt8]) async throws {
+    func `a file that is not a shared object`(_ bytes: [UInt8]) async throws {
         let directory = try TemporaryDirectory()
         try Data(bytes).write(to: URL(filePath: directory.path(of: "module.so")))
         #expect(await failure(directory.path(of: "module.so"))?.kind == .module(.notAModule))
     }
 
-    @Test func `a directory is no module`() async throws {
+    @Test func `a directory is not a module`() async throws {
         let directory = try TemporaryDirectory()
         #expect(await failure(directory.path)?.kind == .module(.notAModule))
     }
 
-    @Test func `a library that is no module`() async {
+    @Test func `a library that is not a module`() async {
         let library = "\(ConfiguredModules.moduleDirectory)/../libc.so.6"
         #expect(await failure(library)?.kind == .module(.notAModule))
     }
@@ -39,7 +39,7 @@ struct ModuleTests {
         let directory = try TemporaryDirectory()
         var head = [UInt8](repeating: 0, count: 64)
         head.replaceSubrange(0..<7, with: [0x7f, 0x45, 0x4c, 0x46, 1, 2, 1])
-        // A big-endian shared object for PowerPC and, read the other way round, one of type 3 as well.
+        // A big-endian shared object for PowerPC, whose type is 3 in both byte orders.
         head[16] = 3
         head[19] = 20
         try Data(head).write(to: URL(filePath: directory.path(of: "module.so")))
@@ -51,7 +51,7 @@ struct ModuleTests {
     }
 
     @Test(.requires(program: "softhsm2-util"), .softwareToken)
-    func `a module that does not start says why, and works when it can`() async throws {
+    func `a module that does not start reports the cause, and works later`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_Initialize return \(ReturnValue.deviceMemory.rawValue)")
         #expect(await failure(hostile.modulePath)?.kind == .module(.initializeFailed(.deviceMemory)))
@@ -61,7 +61,7 @@ struct ModuleTests {
     }
 
     @Test(.requires(program: "softhsm2-util"), .softwareToken)
-    func `a module that can't lock gets one thread for all`() async throws {
+    func `a module that can't lock uses one thread for all tokens`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_Initialize cantlock")
         let token = try await hostile.token()
@@ -71,7 +71,7 @@ struct ModuleTests {
     }
 
     @Test(.requires(program: "softhsm2-util"), .softwareToken)
-    func `a link to a module is the module`() async throws {
+    func `a symbolic link to a module is the same module`() async throws {
         let hostile = try HostileToken()
         let link = hostile.directory.path(of: "link.so")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: hostile.modulePath)
@@ -89,7 +89,7 @@ struct ModuleTests {
         ("tpm2-software.github.io", "TPM2.0 Cryptoki", (1, 9), .tpm2, false),
         ("Somebody", "Something", (1, 0), .generic, false),
     ])
-    func `a module is known by what it says of itself`(
+    func `the description of a module selects its profile`(
         _ manufacturer: String, _ description: String, _ version: (UInt8, UInt8), _ family: ModuleProfile.Family,
         _ isolates: Bool
     ) {

@@ -5,10 +5,10 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Each rung of the recovery ladder, with a module that loses what it is told to lose.
+/// Each step of the recovery policy, with a module that loses sessions and tokens on request.
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct RecoveryTests {
-    /// A token with a key that signs after login, and what signs with it.
+    /// A token with a key that signs after a login, and a closure that signs with it.
     private func prepared(_ hostile: HostileToken) async throws -> (
         token: Token, sign: @Sendable (Session) throws(CryptokiError) -> ECDSASignature
     ) {
@@ -28,7 +28,7 @@ struct RecoveryTests {
         )
     }
 
-    @Test func `sessions that were closed by somebody else are opened again`() async throws {
+    @Test func `sessions that other code closed are opened again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_SignInit closesessions 1")
@@ -39,7 +39,7 @@ struct RecoveryTests {
     }
 
     @Test(arguments: [ReturnValue.sessionHandleInvalid, .objectHandleInvalid, .keyHandleInvalid])
-    func `what a new session mends is tried once more, and once only`(_ value: ReturnValue) async throws {
+    func `an error that requires a new session is tried again once`(_ value: ReturnValue) async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(value.rawValue) 1")
@@ -53,7 +53,7 @@ struct RecoveryTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `a token that comes back is found again`() async throws {
+    @Test func `a token that is inserted again is found again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1")
@@ -61,7 +61,7 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Finalize") == 0)
     }
 
-    @Test func `a token that does not come back is absent, and works when it is there again`() async throws {
+    @Test func `a removed token is absent, and works after it is inserted again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1", "C_GetSlotList absent")
@@ -71,7 +71,7 @@ struct RecoveryTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `a device error that stays is mended by starting the module again`() async throws {
+    @Test func `a restart of the module recovers from a persistent device error`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         let epoch = token.module.epoch
@@ -82,7 +82,7 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Initialize") == 2)
     }
 
-    @Test func `a device error that nothing mends is shown after each rung was climbed once`() async throws {
+    @Test func `a permanent device error is reported after each step was tried once`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Sign")
@@ -95,7 +95,7 @@ struct RecoveryTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `a module that somebody else finalized is initialized again`() async throws {
+    @Test func `a module that other code finalized is initialized again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_SignInit finalize 1")
@@ -103,7 +103,7 @@ struct RecoveryTests {
         #expect(token.module.epoch == 2)
     }
 
-    @Test func `a wrong PIN is shown to the token once, whatever else goes wrong`() async throws {
+    @Test func `a wrong PIN is sent to the token once, even with other errors`() async throws {
         let hostile = try HostileToken()
         let (token, _) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
@@ -116,7 +116,7 @@ struct RecoveryTests {
     }
 
     @Test(arguments: [ReturnValue.deviceError, .generalError, .deviceRemoved, .functionFailed])
-    func `a PIN without a verdict is not shown again by itself`(_ value: ReturnValue) async throws {
+    func `a PIN with an unclear result is not sent again`(_ value: ReturnValue) async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
@@ -127,7 +127,7 @@ struct RecoveryTests {
         #expect(try await token.perform(sign).rawRepresentation.count == 64)
     }
 
-    @Test func `a PIN that no session was there for is shown again`() async throws {
+    @Test func `a PIN that was lost with the session is sent again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
@@ -136,7 +136,7 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Login") == before + 2)
     }
 
-    @Test func `a signature that is refused at once wants a login, and one that is refused late wants a touch`()
+    @Test func `a signature that is refused immediately needs a login, and one that is refused late needs a touch`()
         async throws
     {
         let hostile = try HostileToken()

@@ -7,17 +7,17 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// The calls of a session, over SoftHSM2.
+/// The calls of a session on SoftHSM2.
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct SessionTests {
-    @Test func `a key is made in the token, says so, and signs`() async throws {
+    @Test func `a key is generated on the token, is reported as such, and signs`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
         let (key, signature) = try await token.perform { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(request)
-            try session.prove(key)
+            try session.selfTest(key)
             return (key, try session.sign(TokenBench.digest, with: key))
         }
         #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
@@ -33,7 +33,7 @@ struct SessionTests {
         #expect(key.attributes.derives == false)
     }
 
-    @Test func `a key that derives agrees with another party and does not sign`() async throws {
+    @Test func `a key for derivation agrees with another key and does not sign`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let own = P256.KeyAgreement.PrivateKey()
@@ -41,7 +41,7 @@ struct SessionTests {
         let (key, secret) = try await token.perform { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(TokenBench.request(.derive))
-            try session.prove(key)
+            try session.selfTest(key)
             return (key, try session.sharedSecret(of: key, with: peer))
         }
         let theirs = try P256.KeyAgreement.PublicKey(x963Representation: key.publicKey.x963Representation)
@@ -57,7 +57,7 @@ struct SessionTests {
         #expect(error?.returnValue == .keyFunctionNotPermitted)
     }
 
-    @Test func `a wrong PIN is shown to the token even while the right one holds`() async throws {
+    @Test func `a wrong PIN is sent to the token even while there is a login`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let wrong = LoginProof.pin(try PIN("wrong"))
@@ -70,10 +70,10 @@ struct SessionTests {
         #expect(error?.returnValue == .pinIncorrect)
         #expect(error?.function == "C_Login")
         let state = try await token.perform { session throws(CryptokiError) in try session.loginState() }
-        #expect(state == .nobody)
+        #expect(state == .loggedOut)
     }
 
-    @Test func `a private key is not seen without login, and a public one signs without it`() async throws {
+    @Test func `a private key is hidden without a login, and a public one signs without it`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (privateRequest, publicRequest) = (TokenBench.request(), TokenBench.request(isPrivate: false))
@@ -93,14 +93,14 @@ struct SessionTests {
         #expect(error?.kind == .keyAbsent)
     }
 
-    @Test func `a key that always authenticates takes a proof for each signature`() async throws {
+    @Test func `a key that always authenticates requires a proof for each signature`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request(alwaysAuthenticates: true)
         let key = try await token.perform { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(request)
-            try session.prove(key, with: pin)
+            try session.selfTest(key, with: pin)
             return key
         }
         #expect(key.attributes.alwaysAuthenticates == true)
@@ -123,7 +123,7 @@ struct SessionTests {
         #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
     }
 
-    @Test func `a key is never made over another one`() async throws {
+    @Test func `a key never overwrites another one`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
@@ -139,7 +139,7 @@ struct SessionTests {
         #expect(kept.publicKey == first.publicKey)
     }
 
-    @Test func `both halves go, and a key that is gone is no error`() async throws {
+    @Test func `both halves are deleted, and a missing key is not an error`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
@@ -153,7 +153,7 @@ struct SessionTests {
         #expect(!isOccupied)
     }
 
-    @Test func `the PIN is changed, and set anew by the security officer`() async throws {
+    @Test func `the user changes the PIN, and the security officer replaces it`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (second, third) = (LoginProof.pin(try PIN("second")), LoginProof.pin(try PIN("third")))
@@ -172,7 +172,7 @@ struct SessionTests {
         #expect(error?.returnValue == .pinIncorrect)
     }
 
-    @Test func `keys are listed, found by label, and two of one label are an error`() async throws {
+    @Test func `keys are listed and found by label, and two with the same label are an error`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (first, second) = (TokenBench.request(), TokenBench.request())
@@ -193,7 +193,7 @@ struct SessionTests {
         #expect(error?.kind == .keyAmbiguous)
     }
 
-    @Test func `the token says what it has`() async throws {
+    @Test func `the token's information is read`() async throws {
         let token = try await TokenBench.token()
         let (information, hasECDSA, hasNone) = try await token.perform { session throws(CryptokiError) in
             (
@@ -208,10 +208,10 @@ struct SessionTests {
         #expect(information.pinLength == 4...255)
         #expect(hasECDSA)
         #expect(!hasNone)
-        #expect(token.profile == .softhsm)
+        #expect(token.module.profile == .softhsm)
     }
 
-    @Test func `one file is one module, and one token one object`() async throws {
+    @Test func `a file has one module object, and a token one token object`() async throws {
         let (first, second) = (try await TokenBench.token(), try await TokenBench.token())
         #expect(first === second)
         let module = try await Module.load(SoftwareToken.current.modulePath)

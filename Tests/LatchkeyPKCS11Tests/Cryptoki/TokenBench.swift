@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// What most tests of the Cryptoki layer begin with.
+/// Helpers for tests of the Cryptoki layer.
 enum TokenBench {
     static func token(_ options: TokenOptions = TokenOptions()) async throws -> Token {
         try await Token.find(TokenURI(SoftwareToken.current.uri), options: options)
@@ -25,7 +25,7 @@ enum TokenBench {
     static let digest = MessageDigest(sha256: "message".utf8)
 }
 
-/// The error that `work` throws; nil where it throws none. Any other error is an issue.
+/// The error that `work` throws; nil if it throws none. Any other error is an issue.
 func cryptokiError(_ work: () async throws -> Void) async -> CryptokiError? {
     do {
         try await work()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.requires(program: "softhsm2-util"), .softwareToken)
 struct TokenDirectoryTests {
-    @Test func `tokens are listed with all that names them, and failures are not hidden`() async throws {
+    @Test func `tokens are listed with their names, and failures are reported`() async throws {
         let software = try SoftwareToken.current
         let directory = await TokenDirectory.read(
             configured: false, paths: [software.modulePath, "/nowhere/module.so"], options: HostileToken.quick)
@@ -22,7 +22,7 @@ struct TokenDirectoryTests {
         #expect(directory.failures.first?.error.kind == .module(.missing))
     }
 
-    @Test func `a module that hangs holds up no other`() async throws {
+    @Test func `a module that hangs does not delay another one`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetSlotList hang")
         let software = try SoftwareToken.current
@@ -32,9 +32,9 @@ struct TokenDirectoryTests {
         #expect(directory.failures.map(\.error.kind) == [.timedOut])
     }
 
-    @Test func `two tokens that fit are an error that names both`() async throws {
+    @Test func `two tokens that match are an error that names both`() async throws {
         let other = try SoftwareToken.current
-        // Each software token has a directory of its own: a second one is made in it before the module is loaded.
+        // Each software token has a separate directory: a second one is created in it before the module is loaded.
         let second = try await KeystoreBench.program(
             "softhsm2-util",
             ["--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin", "12345678"])
@@ -47,22 +47,22 @@ struct TokenDirectoryTests {
         #expect(error?.reason.split(separator: "serial ").count == 3, "\(String(describing: error))")
     }
 
-    @Test func `a token that nobody has is absent`() async throws {
+    @Test func `a token that does not exist is absent`() async throws {
         let path = try SoftwareToken.current.modulePath
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await Token.find(TokenURI("pkcs11:token=nobody's?module-path=\(path)"))
+            _ = try await Token.find(TokenURI("pkcs11:token=nowhere?module-path=\(path)"))
         }
         #expect(error?.kind == .tokenAbsent)
     }
 
-    @Test func `a module that sees no slot sees no reader`() async throws {
+    @Test func `a module without slots has no readers`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetSlotList length 0")
         let error = await cryptokiError { _ = try await hostile.token() }
         #expect(error?.kind == .noReaders)
     }
 
-    @Test func `p11-kit's configuration is read as p11-kit reads it`() throws {
+    @Test func `p11-kit's configuration is read like p11-kit does`() throws {
         let (system, user) = (try TemporaryDirectory(), try TemporaryDirectory())
         func write(_ text: String, _ directory: TemporaryDirectory, _ name: String) throws {
             try Data(text.utf8).write(to: URL(filePath: directory.path(of: name)))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// One process of a user at a time chooses a place on a token.
+/// One process of a user at a time chooses a slot on a token.
 @Suite struct TokenLockTests {
     private let directory: TemporaryDirectory
 
@@ -16,14 +16,14 @@ import Testing
         return try TokenLock(identity, directory: directory.path, patience: patience) { false }
     }
 
-    @Test func `a token is locked once at a time, and another token beside it`() throws {
+    @Test func `a token is locked once at a time, and another token at the same time`() throws {
         let first = try lock("1")
         #expect(throws: CryptokiError(.locked, reason: "")) { try lock("1") }
         let second = try lock("2")
         withExtendedLifetime((first, second)) {}
     }
 
-    @Test func `a lock that is let go can be had again`() throws {
+    @Test func `a released lock can be taken again`() throws {
         do { withExtendedLifetime(try lock("1")) {} }
         withExtendedLifetime(try lock("1")) {}
     }
@@ -37,7 +37,7 @@ import Testing
         withExtendedLifetime(first) {}
     }
 
-    @Test func `a link in the place of the file is not followed`() throws {
+    @Test func `a symbolic link instead of the file is not followed`() throws {
         withExtendedLifetime(try lock("1")) {}
         let file = try #require(FileManager.default.contentsOfDirectory(atPath: directory.path).first)
         let path = directory.path(of: file)

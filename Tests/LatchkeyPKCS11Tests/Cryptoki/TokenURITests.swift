@@ -4,7 +4,7 @@ import Testing
 @testable import LatchkeyPKCS11
 
 struct TokenURITests {
-    @Test func `what is written is read, and what is not stays open`() throws {
+    @Test func `attributes of the URI are read, and missing ones are nil`() throws {
         let uri = try TokenURI(
             "pkcs11:token=My%20token;serial=0123;object=login;id=%01%ff?module-path=/usr/lib/module.so")
         #expect(uri.label == "My token")
@@ -24,13 +24,13 @@ struct TokenURITests {
         "pkcs11:slot-id=0", "pkcs11:token=a;slot-description=b", "pkcs11:library-manufacturer=a",
         "pkcs11:library-version=1.2",
     ])
-    func `what is no URI, and what holds a PIN, is refused without repeating it`(_ text: String) {
+    func `an invalid URI or one with a PIN is refused, and the error does not contain it`(_ text: String) {
         let error = #expect(throws: CryptokiError.self) { try TokenURI(text) }
         #expect(error?.kind == .invalidURI)
         #expect(error?.description.contains("1234") == false)
     }
 
-    @Test func `a token is named so that only it fits`() throws {
+    @Test func `a URI of a token matches only that token`() throws {
         let token = TokenInformation.sample(label: "work", serial: "1")
         let uri = try TokenURI(naming: token, modulePath: "/usr/lib/a b.so")
         #expect(uri.matches(token))
@@ -43,7 +43,7 @@ struct TokenURITests {
         #expect(again.manufacturer == "maker")
     }
 
-    @Test func `a URI that leaves all open fits any token`() throws {
+    @Test func `a URI without attributes matches any token`() throws {
         #expect(try TokenURI("pkcs11:").matches(.sample(label: "a", serial: "b")))
         #expect(try TokenURI("pkcs11:manufacturer=maker").matches(.sample(label: "a", serial: "b")))
         #expect(try !TokenURI("pkcs11:manufacturer=other").matches(.sample(label: "a", serial: "b")))

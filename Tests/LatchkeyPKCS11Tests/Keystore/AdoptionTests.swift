@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Keys that another program made.
+/// Keys that another program created.
 @Suite(.softwareToken, .requires(program: "pkcs11-tool"))
 struct AdoptionTests {
     @Test(arguments: [";id=%0a", ";object=foreign", ";id=%0a;object=foreign"])
@@ -22,16 +22,16 @@ struct AdoptionTests {
         #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
     }
 
-    @Test func `a key that wants a PIN is not adopted as one that wants none`() async throws {
+    @Test func `a key that requires a PIN is not adopted without one`() async throws {
         try await makeForeignKey()
         let error = try await KeystoreBench.error {
             _ = try await KeystoreBench.key(on: KeystoreBench.keystore(naming: ";id=%0a"), .none)
         }
         #expect(error.code == .unsupported)
-        #expect(error.reason == "the token asks for a proof before it uses this key")
+        #expect(error.reason == "the token requires a PIN for this key")
     }
 
-    @Test func `a key that wants no PIN is not adopted as one that wants it`() async throws {
+    @Test func `a key that requires no PIN is not adopted with one`() async throws {
         let open = try await KeystoreBench.key(on: KeystoreBench.keystore(), .none)
         let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(open.tokenID))")
         let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, .pin) }
@@ -41,7 +41,7 @@ struct AdoptionTests {
         #expect(adopted.publicKey == open.publicKey)
     }
 
-    @Test func `a key that wants a PIN at each use is not adopted for reuse`() async throws {
+    @Test func `a key that requires a PIN for each use is not adopted with a reuse time`() async throws {
         let strict = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
         let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(strict.tokenID))")
         let policy = try #require(KeystoreBench.reusing)
@@ -49,7 +49,7 @@ struct AdoptionTests {
         #expect(error.code == .unsupported)
     }
 
-    @Test func `a key that is not there is not found, and nobody is asked`() async throws {
+    @Test func `a missing key is not found, without a prompt`() async throws {
         let presence = ScriptedPresence(pins: "correct")
         let error = try await KeystoreBench.error {
             _ = try await KeystoreBench.key(
@@ -59,7 +59,7 @@ struct AdoptionTests {
         #expect(presence.requests.isEmpty)
     }
 
-    @Test func `a key that can be taken out is refused`() async throws {
+    @Test func `an extractable key is refused`() async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "key.der")
         let made = try await KeystoreBench.program(
@@ -77,7 +77,7 @@ struct AdoptionTests {
         let error = try await KeystoreBench.error {
             _ = try await KeystoreBench.key(on: KeystoreBench.keystore(naming: ";id=%0c"), .pin)
         }
-        #expect(error.reason.contains("the token lets the key be taken out"), "\(error)")
+        #expect(error.reason.contains("the token allows extracting the key"), "\(error)")
     }
 
     @Test func `deleting an adopted key leaves it on the token`() async throws {

@@ -10,7 +10,7 @@ import Testing
 struct KeySignatureTests {
     private static let modulus = [0xc1] + [UInt8](repeating: 0x5a, count: 254) + [0x01]
 
-    @Test func `takes an RSA key with 2048 bits and the usual exponent, zeros before them or not`() throws {
+    @Test func `accepts an RSA key with 2048 bits and the exponent 65537, with or without leading zeros`() throws {
         let key = try RSAPublicKey(modulus: Self.modulus, exponent: [1, 0, 1])
         #expect(try RSAPublicKey(modulus: [0] + Self.modulus, exponent: [0, 1, 0, 1]) == key)
     }
@@ -22,25 +22,25 @@ struct KeySignatureTests {
             (modulus, []),
             (modulus, [1, 0, 1, 0]),
         ] as [(modulus: [UInt8], exponent: [UInt8])])
-    func `takes no other RSA key`(_ modulus: [UInt8], _ exponent: [UInt8]) {
+    func `refuses other RSA keys`(_ modulus: [UInt8], _ exponent: [UInt8]) {
         #expect(throws: CryptokiError(.malformed, reason: "")) {
             try RSAPublicKey(modulus: modulus, exponent: exponent)
         }
     }
 
     @Test(arguments: [(0, 32), (1, 31), (1, 65), (2, 0), (2, 33), (2, 256), (3, 32), (-1, 32)])
-    func `a box with a message of another version or length is none`(_ version: Int, _ count: Int) {
+    func `a box with a message of another version or length is refused`(_ version: Int, _ count: Int) {
         #expect(throws: (any Error).self) {
             try SealedBox.Message(version: version, salt: Data(repeating: 4, count: count))
         }
     }
 
-    /// All that is written down is public: somebody who can write the store has the header, the statement and the key's
-    /// public half, and does not come by the signature.
+    /// Everything stored is public: an attacker who can write the store knows the header, the statement and the key's
+    /// public half, but can't compute the signature.
     @Test(
         .requires(program: "swtpm"), .requires(program: "tpm2-abrmd"), .requires(program: "pkcs11-tool"),
         .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
-    func `a forged box opens nothing, and stands in nobody's way`() async throws {
+    func `a forged box does not open, and other boxes still do`() async throws {
         try await SoftwareTPMToken.withToken { token in
             let options = TokenOptions(isolation: .always, environment: token.environment)
             let keystore = try PKCS11Keystore(uri: token.uri, options: PKCS11Options(token: options))

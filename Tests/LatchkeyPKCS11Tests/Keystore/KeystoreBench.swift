@@ -7,7 +7,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// What the tests of the keystore begin with: the test's software token.
+/// Helpers for tests of the keystore on the test's software token.
 enum KeystoreBench {
     static let prompt = PromptContext(reason: "test a token", container: "tests")
     static let digest = MessageDigest(sha256: "a message".utf8)
@@ -33,7 +33,7 @@ enum KeystoreBench {
         try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
     }
 
-    /// Work on the token behind the keystore's back.
+    /// Does work on the token without the keystore.
     static func perform<R: Sendable>(
         _ work: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws -> R {

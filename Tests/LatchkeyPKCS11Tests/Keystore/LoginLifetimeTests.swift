@@ -5,18 +5,18 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// How long a PIN serves.
+/// The lifetime of a login.
 @Suite(.softwareToken, .timeLimit(.minutes(15)))
 struct LoginLifetimeTests {
-    @Test func `after a use with a PIN nobody is logged in`() async throws {
+    @Test func `after a use with a PIN there is no login`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         _ = try await KeystoreBench.sign(with: key, on: keystore)
         let state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
-        #expect(state == .nobody)
+        #expect(state == .loggedOut)
     }
 
-    @Test func `after a refused PIN nobody is logged in`() async throws {
+    @Test func `after a refused PIN there is no login`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let error = try await KeystoreBench.error {
@@ -25,10 +25,10 @@ struct LoginLifetimeTests {
         #expect(error.code == .wrongProof)
         #expect(error.underlying?.rawCode == 0xa0)
         let state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
-        #expect(state == .nobody)
+        #expect(state == .loggedOut)
     }
 
-    @Test func `a proof serves for its time of reuse, and no longer`() async throws {
+    @Test func `a proof is reused for its reuse time and no longer`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 2))
         let presence = ScriptedPresence(pins: "correct", "correct")
@@ -36,14 +36,14 @@ struct LoginLifetimeTests {
         let key = try await KeystoreBench.key(on: keystore, policy, label: nil, presence)
         let born = ContinuousClock.now
         _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
-        // On a machine that took two seconds for that, the second question is right.
+        // On a machine that needed two seconds for that, the second prompt is correct.
         if ContinuousClock.now - start < .seconds(2) { #expect(presence.requests.count == 1) }
         try await Task.sleep(until: born + .seconds(2), clock: .continuous)
         _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
         #expect(presence.requests.count == 2)
     }
 
-    @Test func `the login ends by itself when the time is over`() async throws {
+    @Test func `the login ends when the reuse time is over`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 1))
         _ = try await KeystoreBench.key(on: keystore, policy)
@@ -53,7 +53,7 @@ struct LoginLifetimeTests {
             try await Task.sleep(for: .milliseconds(20))
             state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
         }
-        #expect(state == .nobody)
+        #expect(state == .loggedOut)
     }
 
     @Test func `the login ends when reuse is ended, on the token too`() async throws {
@@ -68,10 +68,10 @@ struct LoginLifetimeTests {
             try await Task.sleep(for: .milliseconds(20))
             state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
         }
-        #expect(state == .nobody)
+        #expect(state == .loggedOut)
     }
 
-    @Test func `a kept login opens no key that wants a PIN at each use`() async throws {
+    @Test func `a kept login does not open a key that requires a PIN for each use`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)
         let strict = try await KeystoreBench.key(on: keystore, .pin)
@@ -87,7 +87,7 @@ struct LoginLifetimeTests {
         #expect(again.requests.count == 1, "a wrong proof ends what was kept")
     }
 
-    @Test func `a kept login is asked for again when somebody else ended it`() async throws {
+    @Test func `a kept login that another program ended prompts again`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)
         let key = try await KeystoreBench.key(on: keystore, policy)
@@ -98,7 +98,7 @@ struct LoginLifetimeTests {
         #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
     }
 
-    @Test func `a PIN that the token can't have is not sent`() async throws {
+    @Test func `a PIN of an impossible length is not sent`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let long = String(repeating: "7", count: 256)

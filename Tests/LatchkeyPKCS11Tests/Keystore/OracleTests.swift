@@ -5,10 +5,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// What programs that we did not write say of our keys.
+/// Independent programs inspect and verify the keys.
 @Suite(.softwareToken, .requires(program: "pkcs11-tool"), .requires(program: "openssl"))
 struct OracleTests {
-    @Test func `pkcs11-tool shows a guarded key as one that never left the token and wants a PIN each time`()
+    @Test func `pkcs11-tool reports a PIN-protected key as never extractable and always authenticating`()
         async throws
     {
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin, label: "work")
@@ -20,7 +20,7 @@ struct OracleTests {
             "\(listing.text)")
     }
 
-    @Test func `a key whose proof may be reused does not want one at each use`() async throws {
+    @Test func `a key with a reuse time does not require a proof for each use`() async throws {
         let policy = try #require(KeystoreBench.reusing)
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), policy)
         let listing = try await KeystoreBench.pkcs11Tool("--list-objects", "--type", "privkey", "--id", key.tokenID)
@@ -29,7 +29,7 @@ struct OracleTests {
             "\(listing.text)")
     }
 
-    @Test(.requires(program: "python3")) func `a private key can't be wrapped, even by its owner`() async throws {
+    @Test(.requires(program: "python3")) func `a private key can't be wrapped after a login`() async throws {
         let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
         let token = try SoftwareToken.current
         let result = try await KeystoreBench.program(
@@ -38,7 +38,7 @@ struct OracleTests {
         #expect(result.text == "1 0x6a\n")
     }
 
-    /// Logs in, finds the private key by its id, makes an AES key and wraps the one with the other. Prints how many keys
+    /// Logs in, finds the private key by its ID, and wraps it with a new AES key. Prints how many keys
     /// were found and what C_WrapKey answers.
     private static let wrapping = """
         import sys
@@ -78,7 +78,7 @@ struct OracleTests {
         """
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `openssl verifies our signature`(_ policy: AccessPolicy) async throws {
+    func `openssl verifies the signature`(_ policy: AccessPolicy) async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, policy)
         let signature = try await KeystoreBench.sign(with: key, on: keystore)

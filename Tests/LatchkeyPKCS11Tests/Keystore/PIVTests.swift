@@ -12,14 +12,14 @@ import X509
         arguments: [
             ("9a", [1]), ("9c", [2]), ("9d", [3]), ("9e", [4]), ("82", [5]), ("95", [24]),
         ] as [(String, [UInt8])])
-    func `a slot has the CKA_ID that ykcs11 gives it`(_ name: String, _ id: [UInt8]) throws {
+    func `a slot has the CKA_ID of ykcs11`(_ name: String, _ id: [UInt8]) throws {
         let slot = try #require(PIVSlot(name))
         #expect(Array(slot.id) == id)
         #expect(slot.description == name)
     }
 
     @Test(arguments: ["", "9", "9b", "96", "81", "f9", "9a0", "zz", "+9"])
-    func `what is no slot is none`(_ name: String) {
+    func `text that is not a slot is refused`(_ name: String) {
         #expect(PIVSlot(name) == nil)
     }
 
@@ -34,7 +34,7 @@ import X509
         }
     }
 
-    @Test func `an attestation tells the policies of its key`() throws {
+    @Test func `an attestation contains the policies of its key`() throws {
         let (key, certificate, issuer) = try chain(policies: [0x03, 0x02])
         let attestation = try PIVAttestation(of: key, certificate: certificate, issuer: issuer)
         #expect(attestation.pin == .always)
@@ -42,7 +42,7 @@ import X509
         #expect(attestation.certificates == [certificate, issuer])
     }
 
-    @Test func `policies that are not known are not guessed`() throws {
+    @Test func `unknown policies are nil`() throws {
         for policies: [UInt8] in [[], [3], [9, 9], [1, 2, 3]] {
             let (key, certificate, issuer) = try chain(policies: policies)
             let attestation = try PIVAttestation(of: key, certificate: certificate, issuer: issuer)
@@ -51,7 +51,7 @@ import X509
         }
     }
 
-    @Test func `an attestation of another key or by another card is refused`() throws {
+    @Test func `an attestation of another key or from another card is refused`() throws {
         let (key, certificate, issuer) = try chain(policies: [3, 2])
         let (stranger, _, strangeIssuer) = try chain(policies: [3, 2])
         #expect(throws: (any Error).self) {

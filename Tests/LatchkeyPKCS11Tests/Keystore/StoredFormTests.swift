@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// Stored bytes with a digest that fits, made by somebody who means harm.
+/// Forged stored bytes with a valid digest.
 @Suite(.softwareToken)
 struct StoredFormTests {
     @Test(arguments: [
@@ -20,7 +20,7 @@ struct StoredFormTests {
         "pkcs11:token=a;serial=b;model=c;manufacturer=d;id=" + String(repeating: "%01", count: 65),
         "pkcs11:" + String(repeating: "x", count: 2000),
     ])
-    func `a name that names too little or too much is none`(_ text: String) {
+    func `a name with missing or additional attributes is refused`(_ text: String) {
         #expect(TokenName(text) == nil)
     }
 
@@ -38,7 +38,7 @@ struct StoredFormTests {
         ("serial", "0123%039abcdef0123", "0123?9abcdef0123"), ("serial", "0123%909abcdef0123", "0123?9abcdef0123"),
         ("token", String(repeating: "x", count: 31) + "%c3", String(repeating: "x", count: 31) + "?"),
     ])
-    func `a token's texts that are no texts still fit into its name`(_ field: String, _ value: String, _ read: String)
+    func `invalid text of a token becomes a valid name`(_ field: String, _ value: String, _ read: String)
         throws
     {
         let fields = ["manufacturer": "m", "model": "m", "serial": "s", "token": "t"].merging([field: value]) { $1 }
@@ -47,7 +47,7 @@ struct StoredFormTests {
         #expect(TokenName(name.uri) == name)
     }
 
-    @Test func `another version, a cut and a giant are damaged`() async throws {
+    @Test func `another version, truncated bytes and too many bytes are damaged`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .none)
         let structure = Array(key.blob.dropLast(32))
@@ -64,7 +64,7 @@ struct StoredFormTests {
         }
     }
 
-    @Test func `a secret does not open with a forged header whose digest fits`() async throws {
+    @Test func `a secret does not open with a forged header and a valid digest`() async throws {
         let keystore = try KeystoreBench.keystore()
         let presence = ScriptedPresence([])
         let secret = try await keystore.seal(
@@ -83,7 +83,7 @@ struct StoredFormTests {
         #expect(opened.count == 32)
     }
 
-    @Test func `a box that was made with the public key alone does not open`() async throws {
+    @Test func `a box that was created with only the public key does not open`() async throws {
         let keystore = try KeystoreBench.keystore()
         let presence = ScriptedPresence([])
         let secret = try await keystore.seal(
@@ -93,7 +93,7 @@ struct StoredFormTests {
             try await KeystoreBench.perform { (session) throws(CryptokiError) in
                 try session.publicKey(id: header.name.id)
             })
-        // What the forger can compute: a throw-away key's agreement with the token's point.
+        // An attacker can compute an ephemeral key's agreement with the token's point.
         let peer = try P256.KeyAgreement.PublicKey(x963Representation: publicKey.x963Representation)
         let shared = try P256.KeyAgreement.PrivateKey().sharedSecretFromKeyAgreement(with: peer)
         let forged = try SealedBox(
@@ -107,7 +107,7 @@ struct StoredFormTests {
         #expect(error.code == .damaged)
     }
 
-    @Test func `each header has a point of its own`() throws {
+    @Test func `each header has a different point`() throws {
         let name = try #require(TokenName("pkcs11:token=a;serial=b;model=c;manufacturer=d;id=%01"))
         let terms = KeyTerms(policy: .pin, assurance: AssuranceLevel(root: .token, presence: .pin))
         let points = try (0..<64).map { number in
@@ -120,7 +120,7 @@ struct StoredFormTests {
     }
 
     @Test(.requires(program: "pkcs11-tool"))
-    func `a sealing key that was brought to the token is refused`() async throws {
+    func `an imported sealing key is refused`() async throws {
         let folder = try TemporaryDirectory()
         let key = P256.KeyAgreement.PrivateKey()
         let id = KeyPairRequest.sealingID(for: .pin, version: 1).hexadecimal

@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// The right token, and the right key on it.
+/// Checks that the token and the key are the stored ones.
 @Suite(.softwareToken)
 struct TokenIdentityTests {
     @Test func `a key of another token with the same label is refused, and both are named`() async throws {
@@ -25,7 +25,7 @@ struct TokenIdentityTests {
         #expect(presence.requests.isEmpty)
     }
 
-    @Test func `a key that was deleted behind our back is not found, and nobody is asked`() async throws {
+    @Test func `a key that another program deleted is not found, without a prompt`() async throws {
         let keystore = try KeystoreBench.keystore()
         let pin = try PIN("correct")
         for policy in [AccessPolicy.none, .pin] {
@@ -45,7 +45,7 @@ struct TokenIdentityTests {
         }
     }
 
-    @Test func `a key that was replaced behind our back is noticed, and nobody is asked`() async throws {
+    @Test func `a key that another program replaced is detected, without a prompt`() async throws {
         let keystore = try KeystoreBench.keystore()
         let pin = try PIN("correct")
         for policy in [AccessPolicy.none, .pin] {
@@ -69,7 +69,7 @@ struct TokenIdentityTests {
         }
     }
 
-    @Test func `deletion leaves nothing on the token when its owner is there`() async throws {
+    @Test func `deletion with the PIN leaves nothing on the token`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let presence = ScriptedPresence(pins: "correct")
@@ -98,14 +98,14 @@ struct TokenIdentityTests {
         #expect(try keystore.uri(of: guarded) == listed.uri)
     }
 
-    @Test func `software says that it is software`() async throws {
+    @Test func `a software token is reported as a simulator`() async throws {
         let capabilities = try await KeystoreBench.keystore().capabilities()
         #expect(capabilities.root == .softhsm)
         #expect(capabilities.device.contains(try SoftwareToken.current.serial))
         #expect(!capabilities.canAttest)
     }
 
-    @Test func `the private value can't be read, even by the owner`() async throws {
+    @Test func `the private value can't be read after a login`() async throws {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id

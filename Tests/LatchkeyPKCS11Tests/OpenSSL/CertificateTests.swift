@@ -33,7 +33,7 @@ struct CertificateTests {
         return Data(serializer.serializedBytes)
     }
 
-    @Test func `a certificate is stored beside its key, found there and removed`() async throws {
+    @Test func `a certificate is stored for its key, found and removed`() async throws {
         let (keystore, key) = try await key()
         let (_, other) = try await self.key()
         let der = try await certificate(for: key, in: keystore)
@@ -50,7 +50,7 @@ struct CertificateTests {
         _ = try await certificate(for: key, in: keystore)
     }
 
-    @Test func `one for another key, and what is none, are refused before anybody is asked`() async throws {
+    @Test func `a certificate for another key and an invalid one are refused before any prompt`() async throws {
         let (keystore, key) = try await key()
         let (_, other) = try await self.key()
         for der in [try await certificate(for: other, in: keystore), Data("no certificate".utf8), Data()] {

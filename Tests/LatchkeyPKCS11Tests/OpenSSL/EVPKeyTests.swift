@@ -7,7 +7,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// OpenSSL's view of keys on a SoftHSM2 token, through libp11.
+/// Keys on a SoftHSM2 token in OpenSSL, through libp11.
 @Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct EVPKeyTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
@@ -38,14 +38,14 @@ struct EVPKeyTests {
             }
             #expect(try isValid(signature, key))
         }
-        // The direct side goes on as if nothing had been.
+        // The keystore's session still works.
         let digest = MessageDigest(sha256: message)
         let direct = try await keystore.sign(
             digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         #expect(key.publicKey.isValid(direct, for: digest))
     }
 
-    @Test func `a key that wants its PIN at each use signs once for one PIN`() async throws {
+    @Test func `a key that requires its PIN for each use signs once for one PIN`() async throws {
         let keystore = try keystore()
         let key = try await key(.pin, keystore)
         let message = message
@@ -58,7 +58,7 @@ struct EVPKeyTests {
         #expect(signatures.1 == nil)
     }
 
-    @Test func `a login that is kept serves many signatures`() async throws {
+    @Test func `a kept login makes many signatures`() async throws {
         let keystore = try keystore()
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 60))
         let key = try await key(policy, keystore)
@@ -72,7 +72,7 @@ struct EVPKeyTests {
         #expect(Set(signatures).count == 20)
     }
 
-    @Test func `one key among many is the right one`() async throws {
+    @Test func `the right one of many keys is found`() async throws {
         let keystore = try keystore()
         var keys: [HardwareKey] = []
         for _ in 1...4 { keys.append(try await key(.none, keystore)) }
@@ -85,7 +85,7 @@ struct EVPKeyTests {
         }
     }
 
-    @Test func `a wrong PIN is wrong before OpenSSL hears of the key`() async throws {
+    @Test func `a wrong PIN fails before OpenSSL gets the key`() async throws {
         let keystore = try keystore()
         let key = try await key(.pin, keystore)
         await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
@@ -96,7 +96,7 @@ struct EVPKeyTests {
         }
     }
 
-    @Test func `what the body throws comes out, and the key can be lent again`() async throws {
+    @Test func `an error of the body is rethrown, and the key can be lent again`() async throws {
         struct Own: Error {}
         let keystore = try keystore()
         let key = try await key(.none, keystore)
@@ -110,7 +110,7 @@ struct EVPKeyTests {
         #expect(try isValid(signature, key))
     }
 
-    @Test func `a module in a process of its own lends nothing, and says what to do, before anybody is asked`()
+    @Test func `an isolated module refuses the loan before any prompt, with an alternative`()
         async throws
     {
         let keystore = try PKCS11Keystore(
@@ -128,7 +128,7 @@ struct EVPKeyTests {
     }
 
     @Test(arguments: [Duration.seconds(Int64.max), .seconds(60)])
-    func `a limit may be as long as one likes`(limit: Duration) async throws {
+    func `a very long limit is accepted`(limit: Duration) async throws {
         let keystore = try keystore()
         let key = try await key(.none, keystore)
         let one = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent(), within: limit) {
@@ -137,7 +137,7 @@ struct EVPKeyTests {
         #expect(one == 1)
     }
 
-    @Test func `a body that does not come back frees its caller at the limit`() async throws {
+    @Test func `a body that does not return ends the call at the limit`() async throws {
         let keystore = try keystore()
         let key = try await key(.none, keystore)
         let gate = DispatchSemaphore(value: 0)

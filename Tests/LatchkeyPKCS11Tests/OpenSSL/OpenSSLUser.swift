@@ -1,7 +1,7 @@
 import COpenSSL
 import FoundationEssentials
 
-/// A program that works with OpenSSL and has no idea of tokens.
+/// Code that uses OpenSSL and does not know tokens.
 enum OpenSSLUser {
     struct Failure: Error {
         let function: String

@@ -5,7 +5,7 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// What a token's owner does, on SoftHSM2.
+/// Administration of a SoftHSM2 token.
 @Suite(.softwareToken, .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct TokenAdministratorTests {
     private func administrator(_ pins: String..., uri: String? = nil) throws -> TokenAdministrator {
@@ -14,7 +14,7 @@ struct TokenAdministratorTests {
             presence: ScriptedPresence(pins.map(ScriptedPresence.Step.pin)))
     }
 
-    /// Whether the token takes a PIN.
+    /// Whether the token accepts a PIN.
     private func takes(_ pin: String, uri: String? = nil) async throws -> Bool {
         let keystore = try PKCS11Keystore(uri: uri ?? SoftwareToken.current.uri)
         do {
@@ -28,35 +28,35 @@ struct TokenAdministratorTests {
         }
     }
 
-    @Test func `the user's PIN changes, and the keystore goes on with the new one`() async throws {
+    @Test func `the user's PIN changes, and the keystore works with the new one`() async throws {
         #expect(try await takes("correct"))
         try await administrator("correct", "brand new").changePIN()
         #expect(try await takes("brand new"))
         #expect(try await !takes("correct"))
     }
 
-    @Test func `a wrong present PIN changes nothing`() async throws {
+    @Test func `a wrong current PIN changes nothing`() async throws {
         await #expect(throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")) {
             try await administrator("incorrect", "brand new").changePIN()
         }
         #expect(try await takes("correct"))
     }
 
-    @Test func `a new PIN that the token won't take is refused before anything is sent`() async throws {
+    @Test func `a new PIN of an impossible length is refused before anything is sent`() async throws {
         await #expect(throws: KeystoreError(operation: "", code: .invalidInput, reason: "", recovery: "")) {
             try await administrator("correct", String(repeating: "9", count: 256)).changePIN()
         }
         #expect(try await takes("correct"))
     }
 
-    @Test func `the security officer sets a PIN that was forgotten`() async throws {
+    @Test func `the security officer replaces a forgotten PIN`() async throws {
         try await administrator("12345678", "set anew").initializePIN()
         #expect(try await takes("set anew"))
         try await administrator("12345678", "unblocked").unblockPIN()
         #expect(try await takes("unblocked"))
     }
 
-    @Test func `administration ends a login that was kept, and waits its turn`() async throws {
+    @Test func `administration ends a kept login, and waits for its turn`() async throws {
         let keystore = try PKCS11Keystore(uri: SoftwareToken.current.uri)
         let prompt = PromptContext(reason: "test")
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 60))
@@ -66,11 +66,11 @@ struct TokenAdministratorTests {
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         let silent = ScriptedPresence([])
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
-        async let loan: Void = keystore.withSigner(of: key, for: prompt, authorizedBy: silent) { signer in
-            for _ in 1...200 { _ = try signer.sign(digest) }
+        async let loan: Void = keystore.withEVPKey(of: key, for: prompt, authorizedBy: silent) { evpKey in
+            for _ in 1...200 { _ = try OpenSSLUser.sign([1], with: evpKey) }
         }
         try await administrator("correct", "brand new").changePIN()
-        // Either all of the loan came first, or it found that its login had ended.
+        // Either the loan ended first, or its login had ended.
         do { try await loan } catch let error as KeystoreError { #expect(error.code == .cancelled, "\(error)") }
         await #expect(throws: KeystoreError.self) {
             _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: silent)
@@ -89,14 +89,14 @@ struct TokenAdministratorTests {
         #expect(try await takes("set anew"))
     }
 
-    @Test func `a PIN that nobody gives changes nothing`() async throws {
+    @Test func `a declined prompt changes nothing`() async throws {
         let administrator = TokenAdministrator(
             try TokenURI(SoftwareToken.current.uri), presence: ScriptedPresence([.decline]))
         await #expect(throws: KeystoreError.cancelled("")) { try await administrator.changePIN() }
         #expect(try await takes("correct"))
     }
 
-    @Test func `nothing is erased for somebody who has given up meanwhile`() async throws {
+    @Test func `nothing is erased after a cancellation during the prompts`() async throws {
         let administrator = TokenAdministrator(
             try TokenURI(SoftwareToken.current.uri), presence: LatePresence(pins: ["12345678", "user 1"]))
         let task = Task { () async throws -> Void in
@@ -106,7 +106,7 @@ struct TokenAdministratorTests {
         #expect(try await takes("correct"))
     }
 
-    @Test func `a token is initialised, with its label padded and both PINs set`() async throws {
+    @Test func `a token is initialized, with its label padded and both PINs set`() async throws {
         let module = try SoftwareToken.current.modulePath
         let label = "Ünique \(UInt16.random(in: 0 ... .max))"
         let made = try await administrator(
@@ -120,7 +120,7 @@ struct TokenAdministratorTests {
         #expect(try await takes("user 2", uri: uri))
     }
 
-    @Test func `a token in use is erased only when that is said`() async throws {
+    @Test func `a token in use is erased only on request`() async throws {
         let keystore = try PKCS11Keystore(uri: SoftwareToken.current.uri)
         let prompt = PromptContext(reason: "test")
         let key = try await keystore.createKey(
@@ -137,13 +137,13 @@ struct TokenAdministratorTests {
     }
 
     @Test(arguments: ["", "123456789012345678901234567890123", "a\u{7}"])
-    func `a label that the token can't hold is refused`(label: String) async throws {
+    func `an invalid label is refused`(label: String) async throws {
         await #expect(throws: KeystoreError.invalidInput("", "")) {
             _ = try await administrator().initialize(label: label)
         }
     }
 
-    @Test func `a token that is not there is unavailable`() async throws {
+    @Test func `an absent token is unavailable`() async throws {
         let module = try SoftwareToken.current.modulePath
         await #expect(throws: KeystoreError(operation: "", code: .unavailable, reason: "", recovery: "")) {
             try await administrator(uri: "pkcs11:token=nowhere?module-path=\(module)").changePIN()
@@ -151,7 +151,7 @@ struct TokenAdministratorTests {
     }
 }
 
-/// Somebody who answers when the program has given up waiting.
+/// A user who answers after the task was cancelled.
 private struct LatePresence: PresenceAuthority {
     private let pins: ScriptedPresence
 

@@ -5,7 +5,7 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// Another program that is connected to the card may not use a key after Latchkey has.
+/// Another program that is connected to the card can't use a key after Latchkey has used it.
 @Suite(.virtualYubiKey)
 struct CardLockTests {
     private static let prompt = PromptContext(reason: "sign", container: "tests")
@@ -35,7 +35,7 @@ struct CardLockTests {
         try await scene.expectSignature()
     }
 
-    @Test func `after a key was made the card takes neither PIN nor management key for given`() async throws {
+    @Test func `after a key was created the card requires the PIN and the management key again`() async throws {
         let module = try YubiKeyModule(.ykcs11)
         let observer = try CardObserver()
         let keystore = try module.keystore(VirtualYubiKey.current.card)
@@ -51,7 +51,7 @@ struct CardLockTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases, [false, true])
-    func `the card is unlocked for the time of reuse and no longer`(
+    func `the card is unlocked for the reuse time and no longer`(
         _ kind: YubiKeyModule.Kind, endsEarly: Bool
     ) async throws {
         let yubiKey = try VirtualYubiKey.current

@@ -17,7 +17,7 @@ struct CardResetTests {
         }
     }
 
-    @Test func `a slot's description fits each reader with these first 64 bytes`() {
+    @Test func `a slot's description matches each reader with these first 64 bytes`() {
         let start = String(repeating: "x", count: 64)
         #expect(PCSCLibrary.describes("\(start) 00 00", start))
         #expect(PCSCLibrary.describes("\(start) 01 00", start))

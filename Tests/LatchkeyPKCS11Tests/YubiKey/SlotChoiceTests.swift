@@ -7,12 +7,12 @@ import Synchronization
 import Testing
 import VirtualSmartCard
 
-/// A key that another program makes while Latchkey waits at a prompt is not overwritten.
+/// A key that another program creates during a prompt of Latchkey is not overwritten.
 @Suite(.virtualYubiKey)
 struct SlotChoiceTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
-    /// Types the PINs, and has yubico-piv-tool make a key at the last prompt.
+    /// Types the PINs, and creates a key with yubico-piv-tool at the last prompt.
     private final class SlowPresence: PresenceAuthority {
         let yubiKey: VirtualYubiKey
         let slot: KeySlot
@@ -43,7 +43,7 @@ struct SlotChoiceTests {
         try VirtualYubiKey.current.card.publicPoints[slot].map { Data($0) }
     }
 
-    @Test func `a slot that is filled during the last prompt is left alone, and the next one is taken`() async throws {
+    @Test func `a slot that is filled during the last prompt is not used, and the next one is`() async throws {
         let presence = try SlowPresence(VirtualYubiKey.current, fills: .signature, at: .current)
         let module = try YubiKeyModule(.ykcs11)
         let key = try await module.keystore(presence.yubiKey.card).createKey(
@@ -67,7 +67,7 @@ struct SlotChoiceTests {
         withExtendedLifetime(module) {}
     }
 
-    @Test func `a sealing key that is made during the prompt is used`() async throws {
+    @Test func `a sealing key that another program creates during the prompt is used`() async throws {
         let presence = try SlowPresence(VirtualYubiKey.current, fills: .cardAuthentication, at: .securityOfficer)
         let card = presence.yubiKey.card
         let module = try YubiKeyModule(.ykcs11)

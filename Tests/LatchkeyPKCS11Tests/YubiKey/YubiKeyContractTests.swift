@@ -4,7 +4,7 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// A YubiKey makes keys through Yubico's module, with the management key, and lends those that it has through OpenSC's.
+/// A YubiKey creates keys through Yubico's module with the management key; through OpenSC's module, existing keys are used.
 @Suite(.virtualYubiKey)
 struct YubiKeyContractTests {
     private static let other = CardProfile(serialNumber: 777)

@@ -6,11 +6,11 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// What goes wrong with a card, one error for each, within its deadline; and all is well when the cause is gone.
+/// Faults of a card: each has its error within its deadline, and the card works after the fault.
 @Suite(.virtualYubiKey(touchTimeout: .milliseconds(600)))
 struct YubiKeyFaultTests {
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `wrong PINs lock the card, and nobody is asked any more`(through kind: YubiKeyModule.Kind) async throws {
+    func `wrong PINs lock the card, and there are no more prompts`(through kind: YubiKeyModule.Kind) async throws {
         let scene = try await YubiKeyScene(kind)
         #expect(await scene.failure(pin: "111111")?.code == .wrongProof)
         let second = await scene.failure(pin: "111111")
@@ -21,12 +21,12 @@ struct YubiKeyFaultTests {
         #expect(await scene.failure(presence)?.code == .lockedOut)
         #expect(presence.requests.isEmpty)
         try await SystemProgram("yubico-piv-tool").require(["-a", "unblock-pin", "-P", "12345678", "-N", "123456"])
-        // ykcs11 2.2.0 keeps saying that the PIN is locked until it is started anew.
+        // ykcs11 2.2.0 reports the PIN as locked until it is restarted.
         try await scene.expectSignature()
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a card that is not there is unavailable`(through kind: YubiKeyModule.Kind) async throws {
+    func `an absent card is unavailable`(through kind: YubiKeyModule.Kind) async throws {
         let scene = try await YubiKeyScene(kind)
         try await scene.yubiKey.eject()
         #expect(await scene.failure()?.code == .unavailable)
@@ -35,12 +35,12 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases, [0, 20, 200, 700])
-    func `a card that was just pulled is unavailable`(
+    func `a card that was just removed is unavailable`(
         through kind: YubiKeyModule.Kind, milliseconds: Int
     ) async throws {
         let scene = try await YubiKeyScene(kind)
         scene.yubiKey.card.eject()
-        // How long ago the card was pulled is what this is about.
+        // The test is about the time since the card was removed.
         try await Task.sleep(for: .milliseconds(milliseconds))
         let (error, duration) = await scene.timedFailure()
         #expect(error?.code == .unavailable || error?.code == .transient, "\(String(describing: error))")
@@ -51,7 +51,7 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `a card that is pulled while it signs is unavailable`(through kind: YubiKeyModule.Kind) async throws {
+    func `a card that is removed while it signs is unavailable`(through kind: YubiKeyModule.Kind) async throws {
         let scene = try await YubiKeyScene(kind, touchPolicy: .always)
         scene.yubiKey.card.touch = .wait
         async let failure = scene.timedFailure()
@@ -67,7 +67,7 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `another card in its place is the wrong device`(through kind: YubiKeyModule.Kind) async throws {
+    func `a card that was replaced by another one is the wrong device`(through kind: YubiKeyModule.Kind) async throws {
         let scene = try await YubiKeyScene(kind, namesCard: false)
         try await scene.yubiKey.eject()
         let other = try await scene.yubiKey.insert(CardProfile(serialNumber: 777), slot: 0)
@@ -92,7 +92,7 @@ struct YubiKeyFaultTests {
     }
 
     @Test(arguments: YubiKeyModule.Kind.allCases)
-    func `of two cards with one name none is taken`(through kind: YubiKeyModule.Kind) async throws {
+    func `two cards with the same name are refused`(through kind: YubiKeyModule.Kind) async throws {
         let yubiKey = try VirtualYubiKey.current
         try await YubiKeyModule.provision(yubiKey, yubiKey.card)
         let twin = try await yubiKey.insert(yubiKey.card.profile, slot: 1)

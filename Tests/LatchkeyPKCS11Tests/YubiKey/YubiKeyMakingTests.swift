@@ -4,12 +4,12 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// What ykcs11 2.2.0 can't do, said in words of its own, and what it can.
+/// Key creation with ykcs11 2.2.0, and errors for unsupported operations.
 struct YubiKeyMakingTests {
     private static let prompt = PromptContext(reason: "make a key", container: "tests")
 
     @Test(.virtualYubiKey(CardProfile(firmware: Firmware(5, 7, 1), managementKeyAlgorithm: .aes192)))
-    func `an AES management key is told apart from a wrong one`() async throws {
+    func `an AES management key has another error than a wrong one`() async throws {
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(VirtualYubiKey.current.card)
         let presence = ScriptedPresence(
@@ -23,7 +23,7 @@ struct YubiKeyMakingTests {
     }
 
     @Test(.virtualYubiKey)
-    func `a wrong management key is a wrong one`() async throws {
+    func `a wrong management key is a wrong proof`() async throws {
         let module = try YubiKeyModule(.ykcs11)
         let keystore = try module.keystore(VirtualYubiKey.current.card)
         let presence = ScriptedPresence(
@@ -37,7 +37,7 @@ struct YubiKeyMakingTests {
 
     @Test(
         .virtualYubiKey, arguments: [(TouchPolicy.never, AssuranceLevel.EnforcedPresence.pin), (.always, .touchAndPIN)])
-    func `a sealed secret tells of the touch that opens it`(
+    func `a sealed secret's assurance contains its touch policy`(
         _ policy: TouchPolicy, _ presence: AssuranceLevel.EnforcedPresence
     ) async throws {
         let yubiKey = try VirtualYubiKey.current

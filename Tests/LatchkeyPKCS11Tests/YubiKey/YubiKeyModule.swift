@@ -5,12 +5,12 @@ import LatchkeyTesting
 import Testing
 import VirtualSmartCard
 
-/// A module that speaks to YubiKeys, loaded for one test.
+/// A module for YubiKeys, loaded for one test.
 ///
-/// Modules remember the card and the pcscd that they saw first. The copy is a library of its own to the dynamic loader,
-/// and has seen nothing.
+/// Modules keep the card and the pcscd that they found first. The dynamic loader treats the copy as another library,
+/// without that state.
 struct YubiKeyModule: Sendable {
-    /// Which module it is.
+    /// The kind of module.
     enum Kind: String, CaseIterable, CustomTestStringConvertible {
         case ykcs11 = "libykcs11.so"
         case opensc = "opensc-pkcs11.so"
@@ -19,7 +19,7 @@ struct YubiKeyModule: Sendable {
     }
 
     let kind: Kind
-    /// Short, so that a test of what comes too late takes no longer than it must.
+    /// Short, so that tests of exceeded deadlines are fast.
     let deadlines = TokenOptions.Deadlines(
         data: .seconds(2), person: .seconds(4), load: .seconds(10), touch: .milliseconds(200))
     private let directory: TemporaryDirectory
@@ -34,9 +34,9 @@ struct YubiKeyModule: Sendable {
     /// A keystore on a card.
     ///
     /// - Parameters:
-    ///   - card: nil for whatever card there is.
-    ///   - slot: The slot whose key is to be adopted.
-    ///   - newSlot: The slot in which the next key is to be made.
+    ///   - card: nil for any card.
+    ///   - slot: The slot of the key to adopt.
+    ///   - newSlot: The slot for the next key.
     func keystore(
         _ card: VirtualCard?, key slot: KeySlot? = nil, making newSlot: PIVSlot? = nil
     ) throws -> PKCS11Keystore {
@@ -45,7 +45,7 @@ struct YubiKeyModule: Sendable {
             options: PKCS11Options(token: TokenOptions(deadlines: deadlines), slot: newSlot))
     }
 
-    /// ykcs11 tells the card's serial number as the token's; OpenSC calls the token what the certificate in 9a is called.
+    /// ykcs11 reports the card's serial number as the token's; OpenSC uses the subject of the certificate in 9a as the label.
     func uri(_ card: VirtualCard?, key slot: KeySlot?) -> String {
         let token = card.map { card in
             kind == .ykcs11 ? "serial=\(card.profile.serialNumber)" : "token=\(Self.name(of: card))"
@@ -55,7 +55,7 @@ struct YubiKeyModule: Sendable {
         return "pkcs11:\([token, id].compactMap(\.self).joined(separator: ";"))?module-path=\(path)"
     }
 
-    /// Makes keys with certificates in 9a, 9d and 9e with yubico-piv-tool, and gives the card an identity of its own.
+    /// Creates keys with certificates in 9a, 9d and 9e with yubico-piv-tool, and gives the card a unique identity.
     static func provision(_ yubiKey: VirtualYubiKey, _ card: VirtualCard, slotOfReader: Int = 0) async throws {
         for slot in [KeySlot.authentication, .keyManagement, .cardAuthentication] {
             try await yubiKey.provision(slot, name: name(of: card), slotOfReader: slotOfReader)

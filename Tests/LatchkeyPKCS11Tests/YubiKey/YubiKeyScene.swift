@@ -12,7 +12,7 @@ struct YubiKeyScene {
     private let keystore: PKCS11Keystore
     private let key: HardwareKey
 
-    /// - Parameter namesCard: Whether the keystore is told which card to use, or takes the one that is there.
+    /// - Parameter namesCard: Whether the keystore's URI names the card.
     init(_ kind: YubiKeyModule.Kind, touchPolicy: TouchPolicy = .never, namesCard: Bool = true) async throws {
         yubiKey = try VirtualYubiKey.current
         module = try YubiKeyModule(kind)
@@ -31,14 +31,14 @@ struct YubiKeyScene {
     private static let prompt = PromptContext(reason: "sign", container: "tests")
     private static let digest = MessageDigest(sha256: Array("a message".utf8))
 
-    /// Signs, and expects that it works.
+    /// Signs, and expects success.
     func expectSignature(sourceLocation: SourceLocation = #_sourceLocation) async throws {
         let signature = try await keystore.sign(
             Self.digest, with: key, for: Self.prompt, authorizedBy: ScriptedPresence(pins: CardProfile.defaultPIN))
         #expect(key.publicKey.isValid(signature, for: Self.digest), sourceLocation: sourceLocation)
     }
 
-    /// Signs, and expects that it does not work.
+    /// Signs, and expects an error.
     func failure(pin: String = CardProfile.defaultPIN) async -> KeystoreError? {
         await failure(ScriptedPresence(pins: pin))
     }
@@ -52,7 +52,7 @@ struct YubiKeyScene {
         }
     }
 
-    /// The same, and how long it took.
+    /// Signs, expects an error, and measures the time.
     func timedFailure() async -> (error: KeystoreError?, duration: Duration) {
         let start = ContinuousClock.now
         let error = await failure()

@@ -1,0 +1,203 @@
+package import Latchkey
+
+extension TokenAdministrator {
+    /// Changes the user's PIN. Prompts for the current one, then for the new one.
+    ///
+    /// - Throws: `KeystoreError`; `wrongProof`, `lockedOut`, `passcodeNotSet` if the user has none yet, `invalidInput` for a new
+    ///   PIN that the token does not accept.
+    package func changePIN() async throws(KeystoreError) {
+        let operation = "change the token's PIN"
+        let entry = try await usable(operation)
+        guard entry.information.flags.contains(.userPINInitialized) else {
+            throw KeystoreError(
+                operation: operation, code: .passcodeNotSet, reason: "the token has no user PIN yet",
+                recovery: "Set one with `latchkey token pin --init`.")
+        }
+        guard !entry.information.flags.contains(.userPINLocked) else {
+            throw KeystoreError(
+                CryptokiError(.pinLocked, from: "C_GetTokenInfo"), during: operation,
+                profile: ModuleProfile(for: entry.module))
+        }
+        let old = try await proof(.current, of: entry, to: operation)
+        let new = try await newProof(for: entry, to: operation)
+        // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
+        try await administer(operation, on: entry, as: .user, old) { (session) throws(CryptokiError) in
+            try session.changePIN(from: old, to: new)
+        }
+    }
+
+    /// Changes the security officer's PIN (on a YubiKey: the management key). Prompts for the current one, then for the new
+    /// one.
+    package func changeSecurityOfficerPIN() async throws(KeystoreError) {
+        let operation = "change the security officer's PIN"
+        let entry = try await usable(operation)
+        try refuseWhenOfficerLocked(operation, entry)
+        let old = try await proof(.securityOfficer, of: entry, to: operation)
+        let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
+        if ModuleProfile(for: entry.module).identifiers == .slot { try ManagementKey.check(new, operation) }
+        try await administer(operation, on: entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
+            try session.changePIN(from: old, to: new)
+        }
+    }
+
+    /// Sets the user's first PIN, or replaces a forgotten or locked one. Prompts for the security officer's PIN, then for the
+    /// user's new one.
+    ///
+    /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see ``unblockPIN()``.
+    package func initializePIN() async throws(KeystoreError) {
+        let operation = "set the token's PIN"
+        let entry = try await usable(operation)
+        guard case .securityOfficer = ModuleProfile(for: entry.module).unblocking else {
+            throw .unsupported(
+                operation, "the security officer of this kind of token can't set the user's PIN",
+                recovery: "Use `latchkey token pin --unblock`, which names the way that this token supports.")
+        }
+        try await setPIN(operation, entry)
+    }
+
+    /// Replaces a PIN that is locked after too many wrong ones, in the way that the module supports.
+    ///
+    /// Prompts for the unblocking code (PUK or security officer's PIN), then for the new PIN.
+    ///
+    /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery names it.
+    package func unblockPIN() async throws(KeystoreError) {
+        let operation = "unblock the token's PIN"
+        let entry = try await usable(operation)
+        switch ModuleProfile(for: entry.module).unblocking {
+        case .securityOfficer: try await setPIN(operation, entry)
+        case .prefixedSetPIN:
+            guard
+                case .pin(let code) = try await proof(.unblocking, of: entry, to: operation),
+                case .pin(let new) = try await newProof(for: entry, to: operation)
+            else {
+                throw .unsupported(
+                    operation, "this kind of token accepts its PUK only from the computer",
+                    recovery: "Use --token-login pin instead of the reader's PIN pad.")
+            }
+            let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
+            try await perform(operation, on: entry) { (session) throws(CryptokiError) in
+                try session.changePIN(from: .secret(old), to: .secret(pin))
+            }
+        case .program(let program):
+            throw .unsupported(
+                operation, "this token's module can't do it",
+                recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
+        }
+    }
+
+    private func setPIN(_ operation: String, _ entry: TokenDirectory.Entry) async throws(KeystoreError) {
+        try refuseWhenOfficerLocked(operation, entry)
+        let officer = try await proof(.securityOfficer, of: entry, to: operation)
+        let new = try await newProof(for: entry, to: operation)
+        try await administer(operation, on: entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+            try session.initializePIN(new)
+        }
+    }
+}
+
+extension TokenAdministrator {
+    /// The token, after checking that it is initialized and opens sessions.
+    func usable(_ operation: String) async throws(KeystoreError) -> TokenDirectory.Entry {
+        let entry = try await entry(operation)
+        guard entry.information.flags.contains(.initialized) else {
+            throw KeystoreError(
+                operation: operation, code: .wrongState, reason: "the token is not initialized",
+                recovery: "Run `latchkey token init` first.")
+        }
+        try await checkSession(operation, entry)
+        return entry
+    }
+
+    /// Logs in, runs `body`, and logs out.
+    func administer(
+        _ operation: String, on entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        try await perform(operation, on: entry, provesFirst: true) { (session) throws(CryptokiError) in
+            try session.login(role, with: proof)
+            defer { try? session.logout() }
+            try body(session)
+        }
+    }
+
+    /// Runs `body` in the token's session without a login.
+    ///
+    /// - Parameter provesFirst: Whether `body` logs in before it sets a PIN, so that a later PIN error concerns the new PIN.
+    private func perform(
+        _ operation: String, on entry: TokenDirectory.Entry, provesFirst: Bool = false,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(CryptokiError) {
+            let token = try await Token.find(entry.uri, options: options.token)
+            let login = token.login
+            try await token.perform { (session) throws(CryptokiError) in
+                login.forget()
+                try session.logout()
+                try body(session)
+            }
+        } catch {
+            if provesFirst, let refusal = KeystoreError.newPINRefused(operation, error) { throw refusal }
+            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
+        }
+    }
+
+    /// Prompts for a new PIN and checks its length.
+    func newProof(
+        of role: LoginRole = .user, for entry: TokenDirectory.Entry, to reason: String
+    ) async throws(KeystoreError) -> LoginProof {
+        let proof = try await proof(.new, of: entry, to: reason)
+        if case .pin(let pin) = proof { try profile(of: entry).checkNew(pin, of: role, reason) }
+        return proof
+    }
+
+    private func refuseWhenOfficerLocked(_ operation: String, _ entry: TokenDirectory.Entry) throws(KeystoreError) {
+        guard entry.information.flags.contains(.securityOfficerPINLocked) else { return }
+        throw KeystoreError(
+            operation: operation, code: .lockedOut,
+            reason: "the security officer's PIN is locked after too many wrong ones",
+            recovery: "Erase the token with its manufacturer's program.")
+    }
+}
+
+extension PIN {
+    /// The PIN with a prefix that tells a module which PIN it is.
+    fileprivate func prefixed(_ word: String) -> SecretBytes {
+        withUnsafeBytes { bytes in
+            SecretBytes(count: word.utf8.count + bytes.count) { buffer in
+                buffer.copyBytes(from: word.utf8)
+                UnsafeMutableRawBufferPointer(rebasing: buffer.dropFirst(word.utf8.count)).copyMemory(from: bytes)
+            }
+        }
+    }
+}
+
+/// The management key of a YubiKey, which Yubico's module accepts as the security officer's PIN: 24 bytes in 48 hexadecimal
+/// digits.
+///
+/// ykcs11 2.2.0 does not check the length: it pads a shorter key with zeros, and would set an unintended key.
+enum ManagementKey {
+    private static let digits = 48
+
+    /// Checks the form of a new key before it is sent.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
+    static func check(_ proof: LoginProof, _ operation: String) throws(KeystoreError) {
+        guard case .pin(let pin) = proof else { return }
+        let isWellFormed = pin.withUnsafeBytes { bytes in bytes.count == digits && bytes.allSatisfy(isHexadecimal) }
+        guard isWellFormed else {
+            throw KeystoreError(
+                operation: operation, code: .invalidInput,
+                reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
+                recovery: "Try again with a key of that form; this one was not sent.")
+        }
+    }
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
+    }
+}

@@ -1,5 +1,0 @@
-internal import CPKCS11
-
-extension TokenKey: PrivateHalf {
-    var secrets: [UInt] { [CKA_VALUE] }
-}

@@ -1,0 +1,107 @@
+internal import Latchkey
+internal import Synchronization
+
+/// Tracks for how long the login on a token may be reused without a new proof. There is one for each token of the process,
+/// because PKCS#11 logs in the process, not a session.
+///
+/// A new proof is recorded on the token's thread, in the operation that logged in.
+final class LoginReuse: Sendable {
+    private struct State {
+        /// When the user last gave a proof that may be reused.
+        var provenAt: ContinuousClock.Instant?
+        /// Counts changes, so that the late end of an old login does not end a new one.
+        var generation = 0
+        var endings = 0
+    }
+
+    private let state = Mutex(State())
+    /// Each module has its own logins: a login in an isolated module is not a login in this process.
+    private struct Key: Hashable {
+        /// Modules are never deallocated.
+        let module: ObjectIdentifier
+        let uri: String
+    }
+
+    private static let all = Mutex<[Key: LoginReuse]>([:])
+
+    static func of(_ module: Module, _ uri: TokenURI) -> LoginReuse {
+        all.withLock { all in
+            let key = Key(module: ObjectIdentifier(module), uri: uri.string)
+            let login = all[key] ?? LoginReuse()
+            all[key] = login
+            return login
+        }
+    }
+
+    /// Whether a proof was given less than so many seconds ago and its login may be reused.
+    func isFresh(within seconds: Int) -> Bool {
+        state.withLock { state in state.provenAt.map { .now - $0 < .seconds(seconds) } ?? false }
+    }
+
+    /// Whether a policy keeps the login after the operation that logged in.
+    var isKept: Bool { state.withLock { $0.provenAt != nil } }
+
+    /// Records that there is no login to reuse.
+    func forget() {
+        state.withLock { state in
+            state.provenAt = nil
+            state.generation += 1
+        }
+    }
+
+    /// How often ``end(on:)`` was called.
+    var endings: Int { state.withLock { $0.endings } }
+
+    /// Records a proof given now, and logs out when its window is over.
+    ///
+    /// - Returns: Whether the login may stay.
+    func keep(for window: ReuseWindow, on token: Token) -> Bool {
+        let generation = state.withLock { state -> Int? in
+            guard window.seconds > 0, window.endings == state.endings else { return nil }
+            state.provenAt = .now
+            state.generation += 1
+            return state.generation
+        }
+        guard let generation else { return false }
+        logOut(of: generation, on: token, after: .seconds(window.seconds))
+        return true
+    }
+
+    /// Ends the reuse of the current proof and of proofs that operations in progress were given. Returns before the token
+    /// has logged out; a use of a key until then prompts.
+    func end(on token: Token) {
+        let generation = state.withLock { state -> Int? in
+            state.endings += 1
+            guard state.provenAt != nil else { return nil }
+            state.provenAt = nil
+            state.generation += 1
+            return state.generation
+        }
+        if let generation { logOut(of: generation, on: token, after: .zero) }
+    }
+
+    /// Logs out later. The task is unstructured: the login outlives the call that logged in.
+    private func logOut(of generation: Int, on token: Token, after time: Duration) {
+        Task {
+            try? await Task.sleep(for: time)
+            // Before the token is used: the connection ends a login that is not kept after this and each later operation,
+            // even if no session can be opened, and repeats a failed reset of the card.
+            guard end(generation) else { return }
+            try? await token.perform { [self] (session) throws(CryptokiError) in
+                guard end(generation) else { return }
+                try session.logout()
+            }
+        }
+    }
+
+    /// Ends the reuse of a proof. Can be repeated.
+    ///
+    /// - Returns: Whether no other login followed.
+    private func end(_ generation: Int) -> Bool {
+        state.withLock { state in
+            guard state.generation == generation else { return false }
+            state.provenAt = nil
+            return true
+        }
+    }
+}

@@ -1,0 +1,203 @@
+internal import FoundationEssentials
+internal import Latchkey
+
+/// Secrets that are shared by ECDH with a P-256 key on the token.
+///
+/// On a PIV card this is the key in 9d (with a PIN) or 9e (without), which other programs may use too: key agreement does not
+/// harm it.
+extension PKCS11Keystore {
+    /// Agrees on a new secret, with a new key if the token has none yet.
+    func agreeOnSecret(
+        _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> EstablishedSecret {
+        let profile = token.profile
+        let id =
+            profile.isPIV
+            ? (policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement).id
+            : KeyPairRequest.sealingID(for: policy, version: 1)
+        let pair = KeyPairRequest(sealing: .derive, id: id, policy: policy)
+        let snapshot = try await agreementSnapshot(takeSnapshot(operation, for: id), operation)
+        if snapshot.publicKey == nil {
+            try await generateAsSecurityOfficer(pair, snapshot, prompt, operation, presence)
+        }
+        let module = snapshot.token.module.profile
+        let hint = TouchHint(presence, for: prompt, on: module.family)
+        let name = TokenName(token.information, id: id)
+        let salt = SealedBox.newSalt()
+        // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
+        let generates = snapshot.publicKey == nil && module.generator == .user
+        return try await use(
+            snapshot, under: policy, for: prompt, isExclusive: generates, operation, presence
+        ) { (session, _) throws(CryptokiError) in
+            let key = try session.agreementSealingKey(pair)
+            let needsTouch = try session.attestation(of: key)?.touch == .always
+            let header = SealedBox.Header(
+                name: name, publicKeyHash: key.publicKey.fingerprint,
+                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), message: .agreement(salt: salt))
+            let point = try header.point()
+            let secret = try hint.during { () throws(CryptokiError) in
+                try session.sharedSecret(of: key, with: point)
+            }
+            return EstablishedSecret(header: header, secret: secret)
+        }
+    }
+
+    /// Computes the secret of a box again on the token.
+    func agreedSecret(
+        _ header: SealedBox.Header, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        let snapshot = try await agreementSnapshot(
+            takeSnapshot(operation, for: header.name, withHash: header.publicKeyHash), operation)
+        let hint = TouchHint(presence, for: prompt, on: snapshot.token.module.profile.family)
+        return try await use(
+            snapshot, under: header.terms.policy, for: prompt, operation, presence
+        ) { (session, _) throws(CryptokiError) in
+            let key = try session.agreementKey(id: header.name.id)
+            let point = try header.point()
+            return try hint.during { () throws(CryptokiError) in try session.sharedSecret(of: key, with: point) }
+        }
+    }
+
+    /// The token in the module that can do key agreement: the same one, or the one of ``Token/agreementToken()``.
+    ///
+    /// A login there is never kept: it would be the card's login, which every program on the card could use.
+    func agreementSnapshot(
+        _ snapshot: TokenSnapshot, _ operation: String
+    ) async throws(KeystoreError) -> TokenSnapshot {
+        do {
+            guard let token = try await snapshot.token.agreementToken() else { return snapshot }
+            return TokenSnapshot(
+                token: token, information: snapshot.information, profile: snapshot.profile,
+                publicKey: snapshot.publicKey, login: token.login, keepsLogin: false)
+        } catch {
+            throw KeystoreError(error, during: operation, profile: snapshot.token.module.profile)
+        }
+    }
+
+    /// Generates the sealing key before the user logs in, if only the security officer may create keys.
+    private func generateAsSecurityOfficer(
+        _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await checkGeneration(snapshot, operation)
+        guard snapshot.token.module.profile.generator == .securityOfficer else { return }
+        let officer = try await officerProof(snapshot, for: prompt, operation, presence)
+        try await asSecurityOfficer(officer, snapshot, operation) { (session) throws(CryptokiError) in
+            // A key that another program created during the prompt can be used too.
+            guard try !session.isOccupied(id: pair.id) else { return }
+            _ = try session.generateKeyPair(pair)
+        }
+    }
+}
+
+/// Secrets that are signatures of an RSA key on the token, for tokens without ECDH.
+///
+/// Each header has one signature per key, and only the token can compute it, for sealing as for opening. An attacker who can
+/// write the store but can't use the token can't create a box.
+extension PKCS11Keystore {
+    /// Signs a new header, with a new key if the token has none yet.
+    func signForSecret(
+        _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> EstablishedSecret {
+        let id = KeyPairRequest.sealingID(for: policy, version: 2)
+        let pair = KeyPairRequest(sealing: .signRSA, id: id, policy: policy)
+        let name = TokenName(snapshot.information, id: id)
+        let profile = snapshot.profile
+        let salt = SealedBox.newSalt()
+        let generates = try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
+            try session.rsaPublicKey(id: id) == nil
+        }
+        return try await use(
+            snapshot, under: policy, for: prompt, isExclusive: generates, operation, presence
+        ) { (session, _) throws(CryptokiError) in
+            let key = try session.signatureSealingKey(pair)
+            let header = SealedBox.Header(
+                name: name, publicKeyHash: key.publicKey.fingerprint,
+                terms: KeyTerms(policy, on: profile, needsTouch: false), message: .signature(salt: salt))
+            return EstablishedSecret(
+                header: header, secret: try session.signature(of: try header.statement(), with: key))
+        }
+    }
+
+    /// Signs the header of a box again.
+    func signedSecret(
+        _ header: SealedBox.Header, _ prompt: PromptContext, _ operation: String,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes {
+        let snapshot = try await takeSnapshot(operation, for: header)
+        return try await use(
+            snapshot, under: header.terms.policy, for: prompt, operation, presence
+        ) { (session, _) throws(CryptokiError) in
+            try session.signature(of: try header.statement(), with: session.rsaKey(id: header.name.id))
+        }
+    }
+
+    /// Finds the token and the sealing key of a box, and checks that both are the stored ones.
+    func takeSnapshot(_ operation: String, for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
+        let name = header.name
+        guard case .signature = header.message else {
+            return try await takeSnapshot(operation, for: name, withHash: header.publicKeyHash)
+        }
+        let snapshot = try await takeSnapshot(operation) { (information) throws(KeystoreError) in
+            try name.check(information, operation)
+        }
+        let publicKey = try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
+            try session.rsaPublicKey(id: name.id)
+        }
+        guard let publicKey else { throw .keyGone(operation, name) }
+        guard publicKey.fingerprint == header.publicKeyHash else { throw .keyReplaced(operation, name) }
+        return snapshot
+    }
+}
+
+extension Session {
+    /// The existing P-256 sealing key, or a new one.
+    ///
+    /// - Throws: `unsound` for a key that can be read, that was imported, or that needs a login where the policy has none, or
+    ///   the reverse.
+    fileprivate func agreementSealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
+        let key: TokenKey
+        if try publicKey(id: pair.id) != nil || profile.generator != .user {
+            key = try agreementKey(id: pair.id)
+        } else {
+            try checkCancellation()
+            key = try generateWithPINAtUse(pair)
+        }
+        try checkProtection(of: key, isGenerated: true)
+        try checkAttestation(of: key, needsPIN: pair.isPrivate)
+        guard profile.identifiers == .slot || key.attributes.isPrivate == pair.isPrivate else {
+            throw .unfitSealingKey
+        }
+        return key
+    }
+
+    /// Yubico's attestation, and not the slot, proves where a key was generated and when the card requires the PIN.
+    private func checkAttestation(of key: TokenKey, needsPIN: Bool) throws(CryptokiError) {
+        guard profile.family == .ykcs11 else { return }
+        guard let attestation = try attestation(of: key) else {
+            throw CryptokiError(.unsound, reason: "the card does not attest that it generated the sealing key")
+        }
+        guard let pin = attestation.pin, !needsPIN || pin != .never else {
+            throw CryptokiError(.unsound, reason: "the card does not attest that the sealing key needs the PIN")
+        }
+    }
+
+    /// The existing RSA sealing key, or a new one, which takes seconds.
+    ///
+    /// - Throws: `unsound` for a key that can be read, or that needs a login where the policy has none, or the reverse.
+    fileprivate func signatureSealingKey(_ pair: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
+        let key: RSATokenKey
+        if try rsaPublicKey(id: pair.id) != nil {
+            key = try rsaKey(id: pair.id)
+        } else {
+            try checkCancellation()
+            key = try generateRSAKeyPair(pair)
+        }
+        try checkProtection(of: key, isGenerated: true)
+        guard key.attributes.isPrivate == pair.isPrivate else { throw .unfitSealingKey }
+        return key
+    }
+}
