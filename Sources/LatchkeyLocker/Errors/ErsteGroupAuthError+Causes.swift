@@ -3,7 +3,7 @@ internal import Latchkey
 internal import LatchkeyOAuth
 
 extension ErsteGroupAuthError {
-    /// What the hardware, the store or a person said.
+    /// Converts an error of the hardware, the store or a prompt.
     init(_ operation: String, _ error: KeystoreError) {
         let code: Code =
             switch error.code {
@@ -22,18 +22,18 @@ extension ErsteGroupAuthError {
             attemptsLeft: error.attemptsLeft, lockedOutUntil: error.lockedOutUntil, underlying: error.underlying)
     }
 
-    /// What came of a login in the browser.
+    /// Converts a failure of the login in the browser.
     init(_ operation: String, _ failure: AuthorizationFailure) {
         self =
             switch failure {
             case .cancelled: .cancelled(operation)
             case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
                 .cancelled(operation, "it was cancelled in the browser")
-            case .timedOut: .cancelled(operation, "nobody finished the login in the browser in time")
+            case .timedOut: .cancelled(operation, "the login in the browser timed out")
             case .linkReused:
                 ErsteGroupAuthError(
                     operation: operation, code: .userCancelled,
-                    reason: "the link to the login page was followed twice, the first time perhaps by somebody else",
+                    reason: "the link to the login page was opened twice, the first time possibly by another user",
                     recovery: "Start again, and open the link once.")
             case .refused(let error): .refused(operation, error, status: nil)
             case .otherIssuer(let named, let expected):
@@ -52,14 +52,14 @@ extension ErsteGroupAuthError {
         guard flaw != .login else {
             self.init(
                 operation: operation, code: .strongAuthRequired,
-                reason: "the server took an earlier login for this one",
-                recovery: "Log in anew; the channel must ask the server for that.")
+                reason: "the server reused an earlier login",
+                recovery: "Log in again. The channel must request a new login from the server.")
             return
         }
         self = .invalidResponse(operation, "the server's ID token \(flaw.reason)")
     }
 
-    /// Whatever else was thrown on the way.
+    /// Converts any error.
     init(_ operation: String, any error: any Error) {
         self =
             switch error {
@@ -70,8 +70,8 @@ extension ErsteGroupAuthError {
             case is CancellationError: .cancelled(operation)
             default:
                 ErsteGroupAuthError(
-                    operation: operation, code: .hardware, reason: "something unforeseen went wrong",
-                    recovery: "Try again; if it stays, report it.",
+                    operation: operation, code: .hardware, reason: "an unexpected error occurred",
+                    recovery: "Try again. If it happens again, report it.",
                     underlying: .init(layer: "latchkey", text: String(describing: type(of: error))))
             }
     }
@@ -82,8 +82,8 @@ extension ErsteGroupAuthError {
             recovery: error.recovery, underlying: error.underlying)
     }
 
-    /// An error of the server that says nothing about the enrolment, whatever its code is: of the browser, of an endpoint
-    /// that is none of the locker's, or of whoever answers in the server's place.
+    /// An error of the browser or of an endpoint outside the locker protocol. It never ends the enrolment, whatever its
+    /// code is.
     static func refused(_ operation: String, _ error: OAuth2Error, status: Int?) -> ErsteGroupAuthError {
         let refusal = ServerRefusal(error, status: status)
         return ErsteGroupAuthError(
@@ -91,7 +91,7 @@ extension ErsteGroupAuthError {
             serverError: error.error, httpStatus: status)
     }
 
-    /// An error of one of the locker's own endpoints or grants, in the codes of the protocol, each with its status.
+    /// An error of an endpoint or grant of the locker protocol, by its status and code.
     static func refusedByLocker(_ operation: String, _ error: OAuth2Error, status: Int) -> ErsteGroupAuthError {
         let (code, reason, recovery): (Code, String, String)
         switch (status, error.error) {
@@ -117,7 +117,7 @@ extension ErsteGroupAuthError {
     }
 
     static func unexpectedStatus(_ operation: String, _ status: Int) -> ErsteGroupAuthError {
-        // A gateway that has no server behind it is as good as no network.
+        // A gateway that can't reach the server counts as a missing network.
         ErsteGroupAuthError(
             operation: operation, code: (502...504).contains(status) ? .network : .server,
             reason: "the server answered with status \(status)", recovery: "Try again later.", httpStatus: status)
@@ -126,7 +126,7 @@ extension ErsteGroupAuthError {
     static func invalidResponse(_ operation: String, _ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
             operation: operation, code: .server, reason: reason,
-            recovery: "Check the server's address, and that it keeps to the locker protocol.")
+            recovery: "Check the server's address, and that it supports the locker protocol.")
     }
 
     static func cancelled(_ operation: String, _ reason: String = "it was cancelled") -> ErsteGroupAuthError {
@@ -134,18 +134,18 @@ extension ErsteGroupAuthError {
             operation: operation, code: .userCancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 
-    /// What the session machine refuses.
+    /// A call that the session machine refuses.
     static func refusal(_ operation: String, _ code: Code) -> ErsteGroupAuthError {
         let (reason, recovery): (String, String) =
             switch code {
-            case .userInteractionInProgress: ("somebody is being asked already", "Wait for that, or dismiss it.")
-            case .notEnrolled: ("this device is not enrolled", "Start a session, which enrols it.")
+            case .userInteractionInProgress: ("another call is running", "Wait for its end, or dismiss its prompt.")
+            case .notEnrolled: ("this device is not enrolled", "Start a session to enrol it.")
             case .notActive: ("the session is not active", "Start the session first.")
             case .easyAccessDisabled: ("easy access is not enabled", "Use strong authentication, or enable it.")
-            case .easyAccessEnabled: ("easy access is enabled already", "Change it instead.")
-            case .offline: ("there is no network", "Try again when there is.")
-            case .noActiveUI: ("nobody is being asked", "There is nothing to do.")
-            default: ("the session does not allow it", "Look at the status.")
+            case .easyAccessEnabled: ("easy access is already enabled", "Change it instead.")
+            case .offline: ("there is no network", "Connect to a network, then try again.")
+            case .noActiveUI: ("there is no prompt", "There is nothing to dismiss.")
+            default: ("the session does not allow it", "Check the status.")
             }
         return ErsteGroupAuthError(operation: operation, code: code, reason: reason, recovery: recovery)
     }
@@ -153,23 +153,22 @@ extension ErsteGroupAuthError {
     static func corrupted(_ operation: String, _ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
             operation: operation, code: .storageCorrupted, reason: reason,
-            recovery: "Nothing was changed. Destroy the enrolment and enrol anew.")
+            recovery: "Nothing was changed. Destroy the enrolment and enrol again.")
     }
 
-    /// The server knows nothing of lockers.
+    /// The server does not support the locker protocol.
     static func noLocker(_ operation: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
-            operation: operation, code: .server, reason: "the server offers no locker",
-            recovery: "Check the server's address, and ask whoever runs it to switch the locker on.")
+            operation: operation, code: .server, reason: "the server does not support the locker protocol",
+            recovery: "Check the server's address, and ask its administrator to enable the locker.")
     }
 
-    /// The server keeps no shares, and the app has asked for them.
+    /// The server does not store level shares, and the configuration requires them.
     static func noLevelShares(_ operation: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
             operation: operation, code: .invalidConfiguration,
-            reason: "the server keeps no shares of keys, so that no cryptography would tie data to sessions",
-            recovery:
-                "Use another server; or allow for that, with ‘levelShares’ in a program and --without-shares here.")
+            reason: "the server stores no key shares, so cryptography would not bind data to sessions",
+            recovery: "Use another server, or allow this with ‘levelShares’ in a program or --without-shares here.")
     }
 
     static func invalidConfiguration(_ field: String, _ reason: String) -> ErsteGroupAuthError {
@@ -178,7 +177,7 @@ extension ErsteGroupAuthError {
             recovery: "Correct the configuration.")
     }
 
-    /// What matters of it to the session.
+    /// The cause that the session machine distinguishes.
     var cause: SessionMachine.Cause {
         switch code {
         case .network: .network

@@ -1,30 +1,29 @@
 public import FoundationEssentials
 public import Latchkey
 
-/// Why something with a session did not happen, and what a person can do about it. Two errors are equal when their
-/// ``code`` is equal.
+/// An error of a locker, with the next step. Two errors are equal when their ``code`` is equal.
 public struct ErsteGroupAuthError: Error, Sendable {
-    /// What was being done, as a verb phrase: `start the session`.
+    /// The operation as a verb phrase: `start the session`.
     public let operation: String
-    /// The one word for what went wrong.
+    /// The kind of error.
     public let code: Code
-    /// One clause: the cause.
+    /// The cause, one clause.
     public let reason: String
-    /// One sentence: what to do next.
+    /// The next step, one sentence.
     public let recovery: String
-    /// How many more wrong secrets the hardware will take, where it says so.
+    /// The number of wrong secrets that the hardware still accepts, if known.
     public let attemptsLeft: Int?
-    /// When the hardware takes a secret again, where it says so.
+    /// The time at which the hardware accepts a secret again, if known.
     public let lockedOutUntil: Date?
-    /// The `error` of the server's answer, where there is one.
+    /// The `error` of the server's answer, if there is one.
     public let serverError: String?
-    /// The status of the server's answer, where it was an answer that went wrong.
+    /// The HTTP status of the server's error, if there is one.
     public let httpStatus: Int?
-    /// What a lower layer said, where there is one.
+    /// The error of a lower layer, if there is one.
     public let underlying: KeystoreError.Underlying?
 
-    /// An error of the given code.
-    public init(
+    /// Makes an error.
+    package init(
         operation: String, code: Code, reason: String, recovery: String, attemptsLeft: Int? = nil,
         lockedOutUntil: Date? = nil, serverError: String? = nil, httpStatus: Int? = nil,
         underlying: KeystoreError.Underlying? = nil
@@ -40,7 +39,7 @@ public struct ErsteGroupAuthError: Error, Sendable {
         self.underlying = underlying
     }
 
-    /// The vocabulary.
+    /// The kinds of errors.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
             case notInitialized, alreadyInitialized, invalidConfiguration, invalidInput, userInteractionInProgress
@@ -51,74 +50,71 @@ public struct ErsteGroupAuthError: Error, Sendable {
         }
 
         private let name: Name
-        /// The same in the vocabulary of `KeystoreError`, from which a program's exit code follows.
-        public let keystoreCode: KeystoreError.Code
+        /// The corresponding code of `KeystoreError`, which determines the tool's exit code.
+        package let keystoreCode: KeystoreError.Code
 
         private init(_ name: Name, _ keystoreCode: KeystoreError.Code) {
             self.name = name
             self.keystoreCode = keystoreCode
         }
 
-        /// There is no locker yet: `initializeLocker` comes first.
+        /// There is no open locker: call `initializeLocker` first.
         public static let notInitialized = Code(.notInitialized, .wrongState)
-        /// There is one already, with another configuration.
+        /// There is a locker with another configuration.
         public static let alreadyInitialized = Code(.alreadyInitialized, .wrongState)
-        /// A value of the configuration can't be used, or does not fit the server.
+        /// A value of the configuration is invalid, or does not fit the server.
         public static let invalidConfiguration = Code(.invalidConfiguration, .invalidInput)
-        /// An argument is out of its bounds.
+        /// An argument is invalid.
         public static let invalidInput = Code(.invalidInput, .invalidInput)
-        /// Somebody is being asked already.
+        /// Another call is running.
         public static let userInteractionInProgress = Code(.userInteractionInProgress, .conflict)
-        /// Nobody is being asked.
+        /// There is no prompt.
         public static let noActiveUI = Code(.noActiveUI, .wrongState)
-        /// The person declined, the prompt was dismissed, or nobody answered in time.
+        /// The user declined, the prompt was dismissed, or it timed out.
         public static let userCancelled = Code(.userCancelled, .cancelled)
         /// This device is not enrolled.
         public static let notEnrolled = Code(.notEnrolled, .notFound)
-        /// It takes an active session.
+        /// The call requires an active session.
         public static let notActive = Code(.notActive, .wrongState)
-        /// There is no secret for easy access.
+        /// Easy access is not enabled.
         public static let easyAccessDisabled = Code(.easyAccessDisabled, .notFound)
-        /// There is one already.
+        /// Easy access is enabled already.
         public static let easyAccessEnabled = Code(.easyAccessEnabled, .conflict)
-        /// The secret or finger was not the right one.
+        /// The secret is wrong, or the finger does not match.
         public static let wrongSecret = Code(.wrongSecret, .wrongProof)
-        /// The hardware takes no secret for now.
+        /// The hardware does not accept a secret for now.
         public static let secretLockedOut = Code(.secretLockedOut, .lockedOut)
-        /// The person can't be asked, or may not be recognised without the network any more.
+        /// User verification is not possible, or not allowed without the network any more.
         public static let verificationUnavailable = Code(.verificationUnavailable, .unavailable)
-        /// The server wants the user to log in.
+        /// The server requires a login.
         public static let strongAuthRequired = Code(.strongAuthRequired, .refused)
-        /// Somebody else logged in than the user for whom this device is enrolled.
+        /// A different user logged in; this device is enrolled for another account.
         public static let userMismatch = Code(.userMismatch, .refused)
-        /// There is no network, and the call needs it.
+        /// There is no network, and the call requires it.
         public static let offline = Code(.offline, .unavailable)
         /// The server can't be reached.
         public static let network = Code(.network, .unavailable)
-        /// The server said no, or something that its protocol doesn't have.
+        /// The server refused, or its answer does not follow the protocol.
         public static let server = Code(.server, .refused)
         /// The server no longer knows the enrolment; it was deleted here too.
         public static let enrolmentRevoked = Code(.enrolmentRevoked, .notFound)
         /// The server no longer knows the secret's key; easy access was disabled here too.
         public static let easyAccessRevoked = Code(.easyAccessRevoked, .notFound)
-        /// All is deleted here; the server will be told, and the hardware will take its part back, when that can be done.
+        /// The enrolment is deleted here. The server is told, and the hardware revokes its keys, when that is possible.
         public static let revocationPending = Code(.revocationPending, .unavailable)
         /// The store belongs to another server or client.
         public static let environmentChanged = Code(.environmentChanged, .conflict)
-        /// Something stored is not what was stored. It was left as it is.
+        /// A stored record is damaged. It was left unchanged.
         public static let storageCorrupted = Code(.storageCorrupted, .damaged)
         /// The enrolment belongs to other hardware.
         public static let wrongDevice = Code(.wrongDevice, .wrongDevice)
-        /// Another program changed the enrolment meanwhile.
+        /// Another program changed the enrolment at the same time.
         public static let conflict = Code(.conflict, .conflict)
-        /// The hardware can't do it.
+        /// The hardware does not support the operation, or failed.
         public static let hardware = Code(.hardware, .unavailable)
 
-        /// The word, for example `wrongSecret`.
+        /// The name of the code, for example `wrongSecret`.
         public var description: String { name.rawValue }
-
-        public static func == (left: Code, right: Code) -> Bool { left.name == right.name }
-        public func hash(into hasher: inout Hasher) { hasher.combine(name) }
     }
 }
 
@@ -127,7 +123,7 @@ extension ErsteGroupAuthError: Equatable {
 }
 
 extension ErsteGroupAuthError: CustomStringConvertible, LocalizedError {
-    /// One sentence for people: `Could not start the session: the PIN is wrong.`
+    /// One sentence for the user: `Could not start the session: the PIN is wrong.`
     public var description: String { "Could not \(operation): \(reason)." }
     public var errorDescription: String? { description }
     public var recoverySuggestion: String? { recovery }

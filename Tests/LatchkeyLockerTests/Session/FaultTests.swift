@@ -54,7 +54,7 @@ struct FaultTests {
                 }
                 #expect((outcome == nil) == fault.isKill)
                 try await look(at: device, after: operation, in: scene, "\(operation) \(fault) at \(index): \(step)")
-                device.program.steps.bury()
+                device.program.steps.storeRevocation()
                 index += 1
             }
             #expect(index > 1)

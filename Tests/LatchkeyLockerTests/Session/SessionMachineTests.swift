@@ -225,7 +225,8 @@ struct SessionMachineTests {
                     .start(.strong), [strong, failed(.openLevels, .enrolmentRevoked), failed(.purge)], .fail,
                     .unregistered, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.dropEasyAccess, .done)], .fail,
+                    .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.deleteLocalEasyAccess, .done)],
+                    .fail,
                     phase, easyAccess: false),
                 Cell(
                     .start(.any), [failed(.authenticateEasily, .secretExhausted), (.giveUpEasyAccess, .done)], .fail,
@@ -303,7 +304,7 @@ struct SessionMachineTests {
     @Test func `a lock does not hold a destruction up`() {
         var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: true, allowsOffline: true)
         #expect(machine.begin(.destroy) == .perform(.destroy))
-        #expect(!machine.mayAsk)
+        #expect(!machine.mayPrompt)
         #expect(machine.begin(.lock) == .succeed)
         #expect(machine.receive(.done) == .succeed)
         #expect(machine.phase == .unregistered)

@@ -53,7 +53,7 @@ final class Steps: Sendable {
     }
 
     /// Gives up what a killed program holds. All it can still find out is that nothing works.
-    func bury() {
+    func storeRevocation() {
         let halted = state.withLock { state in
             defer { state.halted = [] }
             return state.halted

@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import Synchronization
 
-/// Drives the session machine: begins calls, performs actions, and makes what they brought the session's.
+/// Runs calls: performs the actions of the session machine, and applies their results to the session.
 extension Locker {
     func run(
         _ call: SessionMachine.Call, _ context: FlowContext
@@ -41,7 +41,7 @@ extension Locker {
             } catch {
                 let error = ErsteGroupAuthError(context.operation, any: error)
                 answer = .failed(error.cause)
-                // What is tidied up after a failure does not hide it.
+                // An error of the clean-up does not replace the error before it.
                 if failure == nil || !action.isTidyingUp(after: call) { failure = error }
                 log(.warning, "failed: \(error.code)")
             }
@@ -65,14 +65,15 @@ extension Locker {
         case .verifyOffline: try await verifyOffline(context, &draft)
         case .registerEasyAccess: try await registerEasyAccess(context, &draft)
         case .removeEasyAccess: try await removeEasyAccess(context, &draft)
-        case .dropEasyAccess: try await dropEasyAccess(context, &draft)
+        case .deleteLocalEasyAccess: try await deleteLocalEasyAccess(context, &draft)
         case .giveUpEasyAccess: try await giveUpEasyAccess(context, &draft)
         case .destroy: try await destroy(context, &draft)
         case .purge: try await purge(context, &draft)
         }
     }
 
-    /// Hands an answer to the machine; when that ends the call, the draft becomes the session's in the same moment.
+    /// Reports a result to the machine. When the call ends, its results become the session's in the same critical
+    /// section.
     private func settle(
         _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
@@ -89,16 +90,16 @@ extension Locker {
         }
         if !step.goesOn {
             watchIdleness()
-            // The hardware may have taken a proof for it after the session had ended.
+            // The hardware may have accepted a proof for this call after the session ended.
             if isSuperseded { forgetProofs() }
         }
-        if old != new { tell(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
+        if old != new { publish(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
         return step
     }
 
     private func adopt(_ draft: SessionDraft, endedWell: Bool, _ state: inout LockerState) {
         if let enrolment = draft.enrolment { state.enrolment = enrolment }
-        // It may have gone within the call.
+        // The call may have deleted the enrolment.
         if state.machine?.phase == .unregistered { state.enrolment = nil }
         if let counters = draft.counters { state.counters = counters }
         if endedWell, let token = draft.token {
@@ -110,28 +111,27 @@ extension Locker {
         }
         var levels = endedWell ? draft.levels : [:]
         levels[.base] = state.enrolment?.baseKey
-        state.closeRest()
+        state.discardStale()
         keyring.adopt(levels, in: state.machine?.phase ?? .unregistered)
     }
 
-    /// Forgets that somebody was recognised: what is kept of the secret here, and what the hardware would take instead of
-    /// it.
+    /// Forgets the user verification: the cached secret, and the earlier proof that the hardware would accept.
     func forgetProofs() {
         cache.clear()
         configuration.records.keystore.endReuse()
     }
 
-    func tell(_ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause) {
+    func publish(_ old: AuthSessionStatus, _ new: AuthSessionStatus, _ cause: AuthSessionChange.Cause) {
         log(.info, "\(cause): \(old.phase) → \(new.phase)")
         changes.tell(AuthSessionChange(old: old, new: new, cause: cause))
     }
 
-    /// Withdraws a call that may be asking somebody, and waits until it is gone. Any other goes on.
+    /// Cancels a running call that can prompt, and waits for its end. Other calls continue.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether there was such a call.
     @discardableResult
     func withdraw() async -> Bool {
-        guard let flow = state.withLock({ $0.machine?.mayAsk == true ? $0.flow : nil }) else { return false }
+        guard let flow = state.withLock({ $0.machine?.mayPrompt == true ? $0.flow : nil }) else { return false }
         flow.cancel()
         _ = await flow.value
         return true
@@ -147,7 +147,7 @@ extension SessionMachine.Step {
 extension SessionMachine.Action {
     fileprivate func isTidyingUp(after call: SessionMachine.Call) -> Bool {
         switch self {
-        case .purge, .dropEasyAccess, .giveUpEasyAccess: true
+        case .purge, .deleteLocalEasyAccess, .giveUpEasyAccess: true
         case .destroy: call != .destroy
         default: false
         }

@@ -1,9 +1,9 @@
-internal import FoundationEssentials
-internal import Latchkey
+public import FoundationEssentials
+package import Latchkey
 internal import Synchronization
 
 extension Locker {
-    /// The one request for background access that is under way, or a new one.
+    /// Joins the running request for background access, or starts one.
     func background(
         _ metadata: [String: JSONValue]?
     ) async throws(BackgroundAccessError) -> AuthSessionStatus {
@@ -19,8 +19,8 @@ extension Locker {
     }
 
     /// - Parameters:
-    ///   - enrolment: The one for which background access is asked.
-    ///   - epoch: The session in which it is.
+    /// - enrolment: The enrolment that requests background access.
+    /// - epoch: The session of the request.
     private func requestBackground(
         _ enrolment: Enrolment?, _ epoch: Int, _ context: FlowContext
     ) async -> Result<AuthSessionStatus, BackgroundAccessError> {
@@ -38,7 +38,7 @@ extension Locker {
         }
     }
 
-    /// A narrow token, and the level that goes with it. Nobody is asked.
+    /// Gets a narrow token and the keys of its level. Does not prompt.
     private func grant(
         _ enrolment: Enrolment, _ context: FlowContext
     ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
@@ -55,12 +55,12 @@ extension Locker {
         let token = try token(tokens, answer, asked: offered, context)
         guard Set(token.scopes).isSubset(of: offered) else {
             throw ErsteGroupAuthError.invalidResponse(
-                context.operation, "the server's token is good for more than asked")
+                context.operation, "the server's token has more scopes than requested")
         }
         return (token, levels)
     }
 
-    /// Makes the outcome the session's, if it is still the same.
+    /// Applies the outcome to the session, unless the session has ended.
     private func settle(
         _ answer: SessionMachine.BackgroundAnswer, of epoch: Int, _ token: AccessToken?,
         _ levels: [ProtectionLevel: LevelKey], _ error: BackgroundAccessError? = nil
@@ -78,22 +78,22 @@ extension Locker {
             if step == .succeed, let token {
                 state.narrowToken?.handle.close()
                 state.narrowToken = token
-                // What asks nobody keeps no active session open.
+                // Background access does not prompt, so it does not count as use of an active session.
                 if state.machine?.phase == .backgroundAccess { state.lastUse = use }
             } else {
                 token?.handle.close()
             }
-            state.closeRest()
+            state.discardStale()
             keyring.adopt(step == .succeed ? levels : [:], in: state.machine?.phase ?? .unregistered)
             let new = state.status(configuration.offlineVerification)
-            // An active session keeps its own token; who asked for the narrow one gets that.
+            // An active session keeps its own token. The caller gets the narrow one.
             let result = AuthSessionStatus(
                 phase: new.phase, isEasyAccessEnabled: new.isEasyAccessEnabled, accessToken: state.narrowToken,
                 offlineAttemptsLeft: new.offlineAttemptsLeft)
             return (step, old, new, result)
         }
         if step == .succeed { watchIdleness() }
-        if old != new { tell(old, new, step == .succeed ? .backgroundAccess : .revoked) }
+        if old != new { publish(old, new, step == .succeed ? .backgroundAccess : .revoked) }
         switch step {
         case .succeed: return .success(result)
         case .fail, .purge: break
@@ -102,9 +102,70 @@ extension Locker {
         case .refuseNotEnrolled: break
         case .drop where error == nil:
             return .failure(
-                BackgroundAccessError(.cancelled("get background access", "the session was ended meanwhile")))
+                BackgroundAccessError(.cancelled("get background access", "the session ended during the request")))
         case .drop: break
         }
         return .failure(error ?? BackgroundAccessError(.refusal("get background access", .notEnrolled)))
     }
+}
+
+/// An error of background access. Two errors are equal when their ``code`` is equal.
+public struct BackgroundAccessError: Error, Sendable {
+    /// The kind of error.
+    public enum Code: String, Hashable, Sendable {
+        /// This device is not enrolled.
+        case notEnrolled
+        /// The server does not allow it.
+        case notPermitted
+        /// The server can't be reached.
+        case network
+        /// The server's answer does not follow the protocol.
+        case server
+        /// The server no longer knows the enrolment; it was deleted here too.
+        case enrolmentRevoked
+        /// The device's key or the store can't be used.
+        case deviceKeyUnavailable
+        /// The task was cancelled.
+        case cancelled
+    }
+
+    /// The kind of error.
+    public let code: Code
+    /// The underlying error.
+    public let cause: ErsteGroupAuthError
+
+    init(_ cause: ErsteGroupAuthError) {
+        self.cause = cause
+        code =
+            switch cause.code {
+            case .notEnrolled: .notEnrolled
+            case .network, .offline: .network
+            case .enrolmentRevoked: .enrolmentRevoked
+            case .userCancelled: .cancelled
+            case .server:
+                ["unauthorized_client", "invalid_scope", "unsupported_grant_type"].contains(cause.serverError)
+                    ? .notPermitted : .server
+            case .strongAuthRequired, .easyAccessRevoked, .userMismatch: .notPermitted
+            default: .deviceKeyUnavailable
+            }
+    }
+
+    /// The corresponding code of `KeystoreError`, which determines the tool's exit code.
+    package var keystoreCode: KeystoreError.Code { cause.code.keystoreCode }
+
+    /// The cause that the session machine distinguishes.
+    var answer: SessionMachine.BackgroundAnswer {
+        switch code {
+        case .enrolmentRevoked: .enrolmentRevoked
+        case .deviceKeyUnavailable: .deviceKeyUnusable
+        default: .failed
+        }
+    }
+}
+
+extension BackgroundAccessError: Equatable, CustomStringConvertible, LocalizedError {
+    public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
+    public var description: String { cause.description }
+    public var errorDescription: String? { cause.description }
+    public var recoverySuggestion: String? { cause.recovery }
 }

@@ -3,9 +3,9 @@ internal import Latchkey
 internal import LatchkeyOAuth
 internal import Synchronization
 
-/// The ways to an active session.
+/// Starting an active session.
 extension Locker {
-    /// Has the user log in at the server. While this device is enrolled, only its user can.
+    /// Lets the user log in at the server. If this device is enrolled, only its user is accepted.
     func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = state.withLock { $0.enrolment }
         let server = try await server(context.operation)
@@ -31,18 +31,18 @@ extension Locker {
         guard enrolment == nil || enrolment?.userID == claims.sub else {
             throw ErsteGroupAuthError(
                 operation: context.operation, code: .userMismatch,
-                reason: "somebody else logged in than the user for whom this device is enrolled",
-                recovery: "Log in as that user, or destroy the enrolment first.")
+                reason: "a different user logged in; this device is enrolled for another account",
+                recovery: "Log in to that account, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
         draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt, context)
     }
 
-    /// The address to which the code came: the configured one, or one of this machine's own.
+    /// The redirect URI that received the code: the configured one, or one on this machine.
     private func redirectURI(of code: AuthorizationCode) throws(ErsteGroupAuthError) -> String {
         guard let named = code.redirectURI, named != configuration.redirectURI else {
             guard let configured = configuration.redirectURI else {
-                throw .invalidConfiguration("redirectURI", "is missing; a channel of one's own needs it")
+                throw .invalidConfiguration("redirectURI", "is missing; the app's channel requires it")
             }
             return configured
         }
@@ -50,7 +50,7 @@ extension Locker {
         guard isLoopback else {
             throw ErsteGroupAuthError(
                 operation: "log in", code: .invalidInput,
-                reason: "the code came to another address than the configured",
+                reason: "the code was sent to another address than the configured one",
                 recovery: "Use the configured redirect URI.")
         }
         return named
@@ -73,13 +73,13 @@ extension Locker {
         _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
-    /// Has the easy-access key sign: the one prompt, and the one use of hardware that a person opens.
+    /// Signs with the easy-access key, which requires user verification.
     func authenticateEasily(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment(context.operation)
         guard let key = enrolment.easyAccess?.key else {
             throw ErsteGroupAuthError.refusal(context.operation, .easyAccessDisabled)
         }
-        // Remembers the time, so that a clock that is set back shows.
+        // Stores the time, so that setting the clock back is detected.
         draft.counters = try await count(context) { [now] in $0.see(now) }
         let server = try await server(context.operation)
         let challenge = try await server.challenge()
@@ -104,13 +104,13 @@ extension Locker {
         _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
     }
 
-    /// Signs with the secret that was right a while ago, where the app wants that, else with one that is asked for. A
-    /// kept one that is wrong by now is forgotten.
+    /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that is wrong is
+    /// discarded.
     private func signEasily(
         _ key: HardwareKey, _ challenge: String, _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
     ) async throws -> String {
         if context.options.usesCachedSecret, key.policy.hasPIN, let pin = cache.pin {
-            log(.info, "the kept secret serves again")
+            log(.info, "using the cached secret")
             do {
                 return try await sign(
                     .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context,
@@ -134,7 +134,7 @@ extension Locker {
             scopes: try answer.scopes(asked: asked, context.operation), loggedInAt: loggedInAt)
     }
 
-    /// All levels of an active session.
+    /// The keys of all levels of an active session.
     private func open(
         _ enrolment: Enrolment, _ shares: LevelShares?, _ context: FlowContext
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
@@ -144,22 +144,22 @@ extension Locker {
         return levels
     }
 
-    /// The keys of one level, and of what is wrapped under it.
+    /// The keys of one level and of the levels wrapped under it.
     func open(
         _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?, _ context: FlowContext
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
         guard enrolment.isShared == (share != nil) else {
-            throw .invalidResponse(context.operation, "the server gave no share of the keys")
+            throw .invalidResponse(context.operation, "the server sent no key share, or one that was not expected")
         }
         do {
             return try enrolment.wraps.open(
                 level, deviceSecret: enrolment.deviceSecret, share: share, enrolmentID: enrolment.id)
         } catch {
-            throw .invalidResponse(context.operation, "the server's share of the keys is not the one of this enrolment")
+            throw .invalidResponse(context.operation, "the server's key share does not belong to this enrolment")
         }
     }
 
-    /// Stores that the server was there, although the call was dismissed meanwhile: what the server gave is given.
+    /// Records the start with a network. Not cancelled with the call, because the server has already issued tokens.
     private func countOnline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let now = now
         draft.counters = try await finish { try await self.count(context) { $0.reset(online: now) } }

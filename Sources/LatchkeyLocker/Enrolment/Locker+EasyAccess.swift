@@ -2,13 +2,13 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import Synchronization
 
-/// The secret's life after the enrolment.
+/// Setting, changing and removing the secret after the enrolment.
 extension Locker {
-    /// Sets a new secret. The old one works until one transaction puts the new one in its place: the server gets the new
-    /// key before that, and gives up the old one after it.
+    /// Sets a new secret. The old one works until one transaction replaces it: the server gets the new key before, and
+    /// removes the old one after it.
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var enrolment = try enrolment(context.operation)
-        // The token of the login that was just made, or of the session's own where that is fresh.
+        // The token of the new login, or of the session if its login is recent.
         guard let token = (draft.token ?? state.withLock { $0.token })?.handle.secret else {
             throw CancellationError()
         }
@@ -17,15 +17,16 @@ extension Locker {
         }
         let server = try await server(context.operation)
         let old = enrolment.easyAccess
-        // The server takes two keys at most; one may be left of a change that a crash ended.
+        // The server stores at most two keys. A crash during a change may have left one.
         try await removeLeftovers(enrolment, server, context)
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
                 enrolment.id, deviceKey: enrolment.deviceKey, token, server, context)
         } catch {
-            await takeBack()
-            // Where there should be none, keys that fill the server are of a copy of the store: the next try has room.
+            await finishRevocations()
+            // Without easy access here, the server's keys come from a copy of the store. Removing them makes room for
+            // the next attempt.
             if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
                 _ = try? await finish { [enrolment] in
                     try await self.giveUp(nil, of: enrolment, server, context)
@@ -47,8 +48,8 @@ extension Locker {
             try Task.checkCancellation()
             enrolment.generation = try await store(changes, classes: classes, context).first?.generation ?? 0
         } catch {
-            await takeBack()
-            // By its name: another program may have deleted the row, and the server got the key after that.
+            await finishRevocations()
+            // Names the key: another program may have deleted the row before the server got the key.
             _ = try? await finish { [enrolment] in
                 try await self.giveUp(new.pending.key, of: enrolment, server, context)
                 try await self.discard(new.pending, context)
@@ -58,13 +59,13 @@ extension Locker {
         configuration.records.lock(prefix: new.prepared.protection.name)
         forgetProofs()
         draft.enrolment = .some(enrolment)
-        await takeBack()
+        await finishRevocations()
         _ = try? await finish { [enrolment] in
             try await self.removeLeftovers(enrolment, server, context)
         }
     }
 
-    /// Has the server and the hardware give up easy-access keys of which only rows are left.
+    /// Deletes easy-access keys without an enrolment from the server and from the hardware.
     func removeLeftovers(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
             guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
@@ -73,7 +74,7 @@ extension Locker {
         }
     }
 
-    /// Has the server give up an easy-access key, or all, on the device's word: that opens nothing and asks nobody.
+    /// Removes an easy-access key, or all, at the server with the device's signature. Does not prompt.
     private func giveUp(
         _ key: HardwareKey?, of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
     ) async throws {
@@ -83,7 +84,7 @@ extension Locker {
         try await server.giveUpEasyAccess(enrolment.id, assertion)
     }
 
-    /// Has the server give up the easy-access keys, then gives up the secret here.
+    /// Removes the easy-access keys at the server, then deletes easy access here.
     func removeEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = try enrolment(context.operation)
         guard let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret
@@ -95,24 +96,24 @@ extension Locker {
         try await server(context.operation).removeEasyAccess(enrolment.id, secret)
         draft = try await finish { [draft] in
             var draft = draft
-            try await self.dropEasyAccess(context, &draft)
+            try await self.deleteLocalEasyAccess(context, &draft)
             return draft
         }
     }
 
-    /// Gives up the secret here and has the server give up its key: at once, or at the next start that reaches it. Until
-    /// then a copy of the store could begin sessions with it, once the hardware takes secrets again.
+    /// Deletes easy access here, and removes its key at the server: now, or at the next start that reaches the server.
+    /// Until then a copy of the store could start sessions with the key, once the hardware accepts secrets again.
     func giveUpEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let key = try enrolment(context.operation).easyAccess?.key
-        try await dropEasyAccess(context, &draft, adding: key.map { [PendingKey(givenUp: $0).put] } ?? [])
+        try await deleteLocalEasyAccess(context, &draft, adding: key.map { [PendingKey(givenUp: $0).put] } ?? [])
         guard let enrolment = draft.enrolment ?? nil else { return }
         _ = try? await finish {
             try await self.removeLeftovers(enrolment, self.server(context.operation), context)
         }
     }
 
-    /// Gives up the secret here: its key, and what it opens. What other ways open stays.
-    func dropEasyAccess(
+    /// Deletes easy access here: its key, and the class that it opens.
+    func deleteLocalEasyAccess(
         _ context: FlowContext, _ draft: inout SessionDraft, adding changes: [RecordChange] = []
     ) async throws {
         var enrolment = try enrolment(context.operation)
@@ -123,7 +124,7 @@ extension Locker {
         forgetProofs()
         enrolment.easyAccess = nil
         draft.enrolment = .some(enrolment)
-        await takeBack()
+        await finishRevocations()
         if !easyAccess.key.isRevocable { try? await configuration.records.keystore.delete(easyAccess.key) }
     }
 }

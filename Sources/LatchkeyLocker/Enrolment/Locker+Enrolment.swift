@@ -1,16 +1,18 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// Enrolment, in an order such that a crash leaves an enrolment or none, here and at the server:
-/// 1. the device's key is made, and a row says that it would be left over;
-/// 2. the device signs that its enrolment, whose name follows from the key, is revoked, a row keeps that statement, and
-///    the server enrols the key;
-/// 3. the person sets the secret, the server gets its key, the hardware seals the keys of levels;
-/// 4. one transaction stores the enrolment and deletes the statement.
+/// Enrolment. The order of the steps makes sure that a crash leaves either a complete enrolment or none, here and at
+/// the server:
+/// 1. The hardware makes the device's key, and a row marks the key as unused.
+/// 2. The device signs the revocation of its enrolment, whose id follows from the key. A row stores that statement.
+///    Then the server enrols the key.
+/// 3. The user sets the secret, the server gets its key, and the hardware seals the level keys.
+/// 4. One transaction stores the enrolment and deletes the statement.
 ///
-/// Whoever finds rows of 1 or 2 after a crash has the server revoke and the hardware delete.
+/// After a crash, the next run finds the rows of step 1 or 2. It revokes the enrolment at the server and deletes the
+/// keys.
 extension Locker {
-    /// What can be known before anybody is asked.
+    /// Checks the conditions of an enrolment before the user is prompted.
     func checkEnrolmentIsPossible(_ server: LockerServer) async throws {
         guard server.discovery.enrolment != nil else {
             throw ErsteGroupAuthError.noLocker(server.operation)
@@ -24,7 +26,7 @@ extension Locker {
             capabilities.sealing.contains(configuration.easyAccessPolicy.requirement)
         else {
             throw ErsteGroupAuthError.invalidConfiguration(
-                "easyAccessPolicy", "can't be enforced by this hardware, or it has no keys for the device alone")
+                "easyAccessPolicy", "needs keys that this hardware does not support")
         }
     }
 
@@ -38,7 +40,7 @@ extension Locker {
             let assertion = try await sign(
                 .enrol, challenge: challenge, with: pending.key, enrolmentID: nil, server, context,
                 authorizedBy: NobodyPresent())
-            let tombstone = try await bury(enrolmentID, pending.key, server, context)
+            let tombstone = try await storeRevocation(enrolmentID, pending.key, server, context)
             do {
                 let answer = try await server.enrol(assertion, as: enrolmentID, token)
                 let enrolment = try await complete(answer, pending, tombstone, userID, token, server, context)
@@ -46,7 +48,7 @@ extension Locker {
                 draft.levels = enrolment.levels
                 draft.counters = enrolment.counters
             } catch {
-                await takeBack()
+                await finishRevocations()
                 _ = try? await finish { try await self.send(tombstone, server, context) }
                 throw error
             }
@@ -56,7 +58,7 @@ extension Locker {
         }
     }
 
-    /// Step 3 and 4.
+    /// Performs steps 3 and 4.
     private func complete(
         _ answer: LockerEnrolmentAnswer, _ pending: PendingKey, _ tombstone: Tombstone, _ userID: String,
         _ token: SecretBytes, _ server: LockerServer, _ context: FlowContext
@@ -65,7 +67,8 @@ extension Locker {
         guard isShared == server.discovery.hasLevelShares,
             !isShared || (answer.levelShares?.active != nil && answer.levelShares?.background != nil)
         else {
-            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server does not keep its word on shares")
+            throw ErsteGroupAuthError.invalidResponse(
+                context.operation, "the level shares in the answer contradict the discovery document")
         }
         let levels = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         guard let baseKey = levels[.base], let offlineKey = levels[.offline] else { throw CancellationError() }
@@ -105,14 +108,14 @@ extension Locker {
 
     // MARK: Keys
 
-    /// A secret that was just set: its key, which the server has, and the class that it opens.
+    /// A new secret: its key, which the server has, and the class that it opens.
     struct NewSecret: Sendable {
         let pending: PendingKey
         let prepared: PreparedClass
     }
 
-    /// Makes a key, with a row that says that it may be left over. That of easy access is one that the hardware can take
-    /// back, where it can: no copy of the store signs with it after the secret was changed or given up.
+    /// Makes a key, with a row that marks it as unused. The easy-access key is revocable if the hardware supports that:
+    /// after the secret was changed or deleted, no copy of the store signs with it.
     func makeKey(
         _ role: PendingKey.Role, policy: AccessPolicy, _ context: FlowContext
     ) async throws -> PendingKey {
@@ -134,8 +137,8 @@ extension Locker {
         return pending
     }
 
-    /// Has the person set a secret, once for its key and for the class that it opens, and gives the key to the server,
-    /// which takes it from this device alone.
+    /// Prompts once for a new secret, for its key and for the class that it opens. Adds the key at the server, which
+    /// accepts it only with this device's signature.
     func makeEasyAccess(
         _ enrolmentID: String, deviceKey: HardwareKey, _ token: SecretBytes, _ server: LockerServer,
         _ context: FlowContext
@@ -155,7 +158,7 @@ extension Locker {
             try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
             return NewSecret(pending: pending, prepared: prepared)
         } catch {
-            // Where the server may have the key, the row stays, so that it is removed there later.
+            // If the server may have the key, the row stays, so that the key is removed there later.
             let isRefused = (error as? ErsteGroupAuthError)?.httpStatus.map { (400..<500).contains($0) } ?? false
             if isRefused || !(error is ErsteGroupAuthError) {
                 _ = try? await finish { try await self.discard(pending, context) }
@@ -164,9 +167,10 @@ extension Locker {
         }
     }
 
-    /// Deletes a key that nobody needs, and its row.
+    /// Deletes an unused key, and its row.
     func discard(_ pending: PendingKey, _ context: FlowContext) async throws {
-        // What can't be noted goes first, and what can be noted is so with the deletion of its row.
+        // A revocable key is noted for revocation in the transaction that deletes its row. Any other key has to be
+        // deleted first.
         if !pending.key.isRevocable { try await configuration.records.keystore.delete(pending.key) }
         _ = try await store([.delete(pending.id, ifGeneration: nil)], context)
         if pending.key.isRevocable { try await configuration.records.discard(pending.key) }
