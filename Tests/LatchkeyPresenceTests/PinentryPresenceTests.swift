@@ -39,7 +39,7 @@ struct PinentryPresenceTests {
 
     @Test(arguments: [
         ("ERR 83886179 Operation cancelled", "you declined"), ("ERR 83886278 fully cancelled", "you declined"),
-        ("ERR 83886194 not confirmed", "you declined"), ("ERR 83886142 timeout", "nobody answered in time"),
+        ("ERR 83886194 not confirmed", "you declined"), ("ERR 83886142 timeout", "there was no answer in time"),
     ])
     func `a refusal is an answer`(line: String, refusal: String) async throws {
         let fake = try FakePinentry(answering: "echo '\(line)'")
@@ -106,7 +106,7 @@ struct PinentryPresenceTests {
     @Test func `a program that says nothing declines after the time`() async throws {
         let fake = try FakePinentry(script: "exec sleep 60")
         let answer = try await presence(fake, timeout: .milliseconds(100)).pin(request())
-        #expect(answer.refusal?.hasPrefix("nobody answered within") == true)
+        #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
     }
 
     @Test func `cancelling ends the program`() async throws {

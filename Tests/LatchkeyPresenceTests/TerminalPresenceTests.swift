@@ -95,7 +95,7 @@ struct TerminalPresenceTests {
     @Test func `nobody answering declines after the time`() async throws {
         let terminal = try #require(terminal)
         let answer = try await TerminalPresence(path: terminal.path, timeout: .milliseconds(200)).pin(request())
-        #expect(answer.refusal?.hasPrefix("nobody answered within") == true)
+        #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
         #expect(terminal.isAsUsual)
     }
 
