@@ -65,7 +65,7 @@ struct FingerTests {
             let key = try await scene.key(.biometryAny)
             let error = try await scene.refusal(key)
             #expect(error?.code == .cancelled)
-            #expect(error?.reason == "no finger was shown in time")
+            #expect(error?.reason == "no finger was placed in time")
             #expect(scene.progress.words == [.waiting, .withdrawn])
         }
     }

@@ -1,3 +1,6 @@
+import Crypto
+import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyPresence
 
@@ -6,19 +9,19 @@ struct FingerprintReader: Sendable {
     private static let service = "net.reactivated.Fprint"
     private static let device = "net.reactivated.Fprint.Device"
 
-    /// What fprintd says to everybody when a finger was enrolled on any of its readers.
+    /// The signal that fprintd broadcasts when a finger was enrolled on any of its readers.
     static let enrolmentRule = SignalRule(from: .owner(of: service), interface: device, member: "EnrollStatus")
     static let enrolmentCompleted = "enroll-completed"
 
     let bus: Bus
 
-    /// A reader that fprintd has, and the unique name of the fprintd that has it.
+    /// A reader, and the unique name of the fprintd that manages it.
     struct Found: Sendable {
         let path: String
         let fprintd: String
     }
 
-    /// - Throws: ``BusError`` when there is no fprintd or no reader.
+    /// - Throws: ``BusError`` if there is no fprintd or no reader.
     func find() async throws(BusError) -> Found {
         let arguments = try await bus.call(
             BusTarget(
@@ -41,9 +44,9 @@ struct FingerprintReader: Sendable {
         }
     }
 
-    /// Looks at one finger of one user.
+    /// Verifies one finger of one user.
     ///
-    /// Honours task cancellation. The reader is free again when this returns.
+    /// Supports task cancellation. The reader is released when this returns.
     func verify(
         _ user: String, in found: Found, within limit: Duration,
         onProgress: @escaping @Sendable (FingerProgress) async -> Void
@@ -59,7 +62,8 @@ struct FingerprintReader: Sendable {
             try await Task.sleep(for: limit)
             sink.yield(.late)
         }
-        // Cancellation is an input like others: fprintd must hear of it, so the conversation itself goes on.
+        // Cancellation is an input like others, because fprintd must be told. So the conversation itself is not
+        // cancelled.
         let conversation = Task { await converse(user, found, inputs, sink, onProgress) }
         let outcome = await withTaskCancellationHandler {
             await conversation.value
@@ -102,7 +106,7 @@ struct FingerprintReader: Sendable {
         return nil
     }
 
-    /// Answers and signals come into one stream, in the order in which the bus delivers them.
+    /// Answers and signals go to one stream, in the bus's order.
     private func call(
         _ method: String, _ arguments: [BusValue], _ found: Found,
         _ receive: @escaping @Sendable (VerificationDialogue.BusOutcome) -> Void
@@ -132,12 +136,47 @@ struct FingerprintReader: Sendable {
                 try await bus.subscribe(.ownerChanges(of: Self.service)) { change in
                     if change.arguments.last?.string != found.fprintd { sink.yield(.vanished) }
                 })
-            // It may have happened before anybody listened.
+            // The owner may have changed before the subscription.
             if try await bus.owner(of: Self.service) != found.fprintd { sink.yield(.vanished) }
         } catch {
             for subscription in subscriptions { await bus.forget(subscription) }
             throw error
         }
         return subscriptions
+    }
+}
+
+/// fprintd's files with a user's fingerprints. fprintd does not report changes of them, and lists only the fingers'
+/// names: a finger that was deleted and enrolled again has the same name.
+struct EnrolledPrints: Sendable {
+    static let defaultDirectory = "/var/lib/fprint"
+    /// The maximum number of files: more than ten fingers on all readers of a machine.
+    private static let maximumFiles = 500
+
+    let directory: String
+
+    /// A digest of the names, contents and modification times of a user's prints, 32 bytes.
+    ///
+    /// - Returns: nil if there are no prints, or they can't be read.
+    func digest(of user: String) -> Data? {
+        guard !user.isEmpty, !user.contains("/"), user != ".", user != ".." else { return nil }
+        let root = "\(directory)/\(user)"
+        var hash = SHA256()
+        var isEmpty = true
+        guard let names = try? FileManager.default.subpathsOfDirectory(atPath: root), names.count <= Self.maximumFiles
+        else { return nil }
+        for name in names.sorted() {
+            var status = stat()
+            guard lstat("\(root)/\(name)", &status) == 0 else { return nil }
+            guard status.st_mode & S_IFMT == S_IFREG else { continue }
+            guard let bytes = FileManager.default.contents(atPath: "\(root)/\(name)") else { return nil }
+            isEmpty = false
+            hash.update(data: Array(name.utf8) + [0])
+            for number in [UInt64(status.st_ino), UInt64(status.st_mtim.tv_sec), UInt64(status.st_mtim.tv_nsec)] {
+                withUnsafeBytes(of: number.bigEndian) { hash.update(bufferPointer: $0) }
+            }
+            hash.update(data: Data(SHA256.hash(data: bytes)))
+        }
+        return isEmpty ? nil : Data(hash.finalize())
     }
 }

@@ -1,17 +1,16 @@
 import LatchkeyPresence
 
-/// What is said to fprintd to look at one user's finger, and what its answers mean: a state machine that does no input
-/// or output itself.
+/// The conversation with fprintd that verifies one finger of a user: a state machine without input and output.
 ///
-/// A match counts only when it is complete, comes from the fprintd whose reader was claimed, and comes after that
-/// fprintd has confirmed this very verification. Whatever else arrives is another program's, or an old one.
+/// A match counts only if it is complete, comes from the fprintd whose reader was claimed, and comes after that fprintd
+/// has confirmed this verification. All other messages are outdated or come from other programs.
 struct VerificationDialogue {
     enum Input: Hashable, Sendable {
         case claimed(BusOutcome)
         case started(BusOutcome)
         /// The signal `VerifyStatus`.
         case status(String, isDone: Bool, sender: String)
-        /// The fprintd whose reader was claimed is gone from the bus, or another has its name.
+        /// The fprintd whose reader was claimed has left the bus, or another program owns its name.
         case vanished
         case stopped
         case released
@@ -46,10 +45,10 @@ struct VerificationDialogue {
 
     private let fprintd: String
     private var phase = Phase.idle
-    /// What came while a call was under way that can't be taken back.
+    /// An outcome that arrived during a call that can't be cancelled.
     private var interruption: VerificationOutcome?
 
-    /// - Parameter fprintd: Its unique name on the bus.
+    /// - Parameter fprintd: The unique name of fprintd on the bus.
     init(fprintd: String) {
         self.fprintd = fprintd
     }
@@ -69,7 +68,7 @@ struct VerificationDialogue {
             return [.startVerification]
         case (.claiming, .claimed(.refused(let name, let text))):
             let outcome = interruption ?? Self.meaning(of: name, text)
-            // Who did not hear fprintd refuse may have the reader.
+            // Unless fprintd itself refused, the reader may be claimed.
             return name.hasPrefix(Self.fprintdErrors) ? end(outcome) : release(outcome)
         case (.starting, .started(.done)):
             if let interruption { return stop(interruption) }
@@ -93,8 +92,8 @@ struct VerificationDialogue {
         }
     }
 
-    /// Nothing that was seen counts any more. The reader is given back all the same: a fprintd that has lost its name may
-    /// live, and the answer of one that does not comes from the bus at once.
+    /// fprintd has ended: no result counts any more. The reader is still released, because an fprintd that lost its
+    /// name may be running. If it has ended, the bus answers immediately.
     private mutating func vanished() -> [Action] {
         let outcome = VerificationOutcome.failed("fprintd ended")
         switch phase {
@@ -150,4 +149,17 @@ struct VerificationDialogue {
         default: .failed("fprintd refused: \(text.prefix(200))")
         }
     }
+}
+
+/// The outcome of one verification.
+enum VerificationOutcome: Hashable, Sendable {
+    case matched
+    case notMatched
+    case cancelled
+    case late
+    case notEnrolled
+    /// Another program holds the reader.
+    case busy
+    /// The reader, or fprintd, failed.
+    case failed(String)
 }

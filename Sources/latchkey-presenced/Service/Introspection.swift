@@ -1,6 +1,6 @@
 import LatchkeyPresence
 
-/// What the object says about itself (D-Bus Specification, sections "Standard Interfaces").
+/// The introspection of the D-Bus object (D-Bus Specification, section "Standard Interfaces").
 enum Introspection {
     /// - Returns: The answer to a call of a standard interface; nil for any other call.
     static func answer(_ message: BusMessage) -> Bus.Reply? {
@@ -17,37 +17,38 @@ enum Introspection {
         }
     }
 
-    /// The answer to a call of an object that only has a child.
+    /// The answer of an object that only has a child.
     static func answer(_ message: BusMessage, child: String) -> Bus.Reply {
         guard message.interface == "org.freedesktop.DBus.Introspectable", message.member == "Introspect" else {
-            return .failure(BusError(name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is none here"))
+            return .failure(
+                BusError(name: "org.freedesktop.DBus.Error.UnknownMethod", message: "the object has no such method"))
         }
         return .success([.string("<node><node name=\"\(child)\"/></node>")])
     }
 
     private static let unknownProperty = BusError(
-        name: "org.freedesktop.DBus.Error.UnknownProperty", message: "there is no such property to read or write")
+        name: "org.freedesktop.DBus.Error.UnknownProperty", message: "there is no such property, or it is read-only")
 
     static let document = """
         <!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
          "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
         <node>
           <interface name="org.latchkey.Presence1">
-            <!-- Whether the caller's finger can be asked for: ready, not-available, not-enrolled or locked-out; why;
+            <!-- Whether the caller can be prompted for a finger: ready, not-available, not-enrolled or locked-out; why;
                  until when (POSIX seconds, or 0). -->
             <method name="State">
               <arg name="state" type="s" direction="out"/>
               <arg name="detail" type="s" direction="out"/>
               <arg name="until" type="t" direction="out"/>
             </method>
-            <!-- What the caller's keys must be bound to under a policy. -->
+            <!-- The terms that the caller's keys must be bound to under a policy. -->
             <method name="Terms">
               <arg name="requirement" type="s" direction="in"/>
               <arg name="reuse_seconds" type="u" direction="in"/>
               <arg name="terms" type="a{sv}" direction="out"/>
             </method>
-            <!-- Looks at a finger of the caller and approves one use (sign or unseal) of the key of that Name, in the
-                 session of the TPM that has that nonce. -->
+            <!-- Verifies a finger of the caller and approves one use (sign or unseal) of the key with this Name, in the
+                 TPM session with this nonce. -->
             <method name="Approve">
               <arg name="use" type="s" direction="in"/>
               <arg name="key_name" type="ay" direction="in"/>
@@ -60,22 +61,22 @@ enum Introspection {
               <arg name="expiration" type="i" direction="out"/>
               <arg name="signature" type="ay" direction="out"/>
             </method>
-            <!-- Ends the caller's requests. -->
+            <!-- Cancels the caller's requests. -->
             <method name="Cancel"/>
-            <!-- Makes room in the TPM for the caller's own PIN. -->
+            <!-- Allocates the caller's own PIN in the TPM. -->
             <method name="MakePIN">
               <arg name="index" type="ay" direction="out"/>
               <arg name="reset_policy" type="ay" direction="out"/>
               <arg name="initial_value" type="ay" direction="out"/>
             </method>
-            <!-- Begins the count of a user's wrong PINs anew. For the administrator only. -->
+            <!-- Resets the count of a user's wrong PINs. Only for the administrator. -->
             <method name="ResetPIN">
               <arg name="uid" type="u" direction="in"/>
             </method>
-            <!-- Has the prompts of the caller's user sent to the caller as well. -->
+            <!-- Subscribes the caller to the prompts of its user. -->
             <method name="Subscribe"/>
-            <!-- How it goes: queued, waiting, retry, swipe-too-short, centre-finger, remove-finger, matched, not-matched
-                 or withdrawn; and who asks, for what. Sent to the caller and to those who subscribed. -->
+            <!-- The progress: queued, waiting, retry, swipe-too-short, centre-finger, remove-finger, matched, not-matched
+                 or withdrawn; and the requester and the reason. Sent to the caller and to subscribers. -->
             <signal name="Progress">
               <arg name="state" type="s"/>
               <arg name="prompt" type="s"/>

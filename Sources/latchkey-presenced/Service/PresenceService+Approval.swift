@@ -5,13 +5,14 @@ import LatchkeyTPM
 import Logging
 
 extension PresenceService {
-    /// Does what the queue says.
+    /// Performs the queue's actions.
     func perform(_ actions: [ApprovalQueue.Action]) async {
         for action in actions {
             switch action {
             case .begin(let entry): begin(entry)
             case .wait(let entry): await wait(entry)
-            case .refuse(let entry): await answer(entry.id, .failure(Self.error(.transient, "others are waiting")))
+            case .refuse(let entry):
+                await answer(entry.id, .failure(Self.error(.transient, "too many requests are waiting")))
             case .withdraw(let entry): await answer(entry.id, Self.declined("it was withdrawn"))
             case .interrupt(let entry): pending[entry.id]?.work?.cancel()
             }
@@ -44,13 +45,13 @@ extension PresenceService {
         await self.reply(done.message, reply)
     }
 
-    /// Looks at a finger, and approves when it is the caller's.
+    /// Verifies a finger, and approves the request if it is the caller's.
     private func look(_ pending: Pending) async -> Bus.Reply {
         let requester = pending.requester
         guard let name = requester.userName else {
             return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
         }
-        // Another request of the same user may have come to that while this one waited.
+        // Another request of the same user may have reached the limit while this one waited.
         if let lock = limit.lock(of: requester.user, at: .now) { return .failure(Self.locked(lock)) }
         let found: FingerprintReader.Found
         let before: Data
@@ -74,30 +75,32 @@ extension PresenceService {
             return await approve(pending, name, found, before)
         case .notMatched:
             limit.recordFailure(requester.user, at: .now)
-            return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("another finger")
+            return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("the finger does not match")
         case .cancelled: return Self.declined("it was cancelled")
-        case .late: return Self.declined("no finger was shown in time")
+        case .late: return Self.declined("no finger was placed in time")
         case .notEnrolled:
             return .failure(
                 Self.error(.notEnrolled, "you have no finger enrolled", recovery: "Enrol one: fprintd-enroll."))
         case .busy:
             return .failure(
-                Self.error(.unavailable, "another program uses the fingerprint reader", recovery: "Try again after it.")
+                Self.error(
+                    .unavailable, "another program uses the fingerprint reader",
+                    recovery: "Close that program, then try again.")
             )
         case .failed(let why):
             return .failure(
-                Self.error(.unavailable, why, recovery: "Try again, or use your PIN where that opens the key."))
+                Self.error(.unavailable, why, recovery: "Try again, or use your PIN if the key's policy allows it."))
         }
     }
 
-    /// Signs, for the fingers that are enrolled now: they must be the same as before the look.
+    /// Signs an approval. The enrolled fingers must be the same as before the verification.
     private func approve(
         _ pending: Pending, _ name: String, _ found: FingerprintReader.Found, _ before: Data
     ) async -> Bus.Reply {
         let user = pending.requester.user
         do throws(BusError) {
             guard try await enrolment(of: name, in: found).set == before else {
-                return .failure(Self.error(.transient, "the enrolled fingers changed meanwhile"))
+                return .failure(Self.error(.transient, "the enrolled fingers changed during the verification"))
             }
         } catch {
             return .failure(Self.noReader(error))
@@ -113,7 +116,7 @@ extension PresenceService {
         }
     }
 
-    /// The finger has shown that the user is there: the count of wrong PINs begins anew.
+    /// The finger has verified the user, so the count of wrong PINs is reset.
     private func resetPIN(of user: UInt32) async {
         do throws(KeystoreError) {
             try await authority.resetPIN(of: user)
@@ -130,7 +133,8 @@ extension PresenceService {
     static func noReader(_ error: BusError) -> BusError {
         Self.error(
             .unavailable,
-            error.isAbsence ? "fprintd is not there" : "there is no fingerprint reader (\(error.message.prefix(100)))",
+            error.isAbsence
+                ? "fprintd is not running" : "there is no fingerprint reader (\(error.message.prefix(100)))",
             recovery: "Connect a fingerprint reader and install fprintd, or use your PIN.")
     }
 }

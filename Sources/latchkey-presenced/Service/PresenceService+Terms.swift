@@ -6,7 +6,7 @@ import LatchkeyTPM
 import Logging
 
 extension PresenceService {
-    /// Whether the caller's finger can be asked for now.
+    /// Whether the caller can be prompted for a finger now.
     func state(for requester: Requester) async -> FingerState {
         if let lock = limit.lock(of: requester.user, at: .now) { return .lockedOut(until: Self.end(of: lock)) }
         guard let name = requester.userName else { return .notAvailable("the user has no name") }
@@ -14,15 +14,15 @@ extension PresenceService {
             let found = try await reader.find()
             return try await reader.enrolledFingers(of: name, in: found).isEmpty ? .notEnrolled : .ready
         } catch {
-            return .notAvailable(error.isAbsence ? "fprintd is not there" : "there is no fingerprint reader")
+            return .notAvailable(error.isAbsence ? "fprintd is not running" : "there is no fingerprint reader")
         }
     }
 
-    /// What the caller's keys must be bound to under a policy.
+    /// The terms that the caller's keys must be bound to under a policy.
     func terms(for requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> PresenceTerms {
         let operation = "state the broker's terms"
         guard let policy = PresenceWire.policy(arguments) else {
-            throw .invalidInput(operation, "the policy is none")
+            throw .invalidInput(operation, "the policy is invalid")
         }
         guard policy.requirement != .biometryCurrentSet || requester.isAccount else { throw Self.noAccount(operation) }
         guard policy.hasFinger else {
@@ -35,10 +35,10 @@ extension PresenceService {
         } catch {
             throw KeystoreError(
                 operation: operation, code: .unavailable,
-                reason: error.isAbsence ? "fprintd is not there" : "there is no fingerprint reader",
+                reason: error.isAbsence ? "fprintd is not running" : "there is no fingerprint reader",
                 recovery: "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’.")
         }
-        // Also when it is the last finger that went.
+        // Also if the last finger was deleted.
         if authority.isBoundToFingers(requester.user) { try await authority.note(set, of: requester.user) }
         guard !fingers.isEmpty else {
             throw KeystoreError(
@@ -48,8 +48,8 @@ extension PresenceService {
         return try await authority.terms(for: requester.user, policy, enrolmentSet: set)
     }
 
-    /// A user's fingers: their names, and a digest that changes when they do, 32 bytes. The digest has fprintd's files in
-    /// it, where they can be read: a finger that was deleted and enrolled anew has the same name.
+    /// A user's fingers: their names, and a digest of 32 bytes that changes with them. The digest includes fprintd's
+    /// files if they can be read, because a finger that was deleted and enrolled again has the same name.
     func enrolment(
         of user: String?, in found: FingerprintReader.Found
     ) async throws(BusError) -> (fingers: [String], set: Data) {
@@ -61,7 +61,7 @@ extension PresenceService {
         return (fingers, Data(hash.finalize()))
     }
 
-    /// Takes notice of fingers that changed while nobody looked.
+    /// Detects changes of fingers while the service was not running.
     func noteEnrolments() async {
         for user in authority.usersBoundToFingers {
             let requester = Requester(client: "", .init(user: user, process: nil))
@@ -74,8 +74,8 @@ extension PresenceService {
         }
     }
 
-    /// A finger was enrolled, fprintd does not say whose. Where its files tell, they are looked at when a key is used;
-    /// where they don't, it counts as a change of everybody's fingers.
+    /// A finger was enrolled; fprintd does not say for which user. Users with readable files are checked when a key is
+    /// used. For all others it counts as a change of their fingers.
     func noteEnrolment() async {
         for user in authority.usersBoundToFingers {
             let requester = Requester(client: "", .init(user: user, process: nil))

@@ -4,18 +4,19 @@ import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
-/// `org.latchkey.Presence1`: looks at a finger of the user who calls, and has the TPM's key approve what that user's
-/// program asked for.
+/// The service `org.latchkey.Presence1`: verifies a finger of the calling user, and lets the TPM's key approve the use
+/// that the user's program requested.
 ///
-/// Who calls is the bus's word, never the message's. What is signed is computed here. One finger is looked at at a time.
+/// The bus identifies the caller; the message does not. The service computes the signed data. It verifies one finger at
+/// a time.
 actor PresenceService {
-    /// How long a person may take. Less than an approval holds, since that counts from the TPM's nonce.
+    /// The maximum time for a request. Less than the lifetime of an approval, which starts with the TPM's nonce.
     static let longestWait: Duration = .seconds(25)
 
-    /// What the bus has for the service, in the order in which it came.
+    /// The events from the bus, in order.
     private enum Event {
         case call(BusMessage, BusCredentials)
-        /// One call too many.
+        /// A call above a limit.
         case excess(BusMessage)
         /// A client has left the bus.
         case left(String)
@@ -23,16 +24,16 @@ actor PresenceService {
         case enrolled
     }
 
-    /// A request that was not answered yet.
+    /// A request without an answer.
     struct Pending {
         let entry: ApprovalQueue.Entry
         let message: BusMessage
         let request: ApprovalRequest
         let requester: Requester
         let arrival: ContinuousClock.Instant
-        /// The look at the finger, once it is this one's turn.
+        /// The verification, while the request runs.
         var work: Task<Void, Never>?
-        /// Ends the wait for a turn.
+        /// The timeout of the wait.
         var clock: Task<Void, any Error>?
     }
 
@@ -47,15 +48,15 @@ actor PresenceService {
     var limit = AttemptLimit()
     var pending: [UInt64: Pending] = [:]
     private var nextID: UInt64 = 0
-    /// How many programs may show a user's prompts.
+    /// The maximum number of subscribers of one user.
     private static let watchersPerUser = 8
-    /// Programs that show a user's prompts, by unique name.
+    /// The subscribers, by unique name, with their user.
     private var watchers: [String: UInt32] = [:]
 
     private let backlog = Backlog()
     private var calls = RateLimit(perMinute: 120)
     private var approvals = RateLimit(perMinute: 30)
-    /// The calls that the TPM or fprintd is at work for, by user.
+    /// The calls that use the TPM or fprintd now, by user.
     private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
 
     init(bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration, log: Logger) {
@@ -69,7 +70,7 @@ actor PresenceService {
 
     /// Serves until the connection to the bus ends or the task is cancelled.
     ///
-    /// - Parameter onReady: Called once the name is owned.
+    /// - Parameter onReady: Called when the service owns its name.
     func run(onReady: () -> Void) async throws(BusError) {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
         await noteEnrolments()
@@ -84,7 +85,7 @@ actor PresenceService {
         }
         _ = try await bus.subscribe(.ownerChanges()) { [backlog] change in
             guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
-            // On the bus's thread, as the answers about clients are: none of them comes after the client has left.
+            // This runs on the bus's thread, like the answers with credentials: none arrives after the client has left.
             backlog.forget(name)
             sink.yield(.left(name))
         }
@@ -106,7 +107,7 @@ actor PresenceService {
         }
     }
 
-    /// Whoever looks for objects from the root on finds the one there is.
+    /// Describes the parent objects, so that introspection from the root finds the service.
     private func describeParents() async throws(BusError) {
         for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
             try await bus.serve(path) { Introspection.answer($0, child: child) }
@@ -115,7 +116,7 @@ actor PresenceService {
 
     // MARK: Calls
 
-    /// Asks the bus who a client is, and hands over the client's calls that were kept until then.
+    /// Gets a client's credentials from the bus, and passes on the client's stored calls.
     private static func identify(
         _ client: String, on bus: Bus, _ backlog: Backlog, _ sink: AsyncStream<Event>.Continuation
     ) async {
@@ -132,12 +133,12 @@ actor PresenceService {
             let method = PresenceWire.Method(rawValue: message.member)
         else { return await reply(message, .failure(Self.unknownMethod)) }
         let requester = Requester(client: message.sender, caller)
-        // It frees the reader, and is never one too many.
+        // A cancellation frees the reader, so no limit applies.
         if method == .cancel {
             await perform(queue.cancel(client: message.sender))
             return await reply(message, .success([]))
         }
-        // Others are no user of fprintd's, and so many that limits for each of them are none.
+        // fprintd does not know users without a name, and there are too many of them for limits per user.
         guard requester.userName != nil else {
             return await reply(message, .failure(Self.error(.unavailable, "the user \(requester.user) has no name")))
         }
@@ -149,9 +150,9 @@ actor PresenceService {
         case .approve: await approve(message, requester)
         case .state, .terms, .makePIN, .resetPIN, .cancel:
             guard underWay.enter(requester.user) else {
-                return await reply(message, .failure(Self.error(.transient, "too many are served at once")))
+                return await reply(message, .failure(Self.error(.transient, "too many requests are running")))
             }
-            // The TPM takes its time; others are served meanwhile.
+            // The TPM is slow, so other calls are served at the same time.
             Task {
                 await self.answer(method, message, requester)
                 self.underWay.leave(requester.user)
@@ -192,7 +193,7 @@ actor PresenceService {
             return await reply(message, .failure(PresenceWire.error(error)))
         }
         if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
-            return await reply(message, .failure(PresenceWire.error(Self.noAccount("ask for a finger"))))
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount("prompt for a finger"))))
         }
         guard approvals.admit(requester.user, at: .now) else {
             return await reply(message, .failure(Self.tooManyRequests))
@@ -208,18 +209,18 @@ actor PresenceService {
     }
 
     private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
-        guard requester.isAccount else { throw Self.noAccount("make room for a PIN") }
+        guard requester.isAccount else { throw Self.noAccount("allocate a PIN in the TPM") }
         return try await authority.makePIN(for: requester.user)
     }
 
     private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
         guard requester.user == 0 else {
             throw KeystoreError(
-                operation: "reset a PIN's count", code: .refused, reason: "only the administrator may do it",
+                operation: "reset a PIN's count", code: .refused, reason: "only the administrator can do it",
                 recovery: "Use your finger, or ask an administrator.")
         }
         guard arguments.count == 1, let user = arguments[0].uint32 else {
-            throw .invalidInput("reset a PIN's count", "the user is none")
+            throw .invalidInput("reset a PIN's count", "the user id is missing")
         }
         try await authority.resetPIN(of: user)
         log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
@@ -228,13 +229,13 @@ actor PresenceService {
 
     // MARK: Telling
 
-    /// Tells who asked, and who watches for the same user.
+    /// Reports progress to the caller and to the user's subscribers.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
         let text = pending.requester.prompt(pending.request.context)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
             let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
-            // Who is gone need not be told.
+            // The client may have left the bus.
             try? await bus.signal(target, [.string(progress.rawValue), .string(text)])
         }
     }
@@ -256,26 +257,27 @@ actor PresenceService {
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
     static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
-        PresenceWire.error(KeystoreError(operation: "ask for a finger", code: code, reason: reason, recovery: recovery))
+        PresenceWire.error(
+            KeystoreError(operation: "prompt for a finger", code: code, reason: reason, recovery: recovery))
     }
 
     private static let tooManyRequests = error(
         .transient, "there were too many requests in a minute", recovery: "Wait a minute.")
 
-    /// What it asks for would leave something in the TPM for good. Clients do without, as where the TPM is full.
+    /// The request would allocate TPM memory permanently. Clients continue without it, as with a full TPM.
     static func noAccount(_ operation: String) -> KeystoreError {
         .unsupported(
-            operation, "only root and users with an account have room in the TPM",
-            recovery: "Use ‘biometry-any’, or a key with a PIN of its own.")
+            operation, "only root and users with an account can allocate memory in the TPM",
+            recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
     }
 
     static func locked(_ lock: Duration) -> BusError {
         error(
-            .lockedOut, "too many other fingers were shown",
+            .lockedOut, "too many fingers did not match",
             recovery: "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
     }
 
-    /// When that is by the clock of the day, as it is set now.
+    /// The end of a lock by the current wall clock.
     static func end(of lock: Duration) -> Date {
         Date().addingTimeInterval(Double(lock.components.seconds))
     }

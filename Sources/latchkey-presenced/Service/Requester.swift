@@ -3,15 +3,15 @@ import Glibc
 import Latchkey
 import LatchkeyPresence
 
-/// Who asks, as a person is told. The user and the process's number are the bus's word. The rest is the caller's own: a
-/// process names itself as it likes, and a service that is not root can't see what it executes.
+/// The requester, as shown to the user. The bus reports the user and the process id. The rest comes from the requester:
+/// a process chooses its own name, and a service that is not root can't see which program it executes.
 struct Requester: Hashable, Sendable {
     let client: String
     let user: UInt32
-    /// fprintd and PAM know users by name.
+    /// The user's name, which fprintd and PAM use.
     let userName: String?
     let process: Int32?
-    /// The process's name for itself.
+    /// The name that the process gives itself.
     let claimedName: String?
 
     init(client: String, _ credentials: BusCredentials) {
@@ -22,8 +22,8 @@ struct Requester: Hashable, Sendable {
         claimedName = credentials.process.flatMap { Self.claimedName(of: $0, ofUser: credentials.user) }
     }
 
-    /// What stands in the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a finger of alice. Its
-    /// reason: “log in” (container “default”).` What is quoted is the caller's.
+    /// The text of the prompt: `Process 4711 of alice, which calls itself “latchkey”, asks for a finger of alice. Its
+    /// reason: “log in” (container “default”).` The quoted texts come from the requester.
     func prompt(_ context: PromptContext) -> String {
         let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
         let origin = process.map { "Process \($0) of \(owner)" } ?? "A program of \(owner)"
@@ -35,13 +35,13 @@ struct Requester: Hashable, Sendable {
 
     var isAccount: Bool { Self.isAccount(user, name: userName) }
 
-    /// Whether it is root or somebody who has an account, and no service: only these get something in the TPM to keep
+    /// Whether the user is root or has an account, and is not a service. Only these users can allocate TPM memory
     /// (systemd, "Users, Groups, UIDs and GIDs on systemd Systems"; Debian Policy, section 9.2.2).
     static func isAccount(_ user: UInt32, name: String?) -> Bool {
         guard name != nil else { return false }
         return switch user {
         case 0: true
-        // Of the system; of systemd for a service's lifetime; nobody; none.
+        // System users; systemd's dynamic service users; the overflow user; the invalid user id.
         case 1..<1000, 61184...65519, 65534, 65535: false
         default: true
         }
@@ -58,8 +58,8 @@ struct Requester: Hashable, Sendable {
         return String(cString: name)
     }
 
-    /// The name, from a file that everybody may read, if the process is still one of the user's: its number may be
-    /// another's by now. Name and user come from one read.
+    /// The process's name from `/proc`, if the process still belongs to the user: its id may belong to another process
+    /// by now. Name and user come from one read.
     private static func claimedName(of process: Int32, ofUser user: UInt32) -> String? {
         guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/status") else { return nil }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")

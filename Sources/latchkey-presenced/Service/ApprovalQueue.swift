@@ -1,9 +1,9 @@
-/// Whose turn it is: one request at a time. Users take turns, whoever asks how often; each user's requests keep their
-/// order. A state machine.
+/// The queue of requests: one runs at a time. Users take turns, independent of their number of requests; each user's
+/// requests keep their order. A state machine.
 struct ApprovalQueue {
-    /// How many requests one user may have waiting.
+    /// The maximum number of requests of one user.
     static let limitPerUser = 4
-    /// How many requests may wait.
+    /// The maximum number of waiting requests.
     static let limit = 16
 
     struct Entry: Hashable, Sendable {
@@ -14,21 +14,21 @@ struct ApprovalQueue {
     }
 
     enum Action: Hashable, Sendable {
-        /// It is this one's turn.
+        /// Begin this request.
         case begin(Entry)
         case wait(Entry)
-        /// There are too many.
+        /// There are too many requests.
         case refuse(Entry)
-        /// It was waiting, and is not any more.
+        /// Remove this waiting request.
         case withdraw(Entry)
-        /// It has its turn, and is to give it up.
+        /// Cancel this running request.
         case interrupt(Entry)
     }
 
     private var running: Entry?
-    /// Those that wait, in the order in which they came.
+    /// The waiting requests, in order of arrival.
     private var waiting: [Entry] = []
-    /// The users whose turn it was, the last one at the end.
+    /// The users whose requests ran, the most recent at the end.
     private var served: [UInt32] = []
 
     mutating func enqueue(_ entry: Entry) -> [Action] {
@@ -39,7 +39,7 @@ struct ApprovalQueue {
         return [.wait(entry)]
     }
 
-    /// The one that had its turn is done.
+    /// The running request has ended.
     mutating func finish(_ id: UInt64) -> [Action] {
         guard running?.id == id else { return [] }
         running = nil
@@ -57,13 +57,13 @@ struct ApprovalQueue {
         return [.begin(entry)]
     }
 
-    /// The user whose turn is longest ago comes first, of two such the one who asked first.
+    /// The user whose last turn is longest ago comes first; of two such users, the one with the earlier request.
     private func isServedBefore(_ left: Entry, _ right: Entry) -> Bool {
         guard left.user != right.user else { return false }
         return (served.firstIndex(of: left.user) ?? -1) < (served.firstIndex(of: right.user) ?? -1)
     }
 
-    /// A client has vanished, or wants nothing any more.
+    /// A client has left the bus or cancelled.
     mutating func cancel(client: String) -> [Action] {
         let gone = waiting.filter { $0.client == client }
         waiting.removeAll { $0.client == client }
@@ -72,7 +72,7 @@ struct ApprovalQueue {
         return actions
     }
 
-    /// One that waits has waited too long.
+    /// A waiting request has timed out.
     mutating func expire(_ id: UInt64) -> [Action] {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return [] }
         return [.withdraw(waiting.remove(at: index))]
