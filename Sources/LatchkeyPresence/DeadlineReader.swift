@@ -97,15 +97,15 @@ func onOwnThread<T: Sendable>(_ body: @escaping @Sendable (WakeUp) -> T) async -
 /// A buffer for one line of secret text. It never grows, so it leaves no copies, and it is cleared at its end.
 struct SecretBuffer: ~Copyable {
     /// More than the longest PIN, so that a longer one is detected.
-    static let capacity = 2 * PIN.maximumBytes
+    private static let capacity = 2 * PIN.maximumBytes
 
     private let storage: UnsafeMutableRawBufferPointer
     private(set) var count = 0
     /// Whether the input was longer than the buffer.
     private(set) var isOverfull = false
 
-    init() {
-        storage = .allocate(byteCount: Self.capacity, alignment: 1)
+    init(capacity: Int = capacity) {
+        storage = .allocate(byteCount: capacity, alignment: 1)
         storage.initializeMemory(as: UInt8.self, repeating: 0)
     }
 
@@ -126,6 +126,10 @@ struct SecretBuffer: ~Copyable {
             storage[count] = 0
             if !isContinuation { return }
         }
+    }
+
+    func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        body(UnsafeRawBufferPointer(rebasing: storage[..<count]))
     }
 
     mutating func clear() {

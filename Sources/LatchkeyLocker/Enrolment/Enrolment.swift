@@ -3,7 +3,8 @@ package import Latchkey
 
 /// An enrolment of this device for one user, with its secrets unsealed.
 struct Enrolment: Sendable {
-    /// The enrolment's id at the server.
+    /// The enrolment's id at the server: the SHA-256 thumbprint of the device's key (RFC 7638 section 3), 43 characters
+    /// of base64url.
     let id: String
     let issuer: String
     let clientID: String
@@ -40,20 +41,10 @@ struct Enrolment: Sendable {
     /// the container has another PIN.
     static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
 
-    /// All classes of an enrolment.
-    static func classes(of id: String) -> [ClassFamily] { [baseClasses(of: id), offlineClasses(of: id)] }
-}
-
-/// The ids of enrolments.
-enum EnrolmentID {
-    /// The id of a device's enrolment: the SHA-256 thumbprint of the device's key (RFC 7638 section 3), 43 characters
-    /// of base64url.
-    static func name(for deviceKey: PublicKey) -> String { deviceKey.thumbprint }
-
     /// Whether the text has 8 to 64 characters of `A–Z a–z 0–9 _ -`.
-    static func isValid(_ text: String) -> Bool {
-        (8...64).contains(text.utf8.count)
-            && text.utf8.allSatisfy { byte in
+    static func isValid(id: String) -> Bool {
+        (8...64).contains(id.utf8.count)
+            && id.utf8.allSatisfy { byte in
                 switch byte {
                 case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
                     UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
@@ -62,6 +53,9 @@ enum EnrolmentID {
                 }
             }
     }
+
+    /// All classes of an enrolment.
+    static func classes(of id: String) -> [ClassFamily] { [baseClasses(of: id), offlineClasses(of: id)] }
 }
 
 /// The unencrypted part of a stored enrolment. Reading it does not use the server or the hardware and does not prompt.
@@ -91,7 +85,7 @@ package struct StoredEnrolment: Hashable, Sendable {
     package init?(of records: RecordContainer) async throws(KeystoreError) {
         guard let row = try await records.metadata(LockerRows.enrolmentID) else { return nil }
         let attributes = row.attributes
-        guard let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
+        guard let id = attributes["enrolment"], Enrolment.isValid(id: id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"]
         else { throw .damaged("read the enrolment", "its row lacks values or has invalid ones") }
         isRevocable = try await LockerRows(records: records).isRevocable(attributes) ?? false

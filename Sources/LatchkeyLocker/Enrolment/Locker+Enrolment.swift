@@ -35,7 +35,7 @@ extension Locker {
         let server = try await server(context.operation)
         let pending = try await makeKey(.device, policy: .none, context)
         do {
-            let enrolmentID = EnrolmentID.name(for: pending.key.publicKey)
+            let enrolmentID = pending.key.publicKey.thumbprint
             let challenge = try await server.challenge()
             let assertion = try await sign(
                 .enrol, challenge: challenge, with: pending.key, enrolmentID: nil, server, context,

@@ -49,23 +49,29 @@ extension Locker {
 
     /// The device's signed revocation; nil if its key can't sign any more.
     private func revocation(of enrolment: Enrolment, _ context: FlowContext) async throws -> Tombstone? {
-        let input = try LockerAssertion(
-            action: .revoke, issuer: enrolment.issuer, enrolmentID: enrolment.id, challenge: nil,
-            key: enrolment.deviceKey, issuedAt: now
-        ).signingInput()
-        do throws(KeystoreError) {
-            let signature = try await configuration.records.keystore.sign(
-                MessageDigest(sha256: input.utf8), with: enrolment.deviceKey, for: context.prompt,
-                authorizedBy: NobodyPresent())
-            return Tombstone(
-                enrolmentID: enrolment.id, issuer: enrolment.issuer,
-                statement: JWS.compact(input, signature: signature))
-        } catch {
-            switch error.code {
-            case .notFound, .wrongDevice, .damaged, .invalidated: return nil
-            default: throw error
-            }
+        do {
+            return try await Self.revocation(
+                of: enrolment.id, issuer: enrolment.issuer, by: enrolment.deviceKey, at: now, configuration.records,
+                context.prompt)
+        } catch let error as KeystoreError
+            where [.notFound, .wrongDevice, .damaged, .invalidated].contains(error.code)
+        {
+            return nil
         }
+    }
+
+    /// Signs the revocation of an enrolment with the device's key.
+    private static func revocation(
+        of enrolmentID: String, issuer: String, by key: HardwareKey, at date: Date, _ records: RecordContainer,
+        _ prompt: PromptContext
+    ) async throws -> Tombstone {
+        let input = try LockerAssertion(
+            action: .revoke, issuer: issuer, enrolmentID: enrolmentID, challenge: nil, key: key, issuedAt: date
+        ).signingInput()
+        let signature = try await records.keystore.sign(
+            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: NobodyPresent())
+        return Tombstone(
+            enrolmentID: enrolmentID, issuer: issuer, statement: JWS.compact(input, signature: signature))
     }
 
     /// Deletes the rows in one transaction, which also notes the keys to revoke. Then revokes the keys in the hardware.
@@ -139,9 +145,7 @@ extension Locker {
         guard !mine.isEmpty, let server = try? await server(context.operation) else { return }
         for tombstone in mine { try? await send(tombstone, server, context) }
     }
-}
 
-extension Locker {
     /// Deletes an enrolment for which ``open()`` throws `storageCorrupted` or `wrongDevice`. Text that was encrypted
     /// under it can't be decrypted any more. Does not prompt.
     ///
@@ -167,9 +171,11 @@ extension Locker {
             let changes = ids.map { RecordChange.delete($0, ifGeneration: nil) }
             let classes = families.map { ClassChange.drop(prefix: $0.prefix) }
             let device = keys.first { $0.id == named[0] }
-            let tombstone = await signRevocation(of: device, issuer: row?.attributes["issuer"], records, prompt)
             var isKept = false
-            if let tombstone {
+            if let device, let issuer = row?.attributes["issuer"],
+                let tombstone = try? await revocation(
+                    of: device.publicKey.thumbprint, issuer: issuer, by: device, at: Date(), records, prompt)
+            {
                 // Deleting rows must work even if the store accepts no new ones.
                 let put = RecordChange.put(tombstone.record, payload: nil, ifGeneration: nil)
                 isKept = (try? await records.apply([put], for: prompt)) != nil
@@ -182,20 +188,5 @@ extension Locker {
         } catch {
             throw ErsteGroupAuthError(operation, any: error)
         }
-    }
-
-    /// The device's signed revocation; nil if its key is gone or can't sign.
-    private static func signRevocation(
-        of key: HardwareKey?, issuer: String?, _ records: RecordContainer, _ prompt: PromptContext
-    ) async -> Tombstone? {
-        guard let key, let issuer else { return nil }
-        let id = EnrolmentID.name(for: key.publicKey)
-        let assertion = LockerAssertion(
-            action: .revoke, issuer: issuer, enrolmentID: id, challenge: nil, key: key, issuedAt: Date())
-        guard let input = try? assertion.signingInput(),
-            let signature = try? await records.keystore.sign(
-                MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: NobodyPresent())
-        else { return nil }
-        return Tombstone(enrolmentID: id, issuer: issuer, statement: JWS.compact(input, signature: signature))
     }
 }

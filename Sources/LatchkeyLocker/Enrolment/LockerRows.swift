@@ -49,7 +49,7 @@ struct LockerRows: Sendable {
         }
         let attributes = found.record.attributes
         guard let payload = found.payload, payload.count == 2 * LevelKey.byteCount,
-            let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
+            let id = attributes["enrolment"], Enrolment.isValid(id: id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"],
             let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
             let deviceKey = try await key(attributes["deviceKey"])
@@ -279,7 +279,7 @@ struct Tombstone: Hashable, Sendable {
     }
 
     init?(_ record: Record) {
-        guard let id = record.attributes["enrolment"], EnrolmentID.isValid(id),
+        guard let id = record.attributes["enrolment"], Enrolment.isValid(id: id),
             let issuer = record.attributes["issuer"], let statement = record.attributes["statement"]
         else { return nil }
         self.init(enrolmentID: id, issuer: issuer, statement: statement)

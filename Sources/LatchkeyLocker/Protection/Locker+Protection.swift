@@ -90,7 +90,7 @@ struct ProtectedText: Sendable {
         }
         guard try take(1).first == Self.version, let level = try take(1).first.flatMap(ProtectionLevel.init(byte:)),
             let length = try take(1).first, let id = String(validating: try take(Int(length)), as: UTF8.self),
-            EnrolmentID.isValid(id)
+            Enrolment.isValid(id: id)
         else { throw .malformed }
         self.level = level
         enrolmentID = id

@@ -5,6 +5,12 @@ internal import Glibc
 package actor Bus {
     private let thread: BusThread
     private var connection: BusConnection?
+    private var open: BusConnection {
+        get throws(BusError) {
+            guard let connection else { throw .closed }
+            return connection
+        }
+    }
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
@@ -56,9 +62,8 @@ package actor Bus {
         let microseconds = UInt64(max(1, timeout / .milliseconds(1))) * 1000
         let answer = Once(receive)
         do throws(BusError) {
-            guard let connection else { throw .closed }
             // A lost connection must also end the call.
-            try connection.call(target, arguments, timeout: microseconds) { answer.give($0) }
+            try open.call(target, arguments, timeout: microseconds) { answer.give($0) }
         } catch {
             answer.give(.failure(error))
         }
@@ -70,8 +75,7 @@ package actor Bus {
     package func subscribe(
         _ rule: SignalRule, _ receive: @escaping @Sendable (BusMessage) -> Void
     ) async throws(BusError) -> UInt64 {
-        guard let connection else { throw .closed }
-        return try await connection.subscribe(rule) { receive($0) }
+        try await open.subscribe(rule) { receive($0) }
     }
 
     package func forget(_ subscription: UInt64) { connection?.forget(subscription) }
@@ -79,39 +83,34 @@ package actor Bus {
     /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is known here before any
     /// message of the new owner.
     package func owner(of name: String) async throws(BusError) -> String? {
-        guard let connection else { throw .closed }
-        return try await connection.owner(of: name)
+        try await open.owner(of: name)
     }
 
     /// Whether the bus reports that a name has no owner and can't be activated.
     package func isUnserved(_ name: String) async throws(BusError) -> Bool {
-        guard let connection else { throw .closed }
-        return try await connection.isUnserved(name)
+        try await open.isUnserved(name)
     }
 
     /// Passes all method calls on an object to `receive`, in order.
     ///
     /// - Parameter receive: Returns the answer, or nil if ``reply(to:_:)`` will answer the call.
     package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.serve(path) { receive($0) }
+        try open.serve(path) { receive($0) }
     }
 
     package func own(_ name: String) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.own(name)
+        try open.own(name)
     }
 
     /// Answers a call. A second answer is ignored.
     package func reply(to call: BusMessage, _ result: Reply) throws(BusError) {
-        guard let connection, let ticket = call.ticket else { throw .closed }
-        try connection.reply(to: ticket, result)
+        guard let ticket = call.ticket else { throw .closed }
+        try open.reply(to: ticket, result)
     }
 
     /// Sends a signal to one client.
     package func signal(_ target: BusTarget, _ arguments: [BusValue]) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.signal(target, arguments)
+        try open.signal(target, arguments)
     }
 
     /// Gets a client's credentials from the bus. `receive` gets the answer once, in the bus's order of answers and

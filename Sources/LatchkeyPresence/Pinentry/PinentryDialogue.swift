@@ -1,5 +1,4 @@
 internal import FoundationEssentials
-internal import Glibc
 internal import Latchkey
 
 /// The conversation with a pinentry program: a state machine without input and output.
@@ -148,12 +147,7 @@ struct PinentryDialogue: ~Copyable {
     }
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        default: nil
-        }
+        Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
     }
 }
 
@@ -199,37 +193,20 @@ extension PinentryDialogue {
 struct AssuanLine: ~Copyable {
     static let maximumBytes = 1000
 
-    private let storage: UnsafeMutableRawBufferPointer
-    private var count = 0
-
-    init() {
-        storage = .allocate(byteCount: Self.maximumBytes, alignment: 1)
-        storage.initializeMemory(as: UInt8.self, repeating: 0)
-    }
+    private var text = SecretBuffer(capacity: maximumBytes)
 
     /// - Returns: Whether the line is complete.
     /// - Throws: ``KeystoreError`` with code `failed` if the line is too long.
     mutating func append(_ byte: UInt8) throws(KeystoreError) -> Bool {
         if byte == UInt8(ascii: "\n") { return true }
-        guard count < storage.count else { throw PinentryDialogue.broken("it sent a line that is too long") }
-        storage[count] = byte
-        count += 1
+        text.append(byte)
+        guard !text.isOverfull else { throw PinentryDialogue.broken("it sent a line that is too long") }
         return false
     }
 
-    func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
-        body(UnsafeRawBufferPointer(rebasing: storage[..<count]))
-    }
+    func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R { text.withBytes(body) }
 
-    mutating func clear() {
-        if let base = storage.baseAddress { explicit_bzero(base, storage.count) }
-        count = 0
-    }
-
-    deinit {
-        if let base = storage.baseAddress { explicit_bzero(base, storage.count) }
-        storage.deallocate()
-    }
+    mutating func clear() { text.clear() }
 
     /// Escapes a command's argument: `%`, line breaks and other control characters as `%XX`. Cuts it at a character so
     /// that the line fits.
