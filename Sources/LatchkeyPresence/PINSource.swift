@@ -1,7 +1,7 @@
 internal import Glibc
 public import Latchkey
 
-/// Where a command-line program gets PINs from: `tty`, `pinentry`, `fd:N` or `file:PATH`.
+/// The source of PINs of a command-line program: `tty`, `pinentry`, `fd:N` or `file:PATH`.
 public enum PINSource: Hashable, Sendable {
     /// The controlling terminal.
     case terminal
@@ -9,11 +9,11 @@ public enum PINSource: Hashable, Sendable {
     case pinentry
     /// An open file descriptor, one PIN per line.
     case descriptor(Int32)
-    /// A file that nobody else can read, one PIN per line.
+    /// A file that only its owner can read, one PIN per line.
     case file(String)
 
-    /// - Returns: nil for text that is none of the four forms, a descriptor that is no number from 0 up, and an empty
-    ///   path.
+    /// - Returns: nil if the text has none of the four forms, the descriptor is not a number from 0 up, or the path is
+    ///   empty.
     public init?(_ text: String) {
         switch text {
         case "tty": self = .terminal
@@ -27,9 +27,9 @@ public enum PINSource: Hashable, Sendable {
         }
     }
 
-    /// The source that a setting names, ``standard`` where it is absent or empty.
+    /// The source that a setting names; ``standard`` if the setting is absent or empty.
     ///
-    /// - Throws: `KeystoreError` with code `invalidInput` for text that ``init(_:)`` takes for none.
+    /// - Throws: `KeystoreError` with code `invalidInput` for text that ``init(_:)`` does not accept.
     public init(named text: String?) throws(KeystoreError) {
         guard let text, !text.isEmpty else {
             self = .standard
@@ -46,10 +46,10 @@ public enum PINSource: Hashable, Sendable {
         TerminalPresence.isPresent() ? .terminal : .pinentry
     }
 
-    /// The authority that asks there.
+    /// The authority that reads PINs from this source.
     ///
-    /// - Parameter environment: pinentry is told of the terminal, the display and the locale that it names, and
-    ///   `PINENTRY_PROGRAM` names the program itself.
+    /// - Parameter environment: Names the terminal, display and locale for pinentry. `PINENTRY_PROGRAM` names the
+    ///   program.
     /// - Throws: `KeystoreError` with code `invalidInput` for a file that can't be read or that others can read.
     public func authority(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority {
         switch self {
@@ -71,4 +71,20 @@ extension PINSource: CustomStringConvertible {
         case .file(let path): "file:\(path)"
         }
     }
+}
+
+extension KeystoreError {
+    /// An error because a prompt is not possible.
+    static func unavailable(_ reason: String, recovery: String, underlying: Underlying? = nil) -> KeystoreError {
+        KeystoreError(
+            operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery,
+            underlying: underlying)
+    }
+
+    static let otherPINSource = "Name another source with --pin-source or LATCHKEY_PIN_SOURCE."
+}
+
+/// The system's message for an `errno`.
+func systemReason(_ number: Int32) -> String {
+    strerror(number).map { String(cString: $0) } ?? "error \(number)"
 }

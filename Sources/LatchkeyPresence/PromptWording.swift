@@ -1,14 +1,15 @@
 internal import FoundationEssentials
+internal import Glibc
 internal import Latchkey
 
-/// What a person reads when asked for a PIN, the same at a terminal and in a pinentry window.
+/// The text of a PIN prompt, the same at a terminal and in a pinentry window.
 struct PromptWording: Sendable {
     static let title = "Latchkey"
     static let mismatch = "The two PINs differ."
 
     let isNew: Bool
     let label: String
-    /// Why, for which container, and how many attempts are left.
+    /// The reason, the container and the attempts left.
     let description: String
 
     init(_ request: PINRequest) {
@@ -34,12 +35,12 @@ struct PromptWording: Sendable {
 
     let repeatLabel = "New PIN again:"
 
-    /// What to say about a line that can't be a PIN, before asking once more.
+    /// The message for a line that can't be a PIN, before the next prompt.
     static func complaint(_ error: KeystoreError) -> String {
         "That can't be a PIN: \(error.reason)."
     }
 
-    /// What to do at the hardware itself, in a line.
+    /// A line that says what to do at the hardware.
     static func text(of notice: PresenceNotice) -> String {
         let reason = foreign(notice.context.reason)
         return switch notice.action {
@@ -48,6 +49,27 @@ struct PromptWording: Sendable {
         }
     }
 
-    /// Text from elsewhere must not move the cursor or end a protocol line.
+    /// Removes control characters, so that another program's text can't move the cursor or end a protocol line.
     private static func foreign(_ text: String) -> String { String(oneLine: text, limit: 200) }
+}
+
+/// A line for the user, on a terminal or on standard error. A failure to write it is ignored, because the hardware
+/// continues to wait.
+struct NoticeLine {
+    private let bytes: [UInt8]
+
+    init(_ notice: PresenceNotice) {
+        bytes = Array("\(PromptWording.text(of: notice))\n".utf8)
+    }
+
+    func write(to descriptor: Int32) {
+        _ = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+    }
+
+    func write(toDeviceAt path: String) {
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        write(to: descriptor)
+    }
 }

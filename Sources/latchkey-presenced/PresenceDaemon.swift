@@ -13,17 +13,17 @@ import UnixSignals
 struct PresenceDaemon: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-presenced",
-        abstract: "Look at fingers and tell the TPM what was seen: the system service org.latchkey.Presence1.",
+        abstract: "Verify fingerprints and sign approvals for the TPM: the system service org.latchkey.Presence1.",
         discussion: """
-            The TPM is named by LATCHKEY_TCTI, the bus by DBUS_SYSTEM_BUS_ADDRESS where it is not the machine's, and \
-            the state directory by STATE_DIRECTORY, as systemd sets it.
+            LATCHKEY_TCTI names the TPM, STATE_DIRECTORY the state directory (systemd sets it), and \
+            DBUS_SYSTEM_BUS_ADDRESS a bus other than the system bus.
             """,
         version: Release.version)
 
-    @Option(help: ArgumentHelp("How long a person may take, 1 to 25 seconds.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("The time limit of a fingerprint prompt, 1 to 25 seconds.", valueName: "seconds"))
     var timeLimit = 25
 
-    @Option(help: ArgumentHelp("Where fprintd keeps its prints.", valueName: "dir"))
+    @Option(help: ArgumentHelp("The directory where fprintd stores fingerprints.", valueName: "dir"))
     var prints = EnrolledPrints.defaultDirectory
 
     func validate() throws {
@@ -51,7 +51,7 @@ struct PresenceDaemon: AsyncParsableCommand {
         guard let directory = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(String.init) else {
             throw KeystoreError(
                 operation: "start the presence broker", code: .unavailable, reason: "STATE_DIRECTORY is not set",
-                recovery: "Start it by systemd, or name a directory of mode 0700 that nobody else can enter.")
+                recovery: "Start it with systemd, or set a directory with mode 0700 that only its user can enter.")
         }
         let authority = try await ApprovalAuthority(
             tcti: environment["LATCHKEY_TCTI"] ?? TPMKeystore.defaultTCTI, directory: directory)
@@ -66,7 +66,7 @@ struct PresenceDaemon: AsyncParsableCommand {
             end.finish()
         }
         let failure = Task {
-            // A service that can't begin ends the wait below too.
+            // If the service fails to start, the wait below ends too.
             if case .failure(let error) = await serving.result {
                 end.finish()
                 throw error

@@ -2,13 +2,13 @@ import FoundationEssentials
 import LatchkeySimulators
 import LatchkeyTesting
 
-/// A pinentry program that a test has written, in sh.
+/// A pinentry program, written as a shell script.
 struct FakePinentry {
     let path: String
     private let log: String
     private let directory: TemporaryDirectory
 
-    /// - Parameter answer: What the script does with GETPIN.
+    /// - Parameter answer: The script's commands for GETPIN.
     init(answering answer: String) throws {
         try self.init(
             script: """
@@ -30,7 +30,7 @@ struct FakePinentry {
         path = try directory.makeScript("pinentry", "#!/bin/sh\nLOG=\(log)\n\(script)\n")
     }
 
-    /// The commands that it was sent.
+    /// The commands that the script received.
     var commands: [String] {
         get throws {
             try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n").map(String.init)

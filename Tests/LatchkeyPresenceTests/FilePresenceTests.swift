@@ -10,7 +10,7 @@ import Testing
 struct FilePresenceTests {
     private static let isRoot = geteuid() == 0
 
-    /// Whoever waits in `open` for a writer hangs, with the thread. A writer that comes after ten seconds lets it go.
+    /// Waiting in `open` for a writer would block the thread. A writer after ten seconds ends that.
     private func withFIFO(_ body: (String) async throws -> Void) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "fifo")
@@ -20,7 +20,7 @@ struct FilePresenceTests {
         }
     }
 
-    @Test func `a FIFO without a writer is waited for until the deadline and not longer`() async throws {
+    @Test func `the wait for a FIFO's writer ends at the deadline`() async throws {
         try await withFIFO { path in
             let start = ContinuousClock.now
             let presence = try FilePresence(path: path, timeout: .milliseconds(100))
@@ -29,7 +29,7 @@ struct FilePresenceTests {
         }
     }
 
-    @Test func `a FIFO's writer may come after its reader, and go`() async throws {
+    @Test func `a FIFO's writer can come after its reader and leave`() async throws {
         try await withFIFO { path in
             let presence = try FilePresence(path: path)
             let writer = open(path, O_WRONLY | O_NONBLOCK)

@@ -1,7 +1,7 @@
 import Latchkey
 
 extension PINAnswer {
-    /// The PIN's text: what only a test may ask.
+    /// The PIN's text, for tests only.
     var text: String? {
         guard case .pin(let pin) = self else { return nil }
         return pin.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }

@@ -13,7 +13,7 @@ struct PinentryPresenceTests {
         PinentryPresence(program: fake.path, environment: Self.environment, timeout: timeout)
     }
 
-    @Test func `a PIN comes percent-decoded, and the program is told what it is for`() async throws {
+    @Test func `a PIN is percent-decoded, and the program gets the prompt's text`() async throws {
         let fake = try FakePinentry(answering: "echo 'D 12%25%0d%e2%82%ac4'; echo OK")
         let error = await #expect(throws: KeystoreError.self) { try await presence(fake).pin(request()) }
         #expect(error?.code == .invalidInput)
@@ -28,7 +28,7 @@ struct PinentryPresenceTests {
         #expect(commands.last == "BYE")
     }
 
-    @Test func `text from elsewhere can't add a command`() async throws {
+    @Test func `untrusted text can't add a command`() async throws {
         let fake = try FakePinentry(answering: "echo 'D 2580'; echo OK")
         let context = PromptContext(reason: "a%0Ab\nGETINFO pid", container: "x\u{1B}[2J")
         _ = try await presence(fake).pin(PINRequest(purpose: .current, context: context))
@@ -39,14 +39,14 @@ struct PinentryPresenceTests {
 
     @Test(arguments: [
         ("ERR 83886179 Operation cancelled", "you declined"), ("ERR 83886278 fully cancelled", "you declined"),
-        ("ERR 83886194 not confirmed", "you declined"), ("ERR 83886142 timeout", "nobody answered in time"),
+        ("ERR 83886194 not confirmed", "you declined"), ("ERR 83886142 timeout", "there was no answer in time"),
     ])
     func `a refusal is an answer`(line: String, refusal: String) async throws {
         let fake = try FakePinentry(answering: "echo '\(line)'")
         #expect(try await presence(fake).pin(request()).refusal == refusal)
     }
 
-    @Test func `a program that can't ask is unavailable with its own code`() async throws {
+    @Test func `a program that can't prompt is unavailable, with its own code`() async throws {
         let fake = try FakePinentry(answering: "echo 'ERR 83918950 Inappropriate ioctl for device <Pinentry>'")
         let error = await #expect(throws: KeystoreError.self) { try await presence(fake).pin(request()) }
         #expect(error?.code == .unavailable)
@@ -59,7 +59,7 @@ struct PinentryPresenceTests {
         #expect(error?.code == .unavailable)
     }
 
-    @Test func `a new PIN is compared here where the program does not`() async throws {
+    @Test func `a new PIN is compared here if the program does not compare it`() async throws {
         let fake = try FakePinentry(
             answering: "n=$((n+1)); case $n in 1) echo 'D 1111';; 2) echo 'D 1112';; *) echo 'D 3333';; esac; echo OK")
         #expect(try await presence(fake).pin(request(.new)).text == "3333")
@@ -69,7 +69,7 @@ struct PinentryPresenceTests {
         #expect(commands.contains("SETREPEAT New PIN again:"))
     }
 
-    @Test func `a new PIN that the program has compared is asked for once`() async throws {
+    @Test func `a new PIN that the program has compared has one prompt`() async throws {
         let fake = try FakePinentry(answering: "echo 'S PIN_REPEATED'; echo 'D 2580'; echo OK")
         #expect(try await presence(fake).pin(request(.new)).text == "2580")
         #expect(try fake.commands.filter { $0 == "GETPIN" }.count == 1)
@@ -103,10 +103,10 @@ struct PinentryPresenceTests {
         #expect(error?.code == .invalidInput)
     }
 
-    @Test func `a program that says nothing declines after the time`() async throws {
+    @Test func `a silent program declines at the deadline`() async throws {
         let fake = try FakePinentry(script: "exec sleep 60")
         let answer = try await presence(fake, timeout: .milliseconds(100)).pin(request())
-        #expect(answer.refusal?.hasPrefix("nobody answered within") == true)
+        #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
     }
 
     @Test func `cancelling ends the program`() async throws {
@@ -124,7 +124,7 @@ struct PinentryPresenceTests {
     }
 
     @Test(.requires(program: "pinentry-curses"))
-    func `pinentry-curses takes a PIN at its terminal`() async throws {
+    func `pinentry-curses accepts a PIN at its terminal`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
         let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: .seconds(20))
@@ -136,7 +136,7 @@ struct PinentryPresenceTests {
     }
 
     @Test(.requires(program: "pinentry-curses"))
-    func `pinentry-curses lets a person cancel`() async throws {
+    func `pinentry-curses can be cancelled`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
         let presence = PinentryPresence(program: "pinentry-curses", environment: environment, timeout: .seconds(20))
@@ -147,7 +147,7 @@ struct PinentryPresenceTests {
     }
 
     @Test(.requires(program: "pinentry-tty"))
-    func `pinentry-tty asks for a new PIN twice`() async throws {
+    func `pinentry-tty prompts for a new PIN twice`() async throws {
         let terminal = try PseudoTerminal()
         let environment = Self.environment.merging(["GPG_TTY": terminal.path]) { $1 }
         let presence = PinentryPresence(program: "pinentry-tty", environment: environment, timeout: .seconds(20))

@@ -7,7 +7,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(15)))
 struct ScriptedSourcesTests {
-    /// The reading end of a pipe that holds `text` and is closed behind it, if `isClosed`.
+    /// The read end of a pipe that contains `text` and, if `isClosed`, has no writer.
     private func pipe(_ text: String, isClosed: Bool = true) throws -> (read: Int32, write: Int32) {
         var ends: [Int32] = [-1, -1]
         try #require(Glibc.pipe(&ends) == 0)
@@ -17,7 +17,7 @@ struct ScriptedSourcesTests {
         return (ends[0], ends[1])
     }
 
-    @Test func `lines are PINs in the order in which they are asked for`() async throws {
+    @Test func `lines are PINs, in the order of the prompts`() async throws {
         let (read, _) = try pipe("2580\ngeheim\nlast")
         defer { close(read) }
         let presence = DescriptorPresence(read)
@@ -28,7 +28,7 @@ struct ScriptedSourcesTests {
         #expect(error?.code == .unavailable)
     }
 
-    @Test func `what follows the lines that were used stays in the descriptor`() async throws {
+    @Test func `bytes after the used lines stay in the descriptor`() async throws {
         let (read, _) = try pipe("2580\nfor somebody else")
         defer { close(read) }
         _ = try await DescriptorPresence(read).pin(request())
@@ -66,7 +66,7 @@ struct ScriptedSourcesTests {
         #expect(try await task.value.refusal == "it was cancelled")
     }
 
-    @Test func `a descriptor that is not open is no source`() async throws {
+    @Test func `a descriptor that is not open is refused`() async throws {
         let error = await #expect(throws: KeystoreError.self) { try await DescriptorPresence(9999).pin(request()) }
         #expect(error?.code == .invalidInput)
     }
@@ -82,7 +82,7 @@ struct ScriptedSourcesTests {
     }
 
     @Test(arguments: [0o640, 0o604, 0o620, 0o660])
-    func `a file that others have rights to is refused`(mode: mode_t) async throws {
+    func `a file with permissions for others is refused`(mode: mode_t) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "pins")
             try store("2580\n", in: path, mode: mode)

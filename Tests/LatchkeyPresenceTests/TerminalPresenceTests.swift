@@ -8,7 +8,7 @@ import Testing
 struct TerminalPresenceTests {
     let terminal = try? PseudoTerminal()
 
-    @Test func `a typed PIN is taken and never shown`() async throws {
+    @Test func `a typed PIN is accepted and never shown`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(attemptsLeft: 3))
         let screen = try await terminal.wait(for: "PIN: ")
@@ -20,7 +20,7 @@ struct TerminalPresenceTests {
         #expect(terminal.isAsUsual)
     }
 
-    @Test func `the security officer's PIN is asked for by its name, once`() async throws {
+    @Test func `the prompt names the security officer's PIN, and appears once`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.securityOfficer))
         let screen = try await terminal.wait(for: "Officer PIN: ")
@@ -29,7 +29,7 @@ struct TerminalPresenceTests {
         #expect(try await answer.text == "12345678")
     }
 
-    @Test func `what is to be done at the token is said in a line`() async throws {
+    @Test func `a line says what to do at the token`() async throws {
         let terminal = try #require(terminal)
         let context = PromptContext(reason: "log in\u{1B}[2J", container: "work")
         await TerminalPresence(path: terminal.path).notice(PresenceNotice(.touch, context: context))
@@ -37,7 +37,7 @@ struct TerminalPresenceTests {
         #expect(screen == "The token waits for a touch: touch it to log in\u{FFFD}[2J.\r\n")
     }
 
-    @Test func `a new PIN is asked for twice`() async throws {
+    @Test func `a new PIN is typed twice`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.new))
         try await terminal.wait(for: "New PIN: ")
@@ -47,7 +47,7 @@ struct TerminalPresenceTests {
         #expect(try await answer.text == "geheim")
     }
 
-    @Test func `two PINs that differ are asked for again`() async throws {
+    @Test func `two PINs that differ lead to another prompt`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.new))
         try await terminal.wait(for: "New PIN: ")
@@ -84,7 +84,7 @@ struct TerminalPresenceTests {
         #expect(terminal.isAsUsual)
     }
 
-    @Test func `characters and the line can be taken back`() async throws {
+    @Test func `characters and the line can be deleted`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request())
         try await terminal.wait(for: "PIN: ")
@@ -92,14 +92,14 @@ struct TerminalPresenceTests {
         #expect(try await answer.text == "пинкод")
     }
 
-    @Test func `nobody answering declines after the time`() async throws {
+    @Test func `a prompt without an answer declines at the deadline`() async throws {
         let terminal = try #require(terminal)
         let answer = try await TerminalPresence(path: terminal.path, timeout: .milliseconds(200)).pin(request())
-        #expect(answer.refusal?.hasPrefix("nobody answered within") == true)
+        #expect(answer.refusal?.hasPrefix("there was no answer within") == true)
         #expect(terminal.isAsUsual)
     }
 
-    @Test func `cancelling the task puts the terminal back`() async throws {
+    @Test func `cancelling the task restores the terminal`() async throws {
         let terminal = try #require(terminal)
         let path = terminal.path
         let task = Task { try await TerminalPresence(path: path).pin(request()) }
@@ -109,7 +109,7 @@ struct TerminalPresenceTests {
         #expect(terminal.isAsUsual)
     }
 
-    @Test func `a line longer than any PIN is refused whole`() async throws {
+    @Test func `a line longer than any PIN is refused`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request())
         try await terminal.wait(for: "PIN: ")
@@ -119,7 +119,7 @@ struct TerminalPresenceTests {
         #expect(try await answer.text == "2580")
     }
 
-    @Test func `without a terminal nobody can be asked`() async throws {
+    @Test func `without a terminal there is no prompt`() async throws {
         let error = await #expect(throws: KeystoreError.self) {
             try await TerminalPresence(path: "/dev/null").pin(request())
         }

@@ -2,13 +2,13 @@ import Testing
 
 @testable import latchkey_presenced
 
-/// One person at a time.
+/// The order of requests.
 struct ApprovalQueueTests {
     private func entry(_ id: UInt64, _ client: String = ":1.1", user: UInt32 = 1000) -> ApprovalQueue.Entry {
         ApprovalQueue.Entry(id: id, client: client, user: user)
     }
 
-    @Test func `requests of a user have their turn in the order in which they came`() {
+    @Test func `requests of one user run in the order of arrival`() {
         var queue = ApprovalQueue()
         #expect(queue.enqueue(entry(1)) == [.begin(entry(1))])
         #expect(queue.enqueue(entry(2)) == [.wait(entry(2))])
@@ -20,21 +20,21 @@ struct ApprovalQueueTests {
         #expect(queue.enqueue(entry(4)) == [.begin(entry(4))])
     }
 
-    @Test func `users take turns, whoever asks how often`() {
+    @Test func `users take turns, independent of their number of requests`() {
         var queue = ApprovalQueue()
         for id in 1...4 as ClosedRange<UInt64> { _ = queue.enqueue(entry(id)) }
         _ = queue.enqueue(entry(11, user: 1001))
         #expect(queue.finish(1) == [.begin(entry(11, user: 1001))], "the other user's first, before the second of this")
         _ = queue.enqueue(entry(12, user: 1001))
         _ = queue.enqueue(entry(21, user: 1002))
-        #expect(queue.finish(11) == [.begin(entry(21, user: 1002))], "who had no turn yet")
+        #expect(queue.finish(11) == [.begin(entry(21, user: 1002))], "a user without a turn yet")
         #expect(queue.finish(21) == [.begin(entry(2))])
         #expect(queue.finish(2) == [.begin(entry(12, user: 1001))])
         #expect(queue.finish(12) == [.begin(entry(3))])
         #expect(queue.finish(3) == [.begin(entry(4))])
     }
 
-    @Test func `a user who never stops asking has every second turn`() {
+    @Test func `a user with endless requests gets every second turn`() {
         var queue = ApprovalQueue()
         _ = queue.enqueue(entry(1))
         _ = queue.enqueue(entry(2))
@@ -47,7 +47,7 @@ struct ApprovalQueueTests {
         }
     }
 
-    @Test func `a client that vanishes leaves nothing behind`() {
+    @Test func `the requests of a client that leaves are removed`() {
         var queue = ApprovalQueue()
         _ = queue.enqueue(entry(1, ":1.1"))
         _ = queue.enqueue(entry(2, ":1.2"))
@@ -57,7 +57,7 @@ struct ApprovalQueueTests {
         #expect(queue.cancel(client: ":1.9") == [])
     }
 
-    @Test func `no user fills the line`() {
+    @Test func `no user can fill the queue`() {
         var queue = ApprovalQueue()
         for id in 1...UInt64(ApprovalQueue.limitPerUser) { _ = queue.enqueue(entry(id)) }
         #expect(queue.enqueue(entry(9)) == [.refuse(entry(9))])
@@ -66,12 +66,12 @@ struct ApprovalQueueTests {
         #expect(queue.enqueue(entry(999, user: 5000)) == [.refuse(entry(999, user: 5000))])
     }
 
-    @Test func `a wait that is too long ends`() {
+    @Test func `a waiting request times out`() {
         var queue = ApprovalQueue()
         _ = queue.enqueue(entry(1))
         _ = queue.enqueue(entry(2))
         #expect(queue.expire(2) == [.withdraw(entry(2))])
         #expect(queue.expire(2) == [])
-        #expect(queue.expire(1) == [], "the one that has its turn has a clock of its own")
+        #expect(queue.expire(1) == [], "a running request has a separate timeout")
     }
 }

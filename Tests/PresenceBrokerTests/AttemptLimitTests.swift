@@ -2,17 +2,17 @@ import Testing
 
 @testable import latchkey_presenced
 
-/// How often somebody may try.
+/// The limit on fingers that do not match.
 struct AttemptLimitTests {
     private let start = ContinuousClock.now
 
-    @Test func `five other fingers in a row lock for a minute, the next five for two`() {
+    @Test func `five fingers that do not match lock for a minute, the next five for two`() {
         var limit = AttemptLimit()
         for _ in 0..<4 { limit.recordFailure(1000, at: start) }
         #expect(limit.lock(of: 1000, at: start) == nil)
         limit.recordFailure(1000, at: start)
         #expect(limit.lock(of: 1000, at: start) == .seconds(60))
-        #expect(limit.lock(of: 1001, at: start) == nil, "nobody else is locked")
+        #expect(limit.lock(of: 1001, at: start) == nil, "other users are not locked")
         let later = start + .seconds(61)
         #expect(limit.lock(of: 1000, at: later) == nil)
         for _ in 0..<5 { limit.recordFailure(1000, at: later) }
@@ -21,7 +21,7 @@ struct AttemptLimitTests {
         #expect(limit.lock(of: 1000, at: later) == .seconds(3600))
     }
 
-    @Test func `a match ends the row`() {
+    @Test func `a match resets the count`() {
         var limit = AttemptLimit()
         for _ in 0..<4 { limit.recordFailure(1000, at: start) }
         limit.recordMatch(1000)

@@ -41,7 +41,7 @@ struct BacklogTests {
         #expect(backlog.enter(Self.call(":1.0")) == .serve(Self.user(1000)), "a served call leaves its place")
     }
 
-    @Test func `a client that has left leaves nothing`() {
+    @Test func `a client that has left is forgotten`() {
         let backlog = Backlog()
         #expect(backlog.enter(Self.call(":1.0")) == .ask)
         #expect(backlog.learn(nil, of: ":1.0").map(\.step) == [.refuse])

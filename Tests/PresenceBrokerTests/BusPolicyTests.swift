@@ -6,17 +6,19 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The policy file that is shipped, beside that of the distribution.
+/// The policy file of this package, together with that of the distribution.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"),
     .enabled(if: geteuid() == 0, "needs root, to become other users"),
     .enabled(if: FileManager.default.fileExists(atPath: SystemBus.distribution), "needs \(SystemBus.distribution)"),
     .softwareTPM)
 struct BusPolicyTests {
-    /// Debian's `daemon`, in the place of `latchkey-presenced`.
+    /// Debian's `daemon`, instead of `latchkey-presenced`.
     private static let service: UInt32 = 1
 
-    @Test func `only the service's user owns its name, everybody calls it, and only root resets a PIN`() async throws {
+    @Test func `only the service's user can own its name, all users can call it, and only root can reset a PIN`()
+        async throws
+    {
         let tpm = try SoftwareTPM.current
         try await SystemBus.withRunning(as: Self.service) { bus in
             let (nobody, root) = (Stranger(on: bus), Stranger(on: bus, as: 0))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import latchkey_presenced
 
-/// Whether a change of the enrolled fingers shows.
+/// The digest of the enrolled fingers.
 struct EnrolledPrintsTests {
     private func write(_ text: String, to path: String) throws {
         try FileManager.default.createDirectory(
@@ -12,7 +12,7 @@ struct EnrolledPrintsTests {
         try Data(text.utf8).write(to: URL(filePath: path))
     }
 
-    @Test func `each change makes another digest`() throws {
+    @Test func `each change gives another digest`() throws {
         let directory = try TemporaryDirectory()
         let prints = EnrolledPrints(directory: directory.path)
         let file = directory.path(of: "alice/driver/0/7")
@@ -31,11 +31,11 @@ struct EnrolledPrintsTests {
         try FileManager.default.moveItem(atPath: file, toPath: directory.path(of: "alice/driver/0/9"))
         digests.append(try #require(prints.digest(of: "alice")))
         #expect(Set(digests).count == digests.count)
-        try write("a print of somebody else", to: directory.path(of: "bob/driver/0/7"))
+        try write("a print of another user", to: directory.path(of: "bob/driver/0/7"))
         #expect(prints.digest(of: "alice") == digests.last)
     }
 
-    @Test func `what can't be read has no digest`() throws {
+    @Test func `an unreadable directory has no digest`() throws {
         #expect(EnrolledPrints(directory: "/nowhere").digest(of: "alice") == nil)
         let directory = try TemporaryDirectory()
         for name in ["", ".", "..", "../alice", "a/b"] {

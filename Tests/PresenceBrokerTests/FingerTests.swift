@@ -12,7 +12,7 @@ import Testing
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"), .softwareTPM,
     .virtualFinger)
 struct FingerTests {
-    @Test func `the user's finger signs, and the prompt says who asks`() async throws {
+    @Test func `the user's finger signs, and the prompt names the requester`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let signature = try await scene.sign(key, showing: .tooShort, .offCentre, .unreadable, .finger("mine"))
@@ -27,7 +27,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `another finger does not, and five lock the reader for a while`() async throws {
+    @Test func `a finger that does not match is refused, and five lock the user out for a while`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             for _ in 0..<5 {
@@ -42,7 +42,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `a lock that falls while a request waits for its turn holds for it too`() async throws {
+    @Test func `a lock applies to requests that are already waiting`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             for _ in 0..<4 {
@@ -60,12 +60,12 @@ struct FingerTests {
         }
     }
 
-    @Test func `nobody there is an end, and no accident`() async throws {
+    @Test func `a timeout declines the request`() async throws {
         try await BrokerScene.with(timeLimit: 1) { scene in
             let key = try await scene.key(.biometryAny)
             let error = try await scene.refusal(key)
             #expect(error?.code == .cancelled)
-            #expect(error?.reason == "no finger was shown in time")
+            #expect(error?.reason == "no finger was placed in time")
             #expect(scene.progress.words == [.waiting, .withdrawn])
         }
     }
@@ -81,7 +81,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `a request that is cancelled before it is sent keeps nobody waiting`() async throws {
+    @Test func `a request that is cancelled before it is sent does not delay others`() async throws {
         try await BrokerScene.with { scene in
             let request = ApprovalRequest(
                 use: .sign(BrokerScene.digest), keyName: Data([0x00, 0x0b] + [UInt8](repeating: 1, count: 32)),
@@ -97,7 +97,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `another program of the user sees what is asked, whoever asks`() async throws {
+    @Test func `a subscriber sees the prompts of all programs of its user`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
@@ -109,7 +109,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `two requests have their turns`() async throws {
+    @Test func `two requests run one after the other`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             async let first = scene.sign(key)
@@ -123,7 +123,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `the reader's faults are told apart`() async throws {
+    @Test func `the reader's faults have different errors`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             #expect(try await scene.refusal(key, showing: .failure)?.code == .unavailable)
@@ -139,7 +139,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `a broker that dies in mid-prompt is a clear error, and the next try works`() async throws {
+    @Test func `a broker that ends during a prompt gives an error, and the next request works`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let waiting = Task { try await scene.refusal(key) }
@@ -152,7 +152,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `without a finger nothing is made, and the state says why`() async throws {
+    @Test func `without an enrolled finger no key is made, and the state says why`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             #expect(await scene.client.fingerState() == .notEnrolled)
             await #expect(throws: KeystoreError(operation: "", code: .notEnrolled, reason: "", recovery: "")) {
@@ -168,14 +168,14 @@ struct FingerTests {
         }
     }
 
-    @Test func `enrolling or deleting a finger kills a key of the current set for good, and no other`() async throws {
+    @Test func `enrolling or deleting a finger invalidates only keys of the current set, permanently`() async throws {
         try await BrokerScene.with { scene in
             let bound = try await scene.key(.biometryCurrentSet)
             let free = try await scene.key(.biometryAny)
             try await scene.sign(bound, showing: .finger("mine"))
             try await scene.reader.enroll(.rightIndex, as: "another", for: BrokerScene.user)
             #expect(try await scene.refusal(bound)?.code == .invalidated)
-            // The virtual sensor can't tell fingers apart by itself, so fprintd looks for the first one enrolled.
+            // The virtual sensor does not distinguish fingers, so fprintd searches for the first one enrolled.
             try await scene.sign(free, showing: .finger("mine"))
             let second = try await scene.key(.biometryCurrentSet)
             try await scene.reader.delete(.rightIndex, of: BrokerScene.user)
@@ -189,7 +189,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `a finger that is enrolled anew is another, also where its file can't be read`() async throws {
+    @Test func `a finger that is enrolled again counts as another, also if its file can't be read`() async throws {
         for seesPrints in [true, false] {
             try await BrokerScene.with(seesPrints: seesPrints) { scene in
                 let bound = try await scene.key(.biometryCurrentSet)
@@ -226,7 +226,7 @@ struct FingerTests {
         }
     }
 
-    @Test func `the broker keeps its key over a restart, and its state to itself`() async throws {
+    @Test func `the broker keeps its key over a restart, and its state is private`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             #expect(await scene.broker.stop() == 0)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// A program that asks and asks.
+/// A program that sends too many requests.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
     .requires(program: "setpriv"), .requires(program: "python3"),
@@ -57,19 +57,19 @@ struct FloodTests {
         }
     }
 
-    @Test func `what is too long is refused, and costs no memory`() async throws {
+    @Test func `messages that are too long are refused without using memory`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             try await Flood(bus: scene.reader.busAddress).run(.long, connections: 8)
-            // Its unit gives it 128 MiB, and the kernel ends it above that.
+            // The unit limits memory to 128 MiB, and the kernel kills the service above that.
             #expect(try await peakMemory(of: scene.broker) < 128 << 10)
             #expect(try await Stranger(on: scene.reader.busAddress).call("State").text.contains("not-enrolled"))
         }
     }
 
-    @Test func `file descriptors are not delivered, so that nobody can use them up`() async throws {
+    @Test func `file descriptors are not delivered, so no program can exhaust them`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             let process = try #require(await scene.broker.processIdentifier)
-            // As systemd has it for services. What runs the tests may have more.
+            // systemd's limit for services. The tests' own limit may be higher.
             let limit = try RunningProgram(
                 URL(filePath: "/usr/bin/prlimit"), ["--pid", "\(process)", "--nofile=1024:1024"])
             try #require(await limit.wait() == 0)
@@ -90,7 +90,7 @@ struct FloodTests {
     private static let limits = "org.freedesktop.DBus.Error.LimitsExceeded"
     private static let transient = "org.latchkey.Presence1.Error.Transient"
 
-    /// The name of the error that a call ends with; empty when it succeeds.
+    /// The name of a call's error; empty if it succeeds.
     private func error(of bus: Bus, _ method: PresenceWire.Method) async -> String {
         do throws(BusError) {
             _ = try await bus.call(PresenceWire.target(method))

@@ -6,8 +6,8 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// Others on the bus say things too: to everybody, and to one client, which the bus delivers whether or not the client
-/// has asked for it.
+/// Forged messages of other programs, broadcast or addressed to one client. The bus delivers them even without a
+/// subscription.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
     .requires(program: "setpriv"), .softwareTPM, .virtualFinger)
@@ -15,7 +15,7 @@ struct ImpostorTests {
     private static let fprintd = "net.reactivated.Fprint"
     private static let device = "/net/reactivated/Fprint/Device/0"
 
-    /// The unique names of the broker and of fprintd, and a program that means no good.
+    /// The unique names of the broker and of fprintd, and a malicious program.
     private func parts(_ scene: BrokerScene) async throws -> (stranger: Stranger, broker: String, fprintd: String) {
         let stranger = Stranger(on: scene.reader.busAddress)
         let broker = try await stranger.owner(of: PresenceWire.name)
@@ -24,7 +24,7 @@ struct ImpostorTests {
         return (stranger, broker, fprintd)
     }
 
-    @Test func `a match that another program says it saw is none`() async throws {
+    @Test func `a match that another program reports is ignored`() async throws {
         try await BrokerScene.with(timeLimit: 5) { scene in
             let key = try await scene.key(.biometryAny)
             let (stranger, broker, _) = try await parts(scene)
@@ -42,7 +42,7 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `that fprintd or the caller is gone is the bus's to say`() async throws {
+    @Test func `only the bus reports that fprintd or the caller has left`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let (stranger, broker, fprintd) = try await parts(scene)
@@ -60,7 +60,7 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `that a finger was enrolled is fprintd's to say`() async throws {
+    @Test func `only fprintd reports that a finger was enrolled`() async throws {
         try await BrokerScene.with(seesPrints: false) { scene in
             let key = try await scene.key(.biometryCurrentSet)
             let (stranger, broker, _) = try await parts(scene)
@@ -74,7 +74,7 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `only the service's own signals are told`() async throws {
+    @Test func `only the service's own signals are reported`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
@@ -94,7 +94,7 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `a desktop hears a broker that was started anew`() async throws {
+    @Test func `a subscriber gets the prompts of a restarted broker`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
@@ -106,7 +106,7 @@ struct ImpostorTests {
         }
     }
 
-    @Test func `a caller that vanishes leaves the reader free`() async throws {
+    @Test func `a caller that leaves frees the reader`() async throws {
         try await BrokerScene.with(timeLimit: 25) { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()

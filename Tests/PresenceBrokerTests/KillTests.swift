@@ -8,18 +8,18 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// `latchkey-presenced`, killed at each of its effects: its first start, a user's PIN made and reset, fingers enrolled
-/// for the first time and changed.
+/// `latchkey-presenced`, killed at each of its effects: the first start, making and resetting a user's PIN, and the
+/// first enrolment and later changes of fingers.
 @Suite(.softwareTPM, .requires(program: "swtpm"), .requires(program: "dbus-daemon"), .timeLimit(.minutes(15)))
 struct KillTests {
-    /// A service that can be killed, with a state of its own.
+    /// A service that can be killed, with a separate state directory.
     private final class Service: Sendable {
         let state: TemporaryDirectory
         let bus: String
         let prints: String
         let tcti: String
 
-        /// - Parameter prints: Where fprintd's files are.
+        /// - Parameter prints: The directory of fprintd's files.
         init(bus: String, prints: String) throws {
             state = try TemporaryDirectory()
             (self.bus, self.prints) = (bus, prints)
@@ -28,9 +28,9 @@ struct KillTests {
 
         var client: SystemPresenceBroker { SystemPresenceBroker(busAddress: bus) }
 
-        /// Starts it and waits until it serves, or has ended.
+        /// Starts the service and waits until it serves or ends.
         ///
-        /// - Returns: nil when it was killed before it served.
+        /// - Returns: nil if the service was killed before it served.
         func start(_ environment: [String: String] = [:]) async throws -> RunningProgram? {
             let variables = [
                 "DBUS_SYSTEM_BUS_ADDRESS": bus, "LATCHKEY_TCTI": tcti, "STATE_DIRECTORY": state.path,
@@ -53,7 +53,7 @@ struct KillTests {
             return nil
         }
 
-        /// Starts it, has it do something, and ends it.
+        /// Starts the service, uses it, and ends it.
         func serve<R>(_ body: (SystemPresenceBroker) async throws -> R) async throws -> R {
             let process = try #require(try await start())
             let result: Result<R, any Error>
@@ -84,7 +84,7 @@ struct KillTests {
                 } catch {
                     failure = error
                 }
-                // One that is being killed has left the bus before it has ended.
+                // A killed service leaves the bus before its process ends.
                 let status = await process.stop(failure == nil ? SIGKILL : SIGTERM)
                 if let failure, status != SIGKILL { throw failure }
                 return failure == nil
@@ -107,7 +107,7 @@ struct KillTests {
         return reader
     }
 
-    @Test func `a first start makes one key, however often it is cut off`() async throws {
+    @Test func `a first start makes one key, even if it is killed repeatedly`() async throws {
         try await SystemBus.withRunning(as: geteuid()) { bus in
             try await KillPoints.visit(.brokerStart) { _ in
                 try Self.clear()
@@ -122,13 +122,13 @@ struct KillTests {
                 let again = try await service.serve { try await $0.terms(for: .pin) }
                 #expect(terms == again, "\(life)")
                 #expect(terms.authorityHandle != nil, "\(life)")
-                // The storage root key, and one key that approves.
+                // The storage root key, and one approval key.
                 #expect(try Self.handles(from: .persistentFirst).count == 2, "\(life)")
             }
         }
     }
 
-    @Test func `room for a PIN is made once`() async throws {
+    @Test func `a PIN is allocated once`() async throws {
         try await visit(.brokerPIN) { _ in
         } change: { broker in
             _ = try await broker.makeUserPIN()
@@ -160,12 +160,12 @@ struct KillTests {
     }
 
     @Test(.virtualFinger, .requires(program: "fprintd-verify"))
-    func `fingers that changed end what was bound to them, and once is enough`() async throws {
+    func `changed fingers invalidate the keys bound to them, once`() async throws {
         var counted: UInt64?
         let reader = try await reader()
         try await visit(.brokerEnrolmentChange, reader: reader) { broker in
             counted = try await broker.terms(for: .biometryCurrentSet).counter?.value
-            // fprintd writes a print anew when a finger is enrolled again.
+            // fprintd writes a new print if a finger is enrolled again.
             let folder = URL(filePath: "\(reader.printsDirectory)/\(BrokerScene.user)")
             for name in try FileManager.default.subpathsOfDirectory(atPath: folder.path()) {
                 try FileManager.default.setAttributes(
@@ -183,7 +183,7 @@ struct KillTests {
         }
     }
 
-    @Test func `a PIN's count begins anew, or goes on, and the PIN is the same`() async throws {
+    @Test func `a PIN's count is reset or continues, and the PIN stays the same`() async throws {
         var key: HardwareKey?
         let tcti = try SoftwareTPM.current.tcti
         func sign(_ pin: String, _ broker: SystemPresenceBroker) async throws -> KeystoreError? {
@@ -230,7 +230,7 @@ struct KillTests {
         try look { try $0.handles(from: first) }
     }
 
-    /// Ends what a killed service had loaded, as a resource manager does.
+    /// Flushes the objects that a killed service had loaded, as a resource manager does.
     private static func flush() throws {
         try look { tpm in
             for first in [TPMHandle.transientFirst, .loadedSessionFirst] {
@@ -239,7 +239,7 @@ struct KillTests {
         }
     }
 
-    /// Takes back what earlier lives have made: a TPM2_Clear by the platform, as the firmware does it.
+    /// Deletes the objects of earlier runs: a TPM2_Clear with platform authorization, as the firmware does it.
     private static func clear() throws {
         try flush()
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)

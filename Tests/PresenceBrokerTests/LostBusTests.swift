@@ -3,7 +3,7 @@ import LatchkeyPresence
 import LatchkeySimulators
 import Testing
 
-/// A bus that ends the connection.
+/// The end of the connection to the bus.
 struct LostBusTests {
     @Test(.timeLimit(.minutes(15))) func `what is asked of a connection that is gone is refused`() async throws {
         try await TemporaryDirectory.withDirectory { directory in

@@ -9,18 +9,18 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// Another user of the machine, with a finger of their own.
+/// Another user of the machine, with an enrolled finger.
 @Suite(
     .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"), .requires(program: "gdbus"),
     .requires(program: "setpriv"), .enabled(if: geteuid() == 0, "needs root, to become another user"), .softwareTPM,
     .virtualFinger)
 struct OtherUserTests {
-    /// Debian's `daemon`, as whom a service may run.
+    /// Debian's `daemon`, a user for services.
     private static let daemon: UInt32 = 1
     private static let name = list([0x00, 0x0b] + Array(repeating: 1, count: 32))
     private static let nonce = list(Array(repeating: 1, count: 32))
 
-    @Test func `a stranger's finger approves for the stranger, and the TPM takes it for no other's`() async throws {
+    @Test func `another user's finger approves for that user only, and the TPM refuses it for others`() async throws {
         try await BrokerScene.with { scene in
             try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
             let anchors = MemoryTrustAnchors()
@@ -53,7 +53,7 @@ struct OtherUserTests {
                                 by: Stranger.nobody, under: .biometryAny, enrolmentSet: nil))
                         let authority = try TPMObject(
                             handle: finger.handle ?? .null, publicArea: finger.authority)
-                        // The TPM accepts the signature: it is the broker's, for the stranger.
+                        // The TPM accepts the signature of the broker for that user.
                         _ = try tpm.policySigned(
                             approval, signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
                             by: authority, in: session)
@@ -71,7 +71,7 @@ struct OtherUserTests {
         }
     }
 
-    @Test func `a stranger gets terms of their own, and resets no PIN`() async throws {
+    @Test func `another user gets separate terms, and can't reset a PIN`() async throws {
         try await BrokerScene.with { scene in
             let stranger = Stranger(on: scene.reader.busAddress)
             let terms = try await stranger.call("Terms", "pin", "0")
@@ -83,14 +83,14 @@ struct OtherUserTests {
         }
     }
 
-    @Test func `who has no account leaves nothing in the TPM`() async throws {
+    @Test func `a user without an account can't allocate TPM memory`() async throws {
         try await BrokerScene.with(enrolled: []) { scene in
             let stranger = Stranger(on: scene.reader.busAddress)
             for (method, arguments) in [("MakePIN", []), ("Terms", ["biometry-current-set", "0"])] {
                 let answer = try await stranger.call(method, arguments)
                 #expect(answer.text.contains("org.latchkey.Presence1.Error.Unsupported"), "\(answer.text)")
             }
-            // No name, as the users of a user namespace. dbus-daemon does not even let them in.
+            // A user without a name, for example in a user namespace. dbus-daemon refuses the connection.
             let nameless = try await Stranger(on: scene.reader.busAddress, as: 424_242).call("MakePIN")
             #expect(nameless.status != 0)
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
@@ -101,17 +101,17 @@ struct OtherUserTests {
         }
     }
 
-    /// As the unit runs it: not root, and the caller another user. What another user's process executes is not to be
-    /// seen then, so nothing is said about it.
+    /// The service is not root, as in the unit, and the caller is another user. The service can't see which program the
+    /// caller executes, so the prompt does not say.
     @Test(.requires(program: "dbus-monitor"))
-    func `the prompt about another user's process says what it calls itself`() async throws {
+    func `the prompt about another user's process quotes the process's own name`() async throws {
         try await BrokerScene.with(as: Self.daemon) { scene in
             let stranger = Stranger(on: scene.reader.busAddress)
             try await scene.reader.enroll(.rightThumb, as: "strangers", for: "nobody")
             let monitor = try RunningProgram(
                 URL(filePath: "/usr/bin/dbus-monitor"),
                 ["--address", scene.reader.busAddress, "type='signal',interface='\(PresenceWire.interface)'"])
-            // It has become a monitor when it has lost its name.
+            // The client is a monitor after it has lost its name.
             _ = await monitor.output { $0.contains("NameLost") }
             let name = Self.list([0x00, 0x0b] + Array(1...32))
             let answer = Task {
@@ -129,7 +129,7 @@ struct OtherUserTests {
             #expect(
                 seen[prompt.range.upperBound...].hasPrefix(
                     "Its reason: “rob 'the' bank\u{FFFD}” (container “default”)."))
-            #expect(!seen.contains("/gdbus"), "what it executes")
+            #expect(!seen.contains("/gdbus"), "the executed program")
         }
     }
 
@@ -171,7 +171,7 @@ struct OtherUserTests {
         "[" + bytes.map { "byte \($0)" }.joined(separator: ", ") + "]"
     }
 
-    /// The bytes that gdbus prints: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` where the last one is 0 and no other.
+    /// The bytes as gdbus prints them: `(30, [byte 0x01, 0x02])`, or `(30, b'\\001A')` if only the last one is 0.
     private static func bytes(_ text: String) -> [UInt8] {
         guard let start = text.firstRange(of: "b'") ?? text.firstRange(of: "b\"") else {
             return text.split(whereSeparator: { "[(, )]\n".contains($0) }).compactMap {

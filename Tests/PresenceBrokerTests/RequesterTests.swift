@@ -7,11 +7,11 @@ import Testing
 
 @testable import latchkey_presenced
 
-/// Who asks, as a person is told.
+/// The requester, as shown to the user.
 struct RequesterTests {
     private static let root = BusCredentials(user: 0, process: nil)
 
-    @Test func `what the caller says is quoted, and can't speak for the service`() {
+    @Test func `the caller's texts are quoted and can't imitate the service`() {
         let requester = Requester(client: ":1.1", Self.root)
         let prompt = requester.prompt(
             PromptContext(
@@ -26,9 +26,9 @@ struct RequesterTests {
         #expect(long.unicodeScalars.count < 300)
     }
 
-    @Test func `a process is named by what it calls itself, if it is still the user's`() async throws {
+    @Test func `a process's own name is shown if the process still belongs to the user`() async throws {
         let other = try RunningProgram(URL(filePath: "/usr/bin/yes"), [])
-        // Its output shows that it runs: until exec(2) it has the name of this process's thread.
+        // Its output shows that it runs. Before exec(2) it has the name of this process's thread.
         _ = await other.output { _ in true }
         let named = Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
         #expect(named.claimedName == "yes")
@@ -43,7 +43,7 @@ struct RequesterTests {
         (60001, "systemd-homed's", true), (61184, "a service of systemd's", false), (65534, "nobody", false),
         (1_900_000_001, "of a directory", true), (1000, nil, false), (100_000, nil, false),
     ])
-    func `only root and accounts get room in the TPM`(_ user: UInt32, _ name: String?, _ isAccount: Bool) {
+    func `only root and accounts can allocate TPM memory`(_ user: UInt32, _ name: String?, _ isAccount: Bool) {
         #expect(Requester.isAccount(user, name: name) == isAccount)
     }
 }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import latchkey_presenced
 
-/// What is said to fprintd, and what is believed of what it says.
+/// The conversation with fprintd, and the accepted answers.
 struct VerificationDialogueTests {
     private static let fprintd = ":1.7"
 
@@ -22,7 +22,7 @@ struct VerificationDialogueTests {
         .status(word, isDone: isDone, sender: sender)
     }
 
-    @Test func `a match is taken, and the reader freed before it counts`() {
+    @Test func `a match is accepted, and the reader is released first`() {
         var dialogue = verifying()
         #expect(dialogue.receive(status("verify-match")) == [.report(.matched), .stopVerification])
         #expect(dialogue.receive(.stopped) == [.release])
@@ -30,7 +30,7 @@ struct VerificationDialogueTests {
         #expect(dialogue.receive(status("verify-match")) == [])
     }
 
-    @Test func `a match of somebody else, an unfinished one and an early one are none`() {
+    @Test func `a match of another sender, an incomplete one and an early one are ignored`() {
         var dialogue = VerificationDialogue(fprintd: Self.fprintd)
         _ = dialogue.begin()
         #expect(dialogue.receive(status("verify-match")) == [], "before the claim")
@@ -46,13 +46,13 @@ struct VerificationDialogueTests {
         ("verify-retry-scan", FingerProgress.retry), ("verify-swipe-too-short", .swipeTooShort),
         ("verify-finger-not-centered", .centreFinger), ("verify-remove-and-retry", .removeFinger),
     ])
-    func `a finger that was not read may be shown again`(_ word: String, _ progress: FingerProgress) {
+    func `a finger that was not read can be placed again`(_ word: String, _ progress: FingerProgress) {
         var dialogue = verifying()
         #expect(dialogue.receive(status(word, isDone: false)) == [.report(progress)])
         #expect(dialogue.receive(status("verify-match")).contains(.stopVerification))
     }
 
-    @Test func `failures end it, and the reader is freed`() {
+    @Test func `a failure ends the verification and releases the reader`() {
         for word in ["verify-unknown-error", "verify-disconnected", "a word of the future"] {
             var dialogue = verifying()
             #expect(dialogue.receive(status(word)) == [.stopVerification])
@@ -64,8 +64,8 @@ struct VerificationDialogueTests {
         }
     }
 
-    /// It may live and have lost its name only: the reader is given back in any case.
-    @Test func `a fprintd that is gone ends it at each step, and what it saw is void`() {
+    /// fprintd may be running and have lost only its name, so the reader is always released.
+    @Test func `the end of fprintd ends each step, and its results are discarded`() {
         let gone = VerificationOutcome.failed("fprintd ended")
         var claiming = VerificationDialogue(fprintd: Self.fprintd)
         _ = claiming.begin()
@@ -92,7 +92,7 @@ struct VerificationDialogueTests {
         #expect(matched.receive(.released) == [.finish(gone)])
     }
 
-    @Test func `a claim that was not refused by fprintd itself is taken back`() {
+    @Test func `a claim that fprintd itself did not refuse is released`() {
         var lost = VerificationDialogue(fprintd: Self.fprintd)
         _ = lost.begin()
         #expect(lost.receive(.claimed(.refused("org.freedesktop.DBus.Error.NoReply", ""))) == [.release])
@@ -102,7 +102,7 @@ struct VerificationDialogueTests {
         }
     }
 
-    @Test func `cancelling and lateness wait for a call that is under way`() {
+    @Test func `cancellation and timeout wait for a running call`() {
         for (input, outcome) in [
             (VerificationDialogue.Input.cancelled, VerificationOutcome.cancelled), (.late, .late),
         ] {
@@ -119,7 +119,7 @@ struct VerificationDialogueTests {
         }
     }
 
-    @Test func `refusals have their meanings`() {
+    @Test func `refusals are mapped to outcomes`() {
         var busy = VerificationDialogue(fprintd: Self.fprintd)
         _ = busy.begin()
         #expect(

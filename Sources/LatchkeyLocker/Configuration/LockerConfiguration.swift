@@ -3,52 +3,55 @@ public import Latchkey
 public import LatchkeyHTTP
 public import LatchkeyOAuth
 
-/// What a locker needs to know.
+/// The configuration of a ``Locker``.
 public struct LockerConfiguration: Sendable {
-    /// The server's address: an absolute `https` URL, or `http` on a loopback host.
-    public var issuer: String
-    /// The OAuth client id that the server knows this program by.
-    public var clientID: String
-    /// Where the answers of a channel of the app's own go; not needed for ``BrowserChannel``.
-    public var redirectURI: String?
-    /// The scopes of an active session.
-    public var scopes: [String]
-    /// The scopes of background access; nil for all that the server offers.
-    public var backgroundScopes: [String]?
-    /// Where the enrolment is stored. Its keystore is the device's hardware.
-    public var records: RecordContainer
-    /// Who asks the person for the secret.
-    public var presence: any PresenceAuthority
-    /// How the user logs in at the server.
-    public var channel: any StrongAuthenticationChannel
-    /// How the server is reached.
-    public var transport: any HTTPTransport
-    /// What the hardware demands for easy access: `.pin`, `.userPresence` or `.biometryAny`.
-    public var easyAccessPolicy: AccessPolicy
-    /// Whether the server must keep a share of the levels' keys.
-    public var levelShares: LevelSharePolicy
-    /// What follows the last wrong secret that the hardware takes.
-    public var secretExhaustion: SecretExhaustion
-    /// nil where nobody may be recognised without the network.
-    public var offlineVerification: OfflineVerification?
-    /// For how long a right secret is kept in memory, to serve again without a prompt; nil for not at all.
-    public var cachedSecretLife: Duration?
-    /// After how long without use a session is locked; nil for never. See ``Locker/noteUse()``.
-    public var sessionIdleTimeout: Duration?
-    /// Who records messages; nil for standard error in debug builds and nobody in others.
-    public var logger: (any Logger)?
-    /// The least that is recorded.
-    public var logLevel: LogLevel
-    /// How this machine presents itself to the server.
-    public var device: DeviceInfo
-    /// Runs callbacks; on the main actor by default. The async calls don't use it.
-    public var deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
-    /// The clock.
-    public var now: @Sendable () -> Date
+    package var issuer: String
+    package var clientID: String
+    package var redirectURI: String?
+    package var scopes: [String]
+    package var backgroundScopes: [String]?
+    package var records: RecordContainer
+    package var presence: any PresenceAuthority
+    package var channel: any StrongAuthenticationChannel
+    package var transport: any HTTPTransport
+    package var easyAccessPolicy: AccessPolicy
+    package var levelShares: LevelSharePolicy
+    package var secretExhaustion: SecretExhaustion
+    package var offlineVerification: OfflineVerification?
+    package var cachedSecretLife: Duration?
+    package var sessionIdleTimeout: Duration?
+    package var logger: (any Logger)?
+    package var logLevel: LogLevel
+    package var device: DeviceInfo
+    package var deliver: @Sendable (@escaping @Sendable () -> Void) -> Void
+    package var now: @Sendable () -> Date
 
+    /// Makes a configuration.
+    ///
     /// - Parameters:
-    ///   - issuer: See ``issuer``.
-    ///   - clientID: See ``clientID``; not empty.
+    ///   - issuer: The server's address: an absolute `https` URL, or `http` on a loopback host.
+    ///   - clientID: The app's OAuth client id at the server; not empty.
+    ///   - records: The container that stores the enrolment. Its keystore is the device's hardware.
+    ///   - presence: Prompts for the secret of easy access.
+    ///   - channel: How the user logs in at the server.
+    ///   - transport: How the server is reached.
+    ///   - redirectURI: The redirect URI of the app's own channel. ``BrowserChannel`` does not need it.
+    ///   - scopes: The scopes of an active session.
+    ///   - backgroundScopes: The scopes of background access; nil for all that the server offers.
+    ///   - easyAccessPolicy: The user verification that the hardware requires for easy access: `.pin`, `.userPresence`
+    ///     or `.biometryAny`.
+    ///   - levelShares: Whether the server must store shares of the level keys.
+    ///   - secretExhaustion: What happens after the last wrong secret that the hardware accepts.
+    ///   - offlineVerification: The limits of offline verification; nil turns it off.
+    ///   - cachedSecretLife: How long a correct secret stays in memory, so that the next start does not prompt; nil
+    ///     turns this off.
+    ///   - sessionIdleTimeout: The time without use after which a session is locked; nil for never. See
+    ///     ``Locker/noteUse()``.
+    ///   - logger: Receives log messages. nil writes to standard error in debug builds, and discards them in others.
+    ///   - logLevel: The lowest level that is logged.
+    ///   - device: The description of this machine that the server stores.
+    ///   - deliver: Runs callbacks, by default on the main actor. The `async` calls don't use it.
+    ///   - now: The clock.
     public init(
         issuer: String, clientID: String, records: RecordContainer, presence: any PresenceAuthority,
         channel: any StrongAuthenticationChannel, transport: any HTTPTransport = AsyncHTTPTransport(),
@@ -85,4 +88,39 @@ public struct LockerConfiguration: Sendable {
         self.deliver = deliver
         self.now = now
     }
+}
+
+/// What to do if a server does not store shares of the level keys.
+public enum LevelSharePolicy: String, Hashable, Sendable {
+    /// Refuse to enrol.
+    case required
+    /// Enrol. Only the device's own keys protect `background` and `active` then: the program checks that a session is
+    /// active, and cryptography does not enforce it.
+    case whenOffered
+}
+
+/// Limits for verifying the user without a network.
+public struct OfflineVerification: Hashable, Sendable {
+    /// How many wrong secrets in a row are allowed. The hardware counts them too.
+    public var maximumAttempts: Int
+    /// How long after the last start with a network offline verification is allowed.
+    public var maximumAge: Duration
+
+    /// - Parameters:
+    ///   - maximumAttempts: See ``maximumAttempts``; at least 1.
+    ///   - maximumAge: See ``maximumAge``; a week by default.
+    public init(maximumAttempts: Int = 2, maximumAge: Duration = .seconds(7 * 86_400)) {
+        self.maximumAttempts = maximumAttempts
+        self.maximumAge = maximumAge
+    }
+}
+
+/// What happens to an enrolment when the hardware stops accepting secrets after too many wrong ones.
+public enum SecretExhaustion: String, Hashable, Sendable, CaseIterable {
+    /// Easy access is disabled, and the device stays enrolled. The next start requires strong authentication.
+    case disableEasyAccess
+    /// Nothing. The hardware accepts secrets again after its lockout time, or when an administrator unlocks it.
+    case wait
+    /// The enrolment is destroyed, as by ``Locker/endAuthSession(mode:)``.
+    case destroyEnrolment
 }

@@ -1,17 +1,17 @@
 public import Latchkey
 
-/// How one start is to go.
+/// Options of one session start.
 public struct StartAuthSessionOptions: Sendable {
-    /// Which proof the session must have.
+    /// The authentication that the session requires.
     public var requiredLevel: RequiredLevel
-    /// Whether the secret that was given a while ago may serve again, where the configuration keeps it.
+    /// Whether a secret in the cache (`cachedSecretLife` of ``LockerConfiguration``) can be used instead of a prompt.
     public var usesCachedSecret: Bool
-    /// Who asks for the secret this time, and with which user interface; nil for the configured authority.
+    /// Prompts for the secret this time; nil uses the configured authority.
     public var presence: (any PresenceAuthority)?
-    /// How the user logs in this time; nil for the configured channel.
+    /// How the user logs in this time; nil uses the configured channel.
     public var channel: (any StrongAuthenticationChannel)?
 
-    /// Options; by default whatever opens the session soonest.
+    /// Makes options. The defaults start the session in the quickest way.
     public init(
         requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
         channel: (any StrongAuthenticationChannel)? = nil
@@ -21,4 +21,14 @@ public struct StartAuthSessionOptions: Sendable {
         self.presence = presence
         self.channel = channel
     }
+}
+
+/// The authentication that a session requires.
+public enum RequiredLevel: String, Hashable, Sendable, CaseIterable {
+    /// Easy access if it is enabled, otherwise strong authentication.
+    case any
+    /// Easy access only.
+    case easyAccess
+    /// Strong authentication.
+    case strong
 }

@@ -1,8 +1,53 @@
-/// How the user proves to the server who it is: strong authentication by OAuth 2.0's authorization code with PKCE.
+internal import Latchkey
+
+/// Lets the user log in at the server: strong authentication with the authorization code of OAuth 2.0 and PKCE.
 public protocol StrongAuthenticationChannel: Sendable {
-    /// Has the user log in, and returns what the server gave for it. Is cancelled with the call that wants it.
+    /// Lets the user log in, and returns the server's authorization code. It is cancelled with the call that needs it.
     ///
-    /// The authorization request must ask for a login anew, by `prompt=login` or `max_age=0`: the server's ID token says
-    /// when the user logged in (`auth_time`), and one from before is refused.
+    /// The authorization request must ask for a new login, with `prompt=login` or `max_age=0`. The server's ID token
+    /// states the time of the login (`auth_time`), and an earlier login is refused.
     func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode
+}
+
+/// A request for strong authentication.
+public struct StrongAuthenticationRequest: Hashable, Sendable {
+    /// The server's authorization endpoint, an absolute URL.
+    public let authorizationEndpoint: String
+    /// The app's `client_id` at the server.
+    public let clientID: String
+    /// Scopes, separated by spaces.
+    public let scope: String
+    /// The nonce for the authorization request. An ID token with another nonce is refused.
+    public let nonce: String
+    /// The configured redirect URI, if there is one.
+    public let redirectURI: String?
+    /// The server's issuer. An authorization response whose `iss` is another one must be refused (RFC 9207).
+    public let issuer: String
+    /// Whether the server announces that each authorization response has an `iss`. A response without it must then be
+    /// refused.
+    public let requiresIssuer: Bool
+}
+
+/// An authorization code, with the values that exchange it for tokens.
+public struct AuthorizationCode: Hashable, Sendable {
+    let code: String
+    let codeVerifier: String
+    /// The redirect URI that received the code; nil for the configured one.
+    let redirectURI: String?
+
+    /// - Parameters:
+    /// - code: The code that the server issued.
+    /// - codeVerifier: The PKCE verifier (RFC 7636) whose hash was the challenge in the authorization request.
+    /// - redirectURI: The redirect URI of the authorization request: nil for the configured one, or one on the loopback
+    ///   interface. Any other is refused.
+    public init(code: String, codeVerifier: String, redirectURI: String? = nil) {
+        self.code = code
+        self.codeVerifier = codeVerifier
+        self.redirectURI = redirectURI
+    }
+}
+
+extension AuthorizationCode: CustomStringConvertible, CustomReflectable {
+    public var description: String { "‹authorization code›" }
+    public var customMirror: Mirror { Mirror(self, children: []) }
 }

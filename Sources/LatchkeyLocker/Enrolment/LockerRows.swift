@@ -1,16 +1,16 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// The rows of a locker.
+/// The rows that a locker stores in its container.
 ///
-/// | id | holds |
+/// | id | contents |
 /// |---|---|
-/// | `locker.enrolment` | the enrolment; payload: key of `base`, device's secret; class of its own, bound to the device |
-/// | `locker.offline` | payload: key of `offline`; class of its own under the policy of easy access |
-/// | `locker.counters` | what bounds starts without a network |
+/// | `locker.enrolment` | the enrolment; payload: key of `base`, device secret; a separate class, bound to the device |
+/// | `locker.offline` | payload: key of `offline`; a separate class under the policy of easy access |
+/// | `locker.counters` | the limits of offline verification |
 /// | the keys' ids | the keys, which the hardware authenticates |
-/// | `locker.pending.…` | keys that a crash would leave behind |
-/// | `locker.tombstone.…` | enrolments that are half made, or destroyed and the server must still hear of it |
+/// | `locker.pending.…` | keys that a crash could leave unused in the hardware |
+/// | `locker.tombstone.…` | enrolments that are incomplete, or destroyed and not yet revoked at the server |
 struct LockerRows: Sendable {
     static let enrolmentID: RecordID = "locker.enrolment"
     static let offlineID: RecordID = "locker.offline"
@@ -20,27 +20,27 @@ struct LockerRows: Sendable {
 
     // MARK: Reading
 
-    /// Whether there is an enrolment, and whether it has easy access, unverified. Needs no hardware.
-    func glance() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
+    /// Whether there is an enrolment, and whether it has easy access. Not verified. Does not use the hardware.
+    func storedState() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
         let record = try await records.metadata(Self.enrolmentID)
         return (record != nil, record?.attributes["easyAccess"] != nil)
     }
 
-    /// Whether the hardware can take back what opens `base` and `offline`, and the key of easy access, unverified; nil
-    /// without an enrolment. Needs no hardware.
+    /// Whether the hardware can revoke the keys of `base` and `offline` and the key of easy access; nil without an
+    /// enrolment. Not verified. Does not use the hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
         guard let attributes = try await records.metadata(Self.enrolmentID)?.attributes else { return nil }
         return try await isRevocable(attributes)
     }
 
-    /// The same, of an enrolment's row that was read.
+    /// Returns the same for the attributes of an enrolment's row.
     func isRevocable(_ attributes: [String: String]) async throws(KeystoreError) -> Bool? {
         guard let id = attributes["enrolment"] else { return nil }
         guard try await key(attributes["easyAccess"])?.isRevocable ?? true else { return false }
         return try await records.areRevocable(Enrolment.classes(of: id))
     }
 
-    /// The enrolment, verified, with its secrets open.
+    /// Reads and verifies the enrolment, and unseals its secrets.
     func enrolment(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Enrolment? {
@@ -49,7 +49,7 @@ struct LockerRows: Sendable {
         }
         let attributes = found.record.attributes
         guard let payload = found.payload, payload.count == 2 * LevelKey.byteCount,
-            let id = attributes["enrolment"], EnrolmentID.isValid(id), let issuer = attributes["issuer"],
+            let id = attributes["enrolment"], Enrolment.isValid(id: id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"],
             let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
             let deviceKey = try await key(attributes["deviceKey"])
@@ -68,11 +68,11 @@ struct LockerRows: Sendable {
             generation: found.record.generation)
     }
 
-    /// What is stored of an enrolment, unverified, to delete it: the row's generation, and the key of easy access, which
-    /// another program may have changed.
+    /// Reads the values for deleting an enrolment: the row's generation, and the key of easy access, which another
+    /// program may have changed. Not verified.
     ///
-    /// - Returns: nil when there is none, or another.
-    func standing(_ id: String) async throws(KeystoreError) -> (generation: Int, easyAccess: HardwareKey?)? {
+    /// - Returns: nil if there is no enrolment, or one with another id.
+    func existing(_ id: String) async throws(KeystoreError) -> (generation: Int, easyAccess: HardwareKey?)? {
         guard let row = try await records.metadata(Self.enrolmentID), row.attributes["enrolment"] == id else {
             return nil
         }
@@ -84,7 +84,7 @@ struct LockerRows: Sendable {
         return try await records.metadata(RecordID(kid))?.key
     }
 
-    /// The key of the level `offline`, for somebody who is present. The class is locked again.
+    /// Unseals the key of the level `offline`, which requires user verification. Locks the class again.
     func offlineKey(
         in protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LevelKey {
@@ -96,7 +96,7 @@ struct LockerRows: Sendable {
         return LevelKey(payload)
     }
 
-    /// Verified.
+    /// Reads and verifies the counters.
     func counters(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> LockerCounters {
@@ -122,7 +122,7 @@ struct LockerRows: Sendable {
 
     // MARK: Changes
 
-    /// Stores the enrolment, all but its keys; it fails when another program has changed it since it was read.
+    /// Stores the enrolment without its keys. Fails if another program has changed the enrolment since it was read.
     static func put(_ enrolment: Enrolment) -> RecordChange {
         var attributes = enrolment.wraps.attributes
         attributes["enrolment"] = enrolment.id
@@ -149,7 +149,7 @@ struct LockerRows: Sendable {
             ifGeneration: nil)
     }
 
-    /// - Parameter generation: The one that was read; nil to replace whatever is there.
+    /// - Parameter generation: The generation that was read; nil to replace any row.
     static func put(_ counters: LockerCounters, ifGeneration generation: Int?) -> RecordChange {
         .put(
             Record(id: countersID, kind: "locker.counters", attributes: counters.attributes), payload: nil,
@@ -162,12 +162,11 @@ struct LockerRows: Sendable {
             payload: nil, ifGeneration: nil)
     }
 
-    /// Deletes everything of an enrolment, and the keys of its classes with it: the one place where that is done. Rows that
-    /// are another enrolment's by now stay.
+    /// Deletes all rows of an enrolment and the keys of its classes. Rows that now belong to another enrolment stay.
     ///
     /// - Parameters:
-    ///   - generation: Of the enrolment's row; nil where that is gone.
-    ///   - keys: All that the enrolment has.
+    /// - generation: The generation of the enrolment's row; nil if the row is gone.
+    /// - keys: All keys of the enrolment.
     static func erasing(
         _ enrolment: Enrolment, at generation: Int?, _ keys: [HardwareKey]
     ) -> (records: [RecordChange], classes: [ClassChange]) {
@@ -182,7 +181,7 @@ struct LockerRows: Sendable {
         return (records, Enrolment.classes(of: enrolment.id).map { .drop(prefix: $0.prefix) })
     }
 
-    /// Deletes the way in by a secret, and leaves all else.
+    /// Deletes easy access, and keeps the rest of the enrolment.
     static func erasing(
         _ easyAccess: Enrolment.EasyAccess, of enrolment: Enrolment
     ) -> (records: [RecordChange], classes: [ClassChange]) {
@@ -198,7 +197,7 @@ struct LockerRows: Sendable {
 }
 
 extension SecretBytes {
-    /// The `index`th 32 bytes.
+    /// The 32 bytes at `index` × 32.
     fileprivate func part(_ index: Int) -> SecretBytes {
         withUnsafeBytes { bytes in
             SecretBytes(count: LevelKey.byteCount) { buffer in
@@ -207,5 +206,82 @@ extension SecretBytes {
                         rebasing: bytes[index * LevelKey.byteCount..<(index + 1) * LevelKey.byteCount]))
             }
         }
+    }
+}
+
+/// A key that is not part of an enrolment yet, or no longer. If a crash leaves its row, the next run deletes the key
+/// from the hardware, and an easy-access key also from the server.
+struct PendingKey: Sendable {
+    enum Role: String, Sendable {
+        case device
+        case easyAccess = "easy-access"
+    }
+
+    let role: Role
+    let key: HardwareKey
+    /// The generation of the row; 0 before it is stored.
+    var generation = 0
+
+    static let kind: RecordKind = "locker.pending"
+
+    var id: RecordID { RecordID(rawValue: "locker.pending.\(key.id)") }
+
+    /// Stores the row if it does not exist yet.
+    var put: RecordChange {
+        .put(
+            Record(
+                id: id, kind: Self.kind, protection: .device.withOwnPIN, attributes: ["role": role.rawValue], key: key),
+            payload: nil, ifGeneration: 0)
+    }
+
+    /// Deletes the row. Fails if another program has deleted it.
+    var delete: RecordChange { .delete(id, ifGeneration: generation) }
+
+    init(_ role: Role, _ key: HardwareKey) {
+        self.role = role
+        self.key = key
+    }
+
+    /// An easy-access key that is deleted here and that the server may still accept.
+    init(givenUp key: HardwareKey) {
+        self.init(.easyAccess, key.withoutAuthorization)
+    }
+
+    init?(_ record: Record) {
+        guard let role = record.attributes["role"].flatMap(Role.init), let key = record.key else { return nil }
+        self.init(role, key)
+        generation = record.generation
+    }
+}
+
+/// An enrolment that was destroyed or never completed, and that the server may still store. The row has no secret: its
+/// statement can only revoke the enrolment.
+struct Tombstone: Hashable, Sendable {
+    let enrolmentID: String
+    let issuer: String
+    /// The `revoke` assertion.
+    let statement: String
+
+    static let kind: RecordKind = "locker.tombstone"
+
+    var id: RecordID { RecordID(rawValue: "locker.tombstone.\(enrolmentID)") }
+
+    var record: Record {
+        Record(
+            id: id, kind: Self.kind,
+            attributes: ["enrolment": enrolmentID, "issuer": issuer, "statement": statement])
+    }
+
+    init(enrolmentID: String, issuer: String, statement: String) {
+        self.enrolmentID = enrolmentID
+        self.issuer = issuer
+        self.statement = statement
+    }
+
+    init?(_ record: Record) {
+        guard let id = record.attributes["enrolment"], Enrolment.isValid(id: id),
+            let issuer = record.attributes["issuer"], let statement = record.attributes["statement"]
+        else { return nil }
+        self.init(enrolmentID: id, issuer: issuer, statement: statement)
     }
 }

@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// The entry: makes the app's locker, once.
+/// Makes the app's one ``Locker``.
 public final class ErsteGroupAuth: Sendable {
-    /// The one of this process.
+    /// The instance of this process.
     public static let shared = ErsteGroupAuth()
 
-    /// A locker that is being opened, or was.
+    /// An opening of the locker, running or finished.
     private struct Opening {
         let issuer: String
         let clientID: String
@@ -21,8 +21,8 @@ public final class ErsteGroupAuth: Sendable {
 
     private init() {}
 
-    /// Makes the app's locker and opens it: reads the enrolment, and unseals what needs nobody. Callers at the same time
-    /// share one opening; after one that failed, the next call tries again.
+    /// Makes the app's locker and opens it: reads the enrolment, and unseals the parts that do not require user
+    /// verification. Concurrent callers share one opening. After a failure, the next call tries again.
     ///
     /// - Returns: The locker. A second call with the same issuer and client returns the same one.
     /// - Throws: ``ErsteGroupAuthError``; `invalidConfiguration`, `alreadyInitialized` for another issuer or client,
@@ -40,12 +40,12 @@ public final class ErsteGroupAuth: Sendable {
         guard opening.issuer == configuration.issuer, opening.clientID == configuration.clientID else {
             throw ErsteGroupAuthError(
                 operation: "initialize the locker", code: .alreadyInitialized,
-                reason: "there is one for another server or client", recovery: "Use that one.")
+                reason: "a locker with another server or client is open", recovery: "Use that one.")
         }
         return try await opening.task.value.get()
     }
 
-    /// The locker, once there is one.
+    /// The locker after it was initialized.
     public var locker: Locker? { state.withLock { $0.locker } }
 
     private func open(_ configuration: LockerConfiguration) async -> Result<Locker, ErsteGroupAuthError> {

@@ -1,14 +1,14 @@
 internal import Latchkey
 
-/// The same calls in the shape that apps on iOS know. A callback runs once, where the configuration's `deliver` says: on
-/// the main actor by default.
+/// The same calls with callbacks, as on iOS. A callback runs once, through the configuration's `deliver`: by default on
+/// the main actor.
 extension Locker {
-    /// How the session stands.
+    /// The current status.
     public func getAuthSessionStatus() -> AuthSessionStatus { authSessionStatus }
 
     /// `startAuthSession(options:metadata:)`.
     ///
-    /// - Parameter metadata: Values that JSON has: text, numbers, truth values, arrays and dictionaries of them, nil.
+    /// - Parameter metadata: JSON values: text, numbers, truth values, arrays and dictionaries of them, nil.
     public func startAuthSession(
         options: StartAuthSessionOptions?, metadata: [String: Any?]?,
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
@@ -90,7 +90,7 @@ extension Locker {
         }
     }
 
-    /// - Parameter json: What the metadata is as JSON; the inner nil when it can't be that.
+    /// - Parameter json: The metadata as JSON; the inner nil if JSON can't represent it.
     private static func checked(
         _ json: [String: JSONValue]??, _ operation: String
     ) throws(ErsteGroupAuthError) -> [String: JSONValue]? {
@@ -99,14 +99,14 @@ extension Locker {
         case .some(.some(let members)): return members
         case .some(.none):
             throw ErsteGroupAuthError(
-                operation: operation, code: .invalidInput, reason: "the metadata has a value that JSON does not have",
-                recovery: "Pass on text, numbers, truth values, and arrays and dictionaries of them.")
+                operation: operation, code: .invalidInput, reason: "JSON can't represent a value of the metadata",
+                recovery: "Use text, numbers, truth values, and arrays and dictionaries of them.")
         }
     }
 }
 
 extension JSONValue {
-    /// - Returns: nil when a value is none that JSON has.
+    /// - Returns: nil if JSON can't represent a value.
     fileprivate static func members(_ values: [String: Any?]) -> [String: JSONValue]? {
         var members: [String: JSONValue] = [:]
         for (name, value) in values {

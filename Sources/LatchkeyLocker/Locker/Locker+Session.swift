@@ -3,15 +3,15 @@ public import Latchkey
 internal import Synchronization
 
 extension Locker {
-    /// Starts a session, or gets a fresh token for one: by easy access where it is enabled, else by strong
-    /// authentication. Where this device is not enrolled, that is done, and the person sets the secret of easy access.
+    /// Starts a session, or gets a new token for the current one: by easy access if it is enabled, otherwise by strong
+    /// authentication. If this device is not enrolled, the call enrols it, and the user sets the secret of easy access.
     ///
-    /// Without a network, and where the configuration allows for it, a right secret leads to `verifiedOffline`.
+    /// Without a network, a correct secret leads to `verifiedOffline` if the configuration allows that.
     ///
-    /// - Parameter metadata: Passed on to the server; at most 4,096 bytes as JSON. It is neither stored nor logged.
-    /// - Returns: The status. That there was no error does not mean that the session is active.
-    /// - Throws: ``ErsteGroupAuthError``; the status is then what it was, unless the error is `enrolmentRevoked`, or
-    ///   says that easy access is gone.
+    /// - Parameter metadata: Sent to the server; at most 4,096 bytes as JSON. Not stored and not logged.
+    /// - Returns: The status. Success does not always mean that the session is active.
+    /// - Throws: ``ErsteGroupAuthError``. The status does not change then, unless the error is `enrolmentRevoked` or
+    ///   says that easy access was disabled.
     @discardableResult
     public func startAuthSession(
         options: StartAuthSessionOptions? = nil, metadata: [String: JSONValue]? = nil
@@ -23,10 +23,10 @@ extension Locker {
         return try await run(.start(options.requiredLevel), context)
     }
 
-    /// Gets a token of narrow scope, and opens the level `background`. Nobody is asked. Callers at the same time share
-    /// one request.
+    /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent callers share one
+    /// request.
     ///
-    /// - Returns: The status, with the narrow token as its token. An active session keeps its own.
+    /// - Returns: The status with the narrow token. An active session keeps its own token.
     /// - Throws: ``BackgroundAccessError``.
     @discardableResult
     public func backgroundAccess(
@@ -40,15 +40,15 @@ extension Locker {
         return try await background(metadata)
     }
 
-    /// Ends the session, or the enrolment. Whatever is asking somebody is withdrawn.
+    /// Ends the session or the enrolment, and withdraws a prompt.
     ///
-    /// Locking touches neither disk nor network, and waits for nothing: as soon as it is called no level but `base` is
-    /// open, and tokens have no value any more. It returns when the prompt is gone, and nothing that was begun before
-    /// opens the session again. Destroying deletes what is stored; nothing that was encrypted can be decrypted again. Once
-    /// begun, it goes on to its end, whatever is called meanwhile.
+    /// Locking does not use the disk or the network and takes effect immediately: only the level `base` stays open, and
+    /// all tokens lose their value. The call returns when the prompt is withdrawn, and no earlier call opens the
+    /// session again. Destroying deletes the enrolment; text that was encrypted under it can't be decrypted any more.
+    /// Destroying can't be cancelled.
     ///
-    /// - Throws: ``ErsteGroupAuthError``; `notEnrolled`, and `revocationPending` when all is deleted here and the server
-    ///   could not be told yet.
+    /// - Throws: ``ErsteGroupAuthError``; `notEnrolled`, and `revocationPending` if the enrolment is deleted here and
+    ///   not yet at the server or in the hardware.
     @discardableResult
     public func endAuthSession(mode: EndAuthMode) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         switch mode {
@@ -61,12 +61,12 @@ extension Locker {
         }
     }
 
-    /// Destroys the enrolment as soon as no other call is under way. Where one is, the session ends before.
+    /// Destroys the enrolment when no other call is running. Ends the session first if one is.
     private func destroy() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let context = context("destroy the enrolment", "destroy the enrolment")
         while true {
             if let other = state.withLock({ $0.flow }) {
-                // Where there is nothing to lock, there will be nothing to destroy, and that is said below.
+                // If there is no session to lock, the call below reports it.
                 try? lock(context.operation)
                 if await !withdraw() { _ = await other.value }
             }
@@ -78,10 +78,10 @@ extension Locker {
         }
     }
 
-    /// Withdraws the prompt or page that somebody is looking at. The call that wanted it ends with `userCancelled`, or,
-    /// if the server was faster, with what came of it.
+    /// Withdraws the prompt or page that is on the screen. The call that showed it fails with `userCancelled`, or
+    /// returns its result if the server has already answered.
     ///
-    /// - Returns: The status, when the prompt is gone and that call has ended.
+    /// - Returns: The status after the prompt is withdrawn and that call has ended.
     /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI`.
     @discardableResult
     public func dismissUI() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
@@ -91,30 +91,30 @@ extension Locker {
 
     // MARK: Easy access
 
-    /// Has the user log in, and the person set a secret, after it was disabled. The session must be active; where it was
-    /// started by a login no more than a minute ago, that login does.
+    /// Enables easy access: the user logs in and sets a secret. The session must be active. If it was started by a
+    /// login no more than a minute ago, no other login is required.
     @discardableResult
     public func enableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let context = context("enable easy access", "enable easy access")
-        try await keepUp(context)
+        try await reloadIfChanged(context)
         return try await run(.enableEasyAccess, context)
     }
 
-    /// Takes the secret away, at the server and here; the device stays enrolled, and the next start takes strong
-    /// authentication. The session must be active, and is locked by this.
+    /// Disables easy access, at the server and here. The device stays enrolled, and the next start requires strong
+    /// authentication. The session must be active, and is locked by this call.
     @discardableResult
     public func disableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let context = context("disable easy access", "disable easy access")
-        try await keepUp(context)
+        try await reloadIfChanged(context)
         return try await run(.disableEasyAccess, context)
     }
 
-    /// Has the user log in, and the person set another secret. Until that is done the old one works. The session must be
-    /// active.
+    /// Changes the secret of easy access: the user logs in and sets another secret. Until then the old one works. The
+    /// session must be active.
     @discardableResult
     public func changeEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let context = context("change easy access", "change easy access")
-        try await keepUp(context)
+        try await reloadIfChanged(context)
         return try await run(.changeEasyAccess, context)
     }
 
@@ -127,17 +127,25 @@ extension Locker {
             throw ErsteGroupAuthError(
                 operation: operation, code: .invalidInput,
                 reason: "the metadata is larger than \(LockerAssertion.maximumMetadataBytes) bytes",
-                recovery: "Pass less on.")
+                recovery: "Send less metadata.")
         }
     }
 
-    /// Goes along with what other programs did, and tells the server of what was destroyed before, unless somebody is being
-    /// asked already.
+    /// Applies changes of other programs, and revokes destroyed enrolments at the server. Fails if another call is
+    /// running.
     private func prepare(_ context: FlowContext) async throws(ErsteGroupAuthError) {
         guard !isUserInteractionInProgress else {
             throw .refusal(context.operation, .userInteractionInProgress)
         }
-        try await keepUp(context)
+        try await reloadIfChanged(context)
         if state.withLock({ $0.machine?.phase == .unregistered }) { await tidyUp(context) }
     }
+}
+
+/// How to end a session.
+public enum EndAuthMode: String, Hashable, Sendable, CaseIterable {
+    /// The session ends; the device stays enrolled.
+    case lock
+    /// The enrolment ends, here and at the server. Text that was encrypted under it can't be decrypted any more.
+    case destroy
 }

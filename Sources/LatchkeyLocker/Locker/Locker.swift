@@ -4,14 +4,14 @@ internal import Latchkey
 internal import LatchkeyOAuth
 internal import Synchronization
 
-/// A user's session on this device, and the sensitive data that it opens.
+/// A user's session on this device, and the encryption of data that only a session opens.
 ///
-/// The status is that of this program: after a restart a device is enrolled or not, and nothing more. Calls may be made
-/// from any task. One that may ask somebody runs at a time; another is refused with `userInteractionInProgress`. Each
-/// call ends once, with the status or an error.
+/// The status belongs to this program: after a restart a device is either enrolled or not. Calls can be made from any
+/// task. Only one call that may prompt runs at a time; another fails with `userInteractionInProgress`. Each call ends
+/// once, with the status or an error.
 public final class Locker: Sendable {
-    /// What it was initialized with.
-    public let configuration: LockerConfiguration
+    /// The configuration.
+    package let configuration: LockerConfiguration
     let rows: LockerRows
     let keyring = LevelKeyring()
     let cache: SecretCache
@@ -20,7 +20,7 @@ public final class Locker: Sendable {
     private let issuer: Endpoint
     private let discovered = Mutex<ProviderMetadata?>(nil)
 
-    /// Makes a locker. Nothing is touched yet; ``open()`` is next.
+    /// Makes a locker without using the store, the hardware or the network. Call ``open()`` next.
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `invalidConfiguration`.
     public init(_ configuration: LockerConfiguration) throws(ErsteGroupAuthError) {
@@ -30,13 +30,13 @@ public final class Locker: Sendable {
         guard !configuration.clientID.isEmpty else { throw .invalidConfiguration("clientID", "is empty") }
         guard !configuration.scopes.isEmpty else { throw .invalidConfiguration("scopes", "has none") }
         guard configuration.easyAccessPolicy.requirement != .none else {
-            throw .invalidConfiguration("easyAccessPolicy", "asks for nobody")
+            throw .invalidConfiguration("easyAccessPolicy", "requires no user verification")
         }
         if let offline = configuration.offlineVerification, offline.maximumAttempts < 1 {
-            throw .invalidConfiguration("offlineVerification", "allows for no attempt")
+            throw .invalidConfiguration("offlineVerification", "allows no attempt")
         }
         if let timeout = configuration.sessionIdleTimeout, timeout <= .zero {
-            throw .invalidConfiguration("sessionIdleTimeout", "leaves no time")
+            throw .invalidConfiguration("sessionIdleTimeout", "is not longer than zero")
         }
         self.configuration = configuration
         self.issuer = issuer
@@ -48,8 +48,9 @@ public final class Locker: Sendable {
         state.withLock { $0.idleTimer?.cancel() }
     }
 
-    /// Reads what is stored and unseals what needs nobody, so that the level `base` is open and background access asks
-    /// nobody. Tells the server of destroyed enrolments that it has not heard of.
+    /// Reads the enrolment and unseals the parts that do not require user verification. Then the level `base` is open,
+    /// and background access works without a prompt. Revokes destroyed enrolments at the server if that is still to be
+    /// done.
     ///
     /// - Throws: ``ErsteGroupAuthError``; see ``ErsteGroupAuth/initializeLocker(_:)``.
     public func open() async throws(ErsteGroupAuthError) {
@@ -79,17 +80,17 @@ public final class Locker: Sendable {
 
     // MARK: The status
 
-    /// How the session stands. Touches neither hardware nor disk.
+    /// The current status. Does not use the hardware or the disk.
     public var authSessionStatus: AuthSessionStatus {
         lockIfIdle()
         return state.withLock { $0.status(configuration.offlineVerification) }
     }
 
-    /// Whether this device is enrolled, and whether by easy access, without opening anything: needs no hardware, and
-    /// verifies nothing.
+    /// Reads from the store whether this device is enrolled, and whether easy access is enabled. Does not use the
+    /// hardware, and does not verify the store.
     public func storedStatus() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         do throws(KeystoreError) {
-            let (isEnrolled, hasEasyAccess) = try await rows.glance()
+            let (isEnrolled, hasEasyAccess) = try await rows.storedState()
             return AuthSessionStatus(
                 phase: isEnrolled ? .enrolled : .unregistered, isEasyAccessEnabled: hasEasyAccess, accessToken: nil,
                 offlineAttemptsLeft: nil)
@@ -98,8 +99,9 @@ public final class Locker: Sendable {
         }
     }
 
-    /// Whether ``endAuthSession(mode:)`` with `destroy` has the hardware take `base` and `offline` back, so that no copy of
-    /// the store opens them; nil without an enrolment. Needs no hardware, and verifies nothing.
+    /// Whether ``endAuthSession(mode:)`` with `destroy` revokes the keys of `base` and `offline` in the hardware, so
+    /// that no copy of the store opens them; nil without an enrolment. Does not use the hardware, and does not verify
+    /// the store.
     public func isStoredRevocably() async throws(ErsteGroupAuthError) -> Bool? {
         do throws(KeystoreError) {
             return try await rows.isRevocable()
@@ -108,10 +110,10 @@ public final class Locker: Sendable {
         }
     }
 
-    /// Every change of the status from now on, once each, in order.
+    /// Every change of the status from now on, each one once and in order.
     public var statusChanges: AsyncStream<AuthSessionChange> { changes.stream() }
 
-    /// Whether somebody may be looking at a prompt or a page.
+    /// Whether a call is running that can show a prompt or a page.
     public var isUserInteractionInProgress: Bool { state.withLock { $0.machine?.isInteracting ?? false } }
 
     // MARK: For the other parts
@@ -142,7 +144,7 @@ public final class Locker: Sendable {
         return enrolment
     }
 
-    /// The server, for one operation. Its discovery document is read once in the life of the locker.
+    /// The server, for one operation. The discovery document is read once in the locker's lifetime.
     func server(_ operation: String) async throws(ErsteGroupAuthError) -> LockerServer {
         let known = discovered.withLock { $0 }
         let discovery =
@@ -155,7 +157,7 @@ public final class Locker: Sendable {
             transport: configuration.transport)
     }
 
-    /// An assertion, signed by the hardware.
+    /// Makes an assertion that the hardware signs.
     func sign(
         _ action: LockerAssertion.Action, challenge: String?, with key: HardwareKey, enrolmentID: String?,
         removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
@@ -173,7 +175,7 @@ public final class Locker: Sendable {
         return JWS.compact(input, signature: signature)
     }
 
-    /// The device's word that it wants another key's assertion: 64 bytes in base64url. Nobody is asked.
+    /// Signs another key's assertion with the device key: 64 bytes in base64url. Does not prompt.
     func countersign(_ assertion: String, with deviceKey: HardwareKey, _ context: FlowContext) async throws -> String {
         let signature = try await configuration.records.keystore.sign(
             MessageDigest(sha256: LockerAssertion.countersigningInput(of: assertion).utf8), with: deviceKey,
@@ -181,7 +183,7 @@ public final class Locker: Sendable {
         return Base64URL.encode(signature.rawRepresentation)
     }
 
-    /// Makes all changes or none, and asks nobody.
+    /// Makes all changes or none. Does not prompt.
     func store(
         _ changes: [RecordChange], classes: [ClassChange] = [], _ context: FlowContext
     ) async throws(KeystoreError) -> [Record] {
@@ -189,8 +191,78 @@ public final class Locker: Sendable {
             changes, classes: classes, for: context.prompt, authorizedBy: NobodyPresent())
     }
 
-    /// Carries something to its end although the caller has lost interest.
+    /// Completes the work even if the caller is cancelled.
     func finish<T: Sendable>(_ work: @escaping @Sendable () async throws -> T) async throws -> T {
         try await Task { try await work() }.value
     }
+}
+
+/// A locker's state in memory, except for the level keys.
+struct LockerState: Sendable {
+    /// nil until the locker was opened.
+    var machine: SessionMachine?
+    var enrolment: Enrolment?
+    var counters = LockerCounters()
+    /// The token of an active session.
+    var token: AccessToken?
+    /// The token of background access.
+    var narrowToken: AccessToken?
+    /// The running call.
+    var flow: Task<Result<AuthSessionStatus, ErsteGroupAuthError>, Never>?
+    /// The last use of the session.
+    var lastUse: SessionUse?
+    /// Locks the session when its time without use is over.
+    var idleTimer: Task<Void, Never>?
+    /// The running request for background access, which concurrent callers share, and the session in which it began.
+    var background: (task: Task<Result<AuthSessionStatus, BackgroundAccessError>, Never>, epoch: Int)?
+
+    func status(_ offline: OfflineVerification?) -> AuthSessionStatus {
+        let phase = machine?.phase ?? .unregistered
+        let hasEasyAccess = machine?.hasEasyAccess ?? false
+        return AuthSessionStatus(
+            phase: phase, isEasyAccessEnabled: hasEasyAccess,
+            accessToken: phase.isActive ? token : phase == .backgroundAccess ? narrowToken : nil,
+            offlineAttemptsLeft: hasEasyAccess ? offline.map { max(0, $0.maximumAttempts - counters.failures) } : nil)
+    }
+
+    /// Discards tokens, and the request for background access, that do not belong to the current session.
+    mutating func discardStale() {
+        let phase = machine?.phase ?? .unregistered
+        if let background, background.epoch != machine?.epoch {
+            background.task.cancel()
+            self.background = nil
+        }
+        if !phase.isActive {
+            token?.handle.close()
+            token = nil
+        }
+        if !phase.isActive && phase != .backgroundAccess {
+            narrowToken?.handle.close()
+            narrowToken = nil
+        }
+    }
+}
+
+/// The values that one call gets from its caller.
+struct FlowContext: Sendable {
+    /// The operation as a verb phrase, for errors and prompts.
+    let operation: String
+    let metadata: [String: JSONValue]?
+    let options: StartAuthSessionOptions
+    /// Prompts at most once for the whole call.
+    let consent: OnePINConsent
+    let prompt: PromptContext
+}
+
+/// The results of a call. They become the session's when the call succeeds.
+struct SessionDraft: Sendable {
+    /// The user who logged in.
+    var userID: String?
+    var token: AccessToken?
+    /// The verified secret.
+    var secret: PIN?
+    var levels: [ProtectionLevel: LevelKey] = [:]
+    /// The stored enrolment; nil if it has not changed. The inner nil means that it was deleted.
+    var enrolment: Enrolment??
+    var counters: LockerCounters?
 }

@@ -1,15 +1,16 @@
 internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
 /// The key of one level: 32 random bytes, made at the enrolment and never changed.
 struct LevelKey: Sendable, Equatable {
     static let byteCount = 32
-    /// How many bytes name a key in a ciphertext.
+    /// The length of a key id in a ciphertext, in bytes.
     static let idBytes = 8
 
     let secret: SecretBytes
-    /// Names the key and tells nothing about it.
+    /// The id of the key. It reveals nothing about the key.
     let id: Data
 
     init(_ secret: SecretBytes) {
@@ -20,12 +21,12 @@ struct LevelKey: Sendable, Equatable {
 
     static func random() -> LevelKey { LevelKey(.random(count: byteCount)) }
 
-    /// The key of one text.
+    /// Derives the key of one text.
     func textKey(nonce: Data) -> SymmetricKey {
         Self.derive(secret, salt: nonce, "latchkey/locker/text/v1", count: Self.byteCount)
     }
 
-    /// The key under which another is wrapped.
+    /// Derives a key that wraps another key.
     func wrappingKey(_ purpose: String) -> SymmetricKey {
         Self.derive(secret, salt: Data(), purpose, count: Self.byteCount)
     }
@@ -34,5 +35,111 @@ struct LevelKey: Sendable, Equatable {
         let root = secret.withUnsafeBytes { SymmetricKey(data: $0) }
         return HKDF<SHA256>.deriveKey(
             inputKeyMaterial: root, salt: salt, info: Data(info.utf8), outputByteCount: count)
+    }
+}
+
+/// The keys of the open levels.
+final class LevelKeyring: Sendable {
+    private let keys = Mutex<[ProtectionLevel: LevelKey]>([:])
+
+    subscript(level: ProtectionLevel) -> LevelKey? { keys.withLock { $0[level] } }
+
+    /// Adds keys, and erases the keys of levels that are not open in the phase.
+    func adopt(_ opened: [ProtectionLevel: LevelKey], in phase: SessionPhase) {
+        keys.withLock { keys in
+            keys.merge(opened) { $1 }
+            keys = keys.filter { phase.openLevels.contains($0.key) }
+        }
+    }
+}
+
+/// The encrypted keys of the levels `background`, `active` and `offline`. They open with the device's secret and the
+/// server's shares.
+///
+/// `background` and `active` are encrypted under HKDF-SHA256 of the device's secret and the server's share of the
+/// level; without shares, of the device's secret only. `offline` is encrypted under the key of `active`, for sessions
+/// that do not use the PIN.
+struct LevelWraps: Sendable, Hashable {
+    let background: Data
+    let active: Data
+    let offline: Data
+
+    /// Wraps the keys.
+    init(
+        _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?, enrolmentID: String
+    ) throws {
+        guard let background = keys[.background], let active = keys[.active], let offline = keys[.offline] else {
+            throw CryptoKitError.incorrectKeySize
+        }
+        func wrap(_ key: LevelKey, _ level: ProtectionLevel, _ share: SecretBytes?) throws -> Data {
+            let info = Self.info(level, enrolmentID, isShared: share != nil)
+            return try Self.wrap(key, under: Self.shared(deviceSecret, share, info), info)
+        }
+        self.background = try wrap(background, .background, shares?.background)
+        self.active = try wrap(active, .active, shares?.active)
+        let info = Self.info(.offline, enrolmentID, isShared: false)
+        self.offline = try Self.wrap(offline, under: active.wrappingKey(info), info)
+    }
+
+    /// Reads the attributes of a record.
+    init?(_ attributes: [String: String]) {
+        guard let background = attributes["wrap.background"].flatMap(Base64URL.decode),
+            let active = attributes["wrap.active"].flatMap(Base64URL.decode),
+            let offline = attributes["wrap.offline"].flatMap(Base64URL.decode)
+        else { return nil }
+        (self.background, self.active, self.offline) = (background, active, offline)
+    }
+
+    var attributes: [String: String] {
+        [
+            "wrap.background": Base64URL.encode(background), "wrap.active": Base64URL.encode(active),
+            "wrap.offline": Base64URL.encode(offline),
+        ]
+    }
+
+    /// Decrypts the key of a level; with `active`, also the key of `offline`.
+    ///
+    /// - Parameter share: The server's share of the level; nil if the server does not store shares.
+    /// - Throws: An error if the share is not the one that the key was encrypted with.
+    func open(
+        _ level: ProtectionLevel, deviceSecret: SecretBytes, share: SecretBytes?, enrolmentID: String
+    ) throws -> [ProtectionLevel: LevelKey] {
+        let info = Self.info(level, enrolmentID, isShared: share != nil)
+        let wrapped = level == .active ? active : background
+        let key = try Self.unwrap(wrapped, under: Self.shared(deviceSecret, share, info), info)
+        guard level == .active else { return [level: key] }
+        let offlineInfo = Self.info(.offline, enrolmentID, isShared: false)
+        return [level: key, .offline: try Self.unwrap(offline, under: key.wrappingKey(offlineInfo), offlineInfo)]
+    }
+
+    private static func info(_ level: ProtectionLevel, _ enrolmentID: String, isShared: Bool) -> String {
+        "latchkey/locker/wrap/v1/\(isShared ? "shared" : "device")/\(level.rawValue)/\(enrolmentID)"
+    }
+
+    private static func shared(_ deviceSecret: SecretBytes, _ share: SecretBytes?, _ info: String) -> SymmetricKey {
+        let material = SecretBytes(count: deviceSecret.count + (share?.count ?? 0)) { buffer in
+            deviceSecret.withUnsafeBytes { buffer.copyMemory(from: $0) }
+            share?.withUnsafeBytes {
+                UnsafeMutableRawBufferPointer(rebasing: buffer[deviceSecret.count...]).copyMemory(from: $0)
+            }
+        }
+        return HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: material.withUnsafeBytes { SymmetricKey(data: $0) }, info: Data(info.utf8),
+            outputByteCount: LevelKey.byteCount)
+    }
+
+    private static func wrap(_ key: LevelKey, under wrapping: SymmetricKey, _ info: String) throws -> Data {
+        let box = try key.secret.withUnsafeBytes { bytes in
+            try AES.GCM.seal(bytes, using: wrapping, authenticating: Data(info.utf8))
+        }
+        return box.nonce + box.ciphertext + box.tag
+    }
+
+    private static func unwrap(_ wrapped: Data, under wrapping: SymmetricKey, _ info: String) throws -> LevelKey {
+        var plain = try AES.GCM.open(
+            AES.GCM.SealedBox(combined: wrapped), using: wrapping, authenticating: Data(info.utf8))
+        defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }
+        guard plain.count == LevelKey.byteCount else { throw CryptoKitError.incorrectKeySize }
+        return LevelKey(SecretBytes(plain))
     }
 }

@@ -1,16 +1,17 @@
-/// What follows what in a session: a value without hardware, network or clock.
+/// The state machine of a session, without hardware, network or clock.
 ///
-/// Whoever drives it begins a call, performs the action of the step that comes back, and hands the answer in, until the
-/// call ends. The status changes here and nowhere else, and only when a call ends or something is gone for good.
+/// The caller begins a call, performs the action of each returned step, and reports the result, until the call ends.
+/// Only this type changes the status, and only when a call ends or when an enrolment or a key is permanently deleted.
 struct SessionMachine: Sendable {
     private(set) var phase: SessionPhase
     /// Whether there is an easy-access key.
     private(set) var hasEasyAccess: Bool
-    /// Whether a person may be recognised without the network.
+    /// Whether offline verification is allowed.
     let allowsOffline: Bool
-    /// What follows the last secret that the hardware takes.
+    /// What happens after the last wrong secret that the hardware accepts.
     let exhaustion: SecretExhaustion
-    /// Which session this is. It rises whenever one ends: what was begun in one opens nothing in the next.
+    /// The number of the session. It increases when a session ends: a call that began in one session opens nothing in
+    /// the next.
     private(set) var epoch = 0
     private var flow: (call: Call, action: Action, epoch: Int)?
 
@@ -24,7 +25,7 @@ struct SessionMachine: Sendable {
         self.exhaustion = exhaustion
     }
 
-    /// What can be wanted of a session; one at a time.
+    /// A call. One runs at a time.
     enum Call: Hashable, Sendable {
         case start(RequiredLevel)
         case lock
@@ -33,8 +34,8 @@ struct SessionMachine: Sendable {
         case disableEasyAccess
         case changeEasyAccess
 
-        /// Whether somebody may be asked for it.
-        var mayAsk: Bool {
+        /// Whether the call can prompt.
+        var mayPrompt: Bool {
             switch self {
             case .start, .enableEasyAccess, .changeEasyAccess: true
             case .lock, .destroy, .disableEasyAccess: false
@@ -42,38 +43,39 @@ struct SessionMachine: Sendable {
         }
     }
 
-    /// What is to be done next.
+    /// The next action.
     enum Action: Hashable, Sendable, CaseIterable {
-        /// Has the user log in at the server, which asks.
+        /// Lets the user log in at the server. Prompts.
         case authenticateStrongly
-        /// Makes the device known to the server, and sets the secret of easy access.
+        /// Enrols the device at the server, and sets the secret of easy access. Prompts.
         case enrol
         /// Gets the server's shares after strong authentication.
         case openLevels
-        /// Has the easy-access key sign, which asks, and gets a token and the shares for it.
+        /// Signs with the easy-access key, and gets a token and the shares for it. Prompts.
         case authenticateEasily
-        /// Has the hardware check the secret, which asks.
+        /// Verifies the secret with the hardware, without a network. Prompts.
         case verifyOffline
-        /// Sets a new secret, which asks, and puts its key in the place of the old one.
+        /// Sets a new secret, and replaces the old key by its key. Prompts.
         case registerEasyAccess
-        /// Takes the easy-access keys away, at the server and here.
+        /// Removes the easy-access keys at the server, then here.
         case removeEasyAccess
-        /// Takes them away here, where the server has done so already.
-        case dropEasyAccess
-        /// Takes them away here, where the hardware takes no secret any more: the server has yet to hear of it.
+        /// Deletes easy access here, after the server has removed its key.
+        case deleteLocalEasyAccess
+        /// Deletes easy access here, after the hardware stopped accepting the secret. The server is told when it can be
+        /// reached.
         case giveUpEasyAccess
         case destroy
         /// Deletes an enrolment that the server no longer knows.
         case purge
     }
 
-    /// What came of an action.
+    /// The result of an action.
     enum Answer: Hashable, Sendable {
         case done
         case failed(Cause)
     }
 
-    /// What of a failure matters here.
+    /// The causes of a failure that the machine distinguishes.
     enum Cause: Hashable, Sendable {
         case network
         /// The secret was wrong, and no attempt is left.
@@ -81,16 +83,16 @@ struct SessionMachine: Sendable {
         /// The server knows the enrolment and not the easy-access key.
         case easyAccessRevoked
         case enrolmentRevoked
-        /// The person may not be recognised without the network any more.
+        /// Offline verification is not allowed any more.
         case verificationUnavailable
-        /// All is deleted here, and the server could not be told.
+        /// The enrolment is deleted here and not yet at the server.
         case revocationPending
         case other
     }
 
     enum Step: Hashable, Sendable {
         case perform(Action)
-        /// The call ends well.
+        /// The call succeeds.
         case succeed
         /// The call ends with the error of the action that failed.
         case fail
@@ -98,21 +100,21 @@ struct SessionMachine: Sendable {
         case refuse(ErsteGroupAuthError.Code)
     }
 
-    /// Whether a call is under way.
+    /// Whether a call is running.
     var isInteracting: Bool { flow != nil }
 
-    /// Whether somebody may be looking at a prompt or a page.
-    var mayAsk: Bool { flow?.call.mayAsk ?? false }
+    /// Whether the running call can show a prompt or a page.
+    var mayPrompt: Bool { flow?.call.mayPrompt ?? false }
 
-    /// Whether the session has ended in which the call was begun: what it stored stands, and it opens nothing any more.
+    /// Whether the session in which the call began has ended. The stored changes of the call stay, and the call opens
+    /// nothing.
     var isSuperseded: Bool { flow.map { $0.epoch != epoch } ?? false }
 
     // MARK: Calls
 
-    /// - Parameter hasFreshLogin: Whether the user logged in for this session a moment ago, so that the server takes a new
-    ///   secret without another login.
+    /// - Parameter hasFreshLogin: Whether the server still accepts a new secret for the login of this session.
     mutating func begin(_ call: Call, hasFreshLogin: Bool = false) -> Step {
-        // A lock waits for nobody.
+        // A lock does not wait for other calls.
         guard flow == nil || call == .lock else { return .refuse(.userInteractionInProgress) }
         switch call {
         case .start(let level): return begin(call, level)
@@ -149,7 +151,7 @@ struct SessionMachine: Sendable {
         }
     }
 
-    /// Takes the answer to the action of the last step.
+    /// Takes the result of the last step's action.
     mutating func receive(_ answer: Answer) -> Step {
         guard let (call, action, _) = flow else { return .fail }
         switch answer {
@@ -170,7 +172,7 @@ struct SessionMachine: Sendable {
         case .verifyOffline: return end(in: .verifiedOffline, easyAccess: true)
         case .removeEasyAccess: return end(in: .enrolled, easyAccess: false)
         case .destroy: return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
-        case .dropEasyAccess, .giveUpEasyAccess: return end(in: phase, easyAccess: false, .fail)
+        case .deleteLocalEasyAccess, .giveUpEasyAccess: return end(in: phase, easyAccess: false, .fail)
         case .purge: return end(in: .unregistered, easyAccess: false, .fail)
         }
     }
@@ -180,7 +182,7 @@ struct SessionMachine: Sendable {
         case (.purge, _), (.destroy, .revocationPending):
             return end(in: .unregistered, easyAccess: false, .fail)
         case (_, .enrolmentRevoked) where phase != .unregistered: return perform(.purge, for: call)
-        case (.authenticateEasily, .easyAccessRevoked): return perform(.dropEasyAccess, for: call)
+        case (.authenticateEasily, .easyAccessRevoked): return perform(.deleteLocalEasyAccess, for: call)
         case (.authenticateEasily, .secretExhausted), (.verifyOffline, .secretExhausted):
             switch exhaustion {
             case .disableEasyAccess: return perform(.giveUpEasyAccess, for: call)
@@ -213,7 +215,7 @@ struct SessionMachine: Sendable {
             hasEasyAccess = easyAccess && self.phase != .unregistered
             return end(.fail)
         }
-        // Nothing but an enrolment leads out of having none.
+        // Only an enrolment ends the phase `unregistered`.
         if self.phase != .unregistered || flow?.action == .enrol {
             self.phase = phase
             hasEasyAccess = easyAccess
@@ -221,10 +223,10 @@ struct SessionMachine: Sendable {
         return end(step)
     }
 
-    /// Nobody has used the session for a while. A start that is under way goes on, as from `enrolled`; what needs the
-    /// session that has ended does not.
+    /// The session's time without use is over. A running start continues, as from `enrolled`. Other calls that need the
+    /// ended session fail.
     ///
-    /// - Returns: Whether that ends anything.
+    /// - Returns: Whether a session ended.
     mutating func idle() -> Bool {
         guard phase.isOpen else { return false }
         phase = .enrolled
@@ -233,9 +235,9 @@ struct SessionMachine: Sendable {
         return true
     }
 
-    /// Another program has changed what is stored.
+    /// Another program has changed the stored enrolment.
     ///
-    /// - Parameter isSame: Whether it is still the same enrolment; otherwise the session ends.
+    /// - Parameter isSame: Whether it is still the same enrolment. Otherwise the session ends.
     mutating func reload(isEnrolled: Bool, isSame: Bool, hasEasyAccess: Bool) {
         self.hasEasyAccess = hasEasyAccess
         guard !isSame else { return }
@@ -245,7 +247,7 @@ struct SessionMachine: Sendable {
 
     // MARK: Background access
 
-    /// How a request for background access ended. Nobody is asked for it, so it may run beside a call.
+    /// The result of a request for background access. It does not prompt, so it can run at the same time as a call.
     enum BackgroundAnswer: Hashable, Sendable {
         case granted
         case enrolmentRevoked
@@ -257,15 +259,15 @@ struct SessionMachine: Sendable {
     enum BackgroundStep: Hashable, Sendable {
         case succeed
         case fail
-        /// Delete the enrolment, then say so with ``purged()``; the call ends with the error of the request.
+        /// Delete the enrolment, then call ``purged()``. The call ends with the error of the request.
         case purge
-        /// The enrolment was destroyed meanwhile.
+        /// The enrolment was destroyed during the request.
         case refuseNotEnrolled
-        /// The session was ended meanwhile: the answer counts for nothing.
+        /// The session ended during the request: the result is discarded.
         case drop
     }
 
-    /// - Parameter epoch: That of the session in which the request was begun.
+    /// - Parameter epoch: The session in which the request began.
     mutating func receive(_ answer: BackgroundAnswer, of epoch: Int) -> BackgroundStep {
         guard phase != .unregistered else { return .refuseNotEnrolled }
         guard epoch == self.epoch else { return .drop }
@@ -281,7 +283,7 @@ struct SessionMachine: Sendable {
         }
     }
 
-    /// The enrolment was deleted outside of a call.
+    /// Records that the enrolment was deleted outside of a call.
     mutating func purged() {
         phase = .unregistered
         hasEasyAccess = false

@@ -26,3 +26,15 @@ struct LevelShares: Decodable, Sendable {
         active = try share(.active)
     }
 }
+
+/// The server's answer to an enrolment.
+struct LockerEnrolmentAnswer: Decodable, Sendable {
+    let enrolmentID: String
+    /// nil if the server does not store level shares.
+    let levelShares: LevelShares?
+
+    private enum CodingKeys: String, CodingKey {
+        case enrolmentID = "enrolment_id"
+        case levelShares = "level_shares"
+    }
+}

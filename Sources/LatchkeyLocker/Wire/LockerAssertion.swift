@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import LatchkeyOAuth
 
-/// The JWS with which the device's hardware proves one step: see <doc:LockerProtocol>.
+/// The JWS with which a key in the device's hardware authenticates one request: see <doc:LockerProtocol>.
 struct LockerAssertion: Sendable {
     enum Action: String, Encodable, Sendable {
         case enrol
@@ -13,17 +13,17 @@ struct LockerAssertion: Sendable {
         case levelShares = "level-shares"
         case revoke
 
-        /// Whether the public key goes with it.
+        /// Whether the header contains the public key.
         var hasKey: Bool { self == .enrol || self == .easyAccessEnable }
-        /// Whether it is good for a short time only.
+        /// Whether the assertion has an `exp`.
         var expires: Bool { self != .revoke }
     }
 
     /// The JOSE `typ`.
     static let type = "vnd.latchkey.locker-request"
-    /// Seconds from `iat` to `exp`. The server adds 300 on either side for clocks that differ.
+    /// The time from `iat` to `exp`, in seconds. The server allows 300 seconds of clock difference either way.
     static let life = 60
-    /// The most bytes of JSON that an app's metadata may have.
+    /// The maximum size of an app's metadata, in bytes of JSON.
     static let maximumMetadataBytes = 4096
 
     let action: Action
@@ -36,11 +36,11 @@ struct LockerAssertion: Sendable {
     let issuedAt: Date
     var metadata: [String: JSONValue]?
     var device: DeviceInfo?
-    /// In `easyAccessDisable` only: the key to remove; nil for all.
+    /// Only in `easyAccessDisable`: the key to remove; nil for all.
     var easyAccessKey: KeyID?
 
-    /// What the device key signs to say that the device wants an assertion of another key: a text with a colon, which no
-    /// signing input has.
+    /// The text that the device key signs to approve an assertion of another key. It has a colon, which a JWS signing
+    /// input can't have.
     static func countersigningInput(of compact: String) -> String {
         "vnd.latchkey.locker-countersignature:" + compact[..<(compact.lastIndex(of: ".") ?? compact.endIndex)]
     }

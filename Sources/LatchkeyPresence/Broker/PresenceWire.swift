@@ -1,13 +1,14 @@
+internal import FoundationEssentials
 package import Latchkey
 
-/// `org.latchkey.Presence1`, as client and service speak it.
+/// The D-Bus interface `org.latchkey.Presence1`: names, arguments and errors, for the client and the service.
 package enum PresenceWire {
     package static let name = "org.latchkey.Presence1"
     package static let path = "/org/latchkey/Presence1"
     package static let interface = "org.latchkey.Presence1"
     package static let version: UInt32 = 1
     private static let errorPrefix = "org.latchkey.Presence1.Error."
-    /// More than the service ever says in a line, in Unicode scalars.
+    /// The maximum length of a text of the service, in Unicode scalars. The service's texts are shorter.
     private static let longestText = 1000
 
     package enum Method: String, CaseIterable, Sendable {
@@ -20,10 +21,10 @@ package enum PresenceWire {
         case subscribe = "Subscribe"
     }
 
-    /// The signal that says how it goes, to the caller and to those who subscribed as the same user.
+    /// The signal that reports the progress to the caller, and to subscribers of the same user.
     package static let progress = "Progress"
 
-    /// It counts from whoever owns the service's name, and only the service's user may own it.
+    /// Only signals of the owner of the service's name are accepted, and only the service's user can own the name.
     static let progressRule = SignalRule(from: .owner(of: name), path: path, interface: interface, member: progress)
 
     static func prompt(_ arguments: [BusValue]) -> PresencePrompt? {
@@ -39,7 +40,7 @@ package enum PresenceWire {
 
     // MARK: Errors
 
-    /// What is no approval and no accident.
+    /// The errors that are answers: not an approval and not a failure.
     private static let notRecognised = "NotRecognised"
     private static let declined = "Declined"
 
@@ -50,7 +51,7 @@ package enum PresenceWire {
     package static func error(_ answer: ApprovalAnswer) -> BusError? {
         switch answer {
         case .approved: nil
-        case .notRecognised: BusError(name: errorPrefix + notRecognised, message: "another finger was shown")
+        case .notRecognised: BusError(name: errorPrefix + notRecognised, message: "the finger does not match")
         case .declined(let why): BusError(name: errorPrefix + declined, message: why)
         }
     }
@@ -91,4 +92,142 @@ package enum PresenceWire {
     ]
 
     private static func capitalized(_ word: String) -> String { word.prefix(1).uppercased() + word.dropFirst() }
+}
+
+extension PresenceWire {
+    /// The arguments of `Approve`: `use, keyName, digest, nonceTPM, requirement, reuse, reason, container`.
+    package static func arguments(_ request: ApprovalRequest) -> [BusValue] {
+        let (use, digest): (String, [UInt8]) =
+            switch request.use {
+            case .sign(let digest): ("sign", digest.bytes)
+            case .unseal: ("unseal", [])
+            }
+        return [.string(use), .bytes(Array(request.keyName)), .bytes(digest), .bytes(Array(request.nonceTPM))]
+            + arguments(request.policy) + [shortened(request.context.reason), shortened(request.context.container)]
+    }
+
+    /// A text of the prompt, cut to the length that the broker accepts.
+    private static func shortened(_ text: String) -> BusValue {
+        .string(String(oneLine: text, limit: ApprovalRequest.maximumTextBytes / 4))
+    }
+
+    package static func request(_ arguments: [BusValue]) -> ApprovalRequest? {
+        guard arguments.count == 8, let use = use(arguments[0], arguments[2]), let name = arguments[1].bytes,
+            let nonce = arguments[3].bytes, let policy = policy(arguments[4...5]), let reason = arguments[6].string,
+            let container = arguments[7].string
+        else { return nil }
+        return ApprovalRequest(
+            use: use, keyName: Data(name), nonceTPM: Data(nonce), policy: policy,
+            context: PromptContext(reason: reason, container: container))
+    }
+
+    package static func arguments(_ approval: PresenceApproval) -> [BusValue] {
+        [.int32(approval.expiration), .bytes(Array(approval.signature.rawRepresentation))]
+    }
+
+    static func approval(_ arguments: [BusValue]) -> PresenceApproval? {
+        guard arguments.count == 2, let expiration = arguments[0].int32, let raw = arguments[1].bytes,
+            let signature = ECDSASignature(rawRepresentation: raw)
+        else { return nil }
+        return PresenceApproval(expiration: expiration, signature: signature)
+    }
+
+    private static func use(_ use: BusValue, _ digest: BusValue) -> ApprovalRequest.Use? {
+        switch (use.string, digest.bytes) {
+        case ("sign", let bytes?): MessageDigest(bytes: bytes).map(ApprovalRequest.Use.sign)
+        case ("unseal", let bytes?) where bytes.isEmpty: .unseal
+        default: nil
+        }
+    }
+}
+
+extension PresenceWire {
+    /// The answer to `State`: `state, detail, until`. `state` is `ready`, `not-available`, `not-enrolled` or
+    /// `locked-out`; `detail` the reason; `until` a POSIX time or 0.
+    package static func arguments(_ state: FingerState) -> [BusValue] {
+        switch state {
+        case .ready: [.string("ready"), .string(""), .uint64(0)]
+        case .notAvailable(let why): [.string("not-available"), .string(why), .uint64(0)]
+        case .notEnrolled: [.string("not-enrolled"), .string(""), .uint64(0)]
+        case .lockedOut(let until):
+            [.string("locked-out"), .string(""), .uint64(UInt64(max(0, until?.timeIntervalSince1970 ?? 0)))]
+        }
+    }
+
+    static func state(_ arguments: [BusValue]) -> FingerState? {
+        guard arguments.count == 3, let word = arguments[0].string, let detail = arguments[1].string,
+            let until = arguments[2].uint64
+        else { return nil }
+        return switch word {
+        case "ready": .ready
+        case "not-available": .notAvailable(detail)
+        case "not-enrolled": .notEnrolled
+        case "locked-out": .lockedOut(until: until == 0 ? nil : Date(timeIntervalSince1970: Double(until)))
+        default: nil
+        }
+    }
+}
+
+extension PresenceWire {
+    package static func arguments(_ terms: PresenceTerms) -> [BusValue] {
+        var entries: [String: BusValue] = ["User": .uint32(terms.user), "Authority": .bytes(Array(terms.authority))]
+        entries["AuthorityHandle"] = terms.authorityHandle.map(BusValue.uint32)
+        entries["EnrolmentSet"] = terms.enrolmentSet.map { .bytes(Array($0)) }
+        if let counter = terms.counter {
+            entries["Counter"] = .bytes(Array(counter.publicArea))
+            entries["CounterValue"] = .uint64(counter.value)
+        }
+        if let pin = terms.userPIN {
+            entries["PIN"] = .bytes(Array(pin.publicArea))
+            entries["PINResetPolicy"] = .bytes(Array(pin.resetPolicy))
+        }
+        return [.dictionary(entries)]
+    }
+
+    static func terms(_ arguments: [BusValue]) -> PresenceTerms? {
+        guard let entries = arguments.first?.dictionary, let user = entries["User"]?.uint32,
+            let authority = entries["Authority"]?.bytes
+        else { return nil }
+        var terms = PresenceTerms(
+            user: user, authority: Data(authority), authorityHandle: entries["AuthorityHandle"]?.uint32,
+            enrolmentSet: entries["EnrolmentSet"]?.bytes.map { Data($0) })
+        if let counter = entries["Counter"]?.bytes, let value = entries["CounterValue"]?.uint64 {
+            terms.counter = .init(publicArea: Data(counter), value: value)
+        }
+        terms.userPIN = pin(entries["PIN"], entries["PINResetPolicy"])
+        return terms
+    }
+
+    package static func arguments(_ pin: UnsetUserPIN) -> [BusValue] {
+        [
+            .bytes(Array(pin.pin.publicArea)), .bytes(Array(pin.pin.resetPolicy)),
+            .bytes(pin.initialValue.withUnsafeBytes { Array($0) }),
+        ]
+    }
+
+    static func unsetPIN(_ arguments: [BusValue]) -> UnsetUserPIN? {
+        guard arguments.count == 3, let pin = pin(arguments[0], arguments[1]), let initial = arguments[2].bytes else {
+            return nil
+        }
+        return UnsetUserPIN(pin: pin, initialValue: SecretBytes(initial))
+    }
+
+    private static func pin(_ publicArea: BusValue?, _ resetPolicy: BusValue?) -> PresenceTerms.UserPIN? {
+        guard let area = publicArea?.bytes, let policy = resetPolicy?.bytes else { return nil }
+        return PresenceTerms.UserPIN(publicArea: Data(area), resetPolicy: Data(policy))
+    }
+
+    // MARK: A policy
+
+    package static func arguments(_ policy: AccessPolicy) -> [BusValue] {
+        [.string(policy.requirement.rawValue), .uint32(UInt32(policy.reuseSeconds))]
+    }
+
+    package static func policy(_ arguments: some Collection<BusValue>) -> AccessPolicy? {
+        let arguments = Array(arguments)
+        guard arguments.count == 2, let requirement = arguments[0].string.flatMap(AccessPolicy.Requirement.init),
+            let reuse = arguments[1].uint32
+        else { return nil }
+        return AccessPolicy(requirement, reuseSeconds: Int(reuse))
+    }
 }

@@ -1,10 +1,16 @@
 internal import CSystemd
 internal import Glibc
 
-/// A connection to the system bus, on a thread of its own. It is closed when the last reference goes.
+/// A connection to the system bus, with its own thread. Closed with the last reference.
 package actor Bus {
     private let thread: BusThread
     private var connection: BusConnection?
+    private var open: BusConnection {
+        get throws(BusError) {
+            guard let connection else { throw .closed }
+            return connection
+        }
+    }
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
@@ -17,7 +23,7 @@ package actor Bus {
     /// Connects to a system bus.
     ///
     /// - Parameters:
-    ///   - address: Nil for the machine's, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    /// - address: Nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
     ///   - onClose: Called when the connection is lost or closed.
     package static func system(
         at address: String? = nil, onClose: @escaping @Sendable () -> Void = {}
@@ -36,7 +42,7 @@ package actor Bus {
 
     /// Calls a method and waits for its answer.
     ///
-    /// - Parameter timeout: At least a millisecond.
+    /// - Parameter timeout: At least one millisecond.
     package func call(
         _ target: BusTarget, _ arguments: [BusValue] = [], timeout: Duration = .seconds(10)
     ) async throws(BusError) -> [BusValue] {
@@ -48,7 +54,7 @@ package actor Bus {
 
     package typealias Reply = Result<[BusValue], BusError>
 
-    /// Calls a method. `receive` gets the answer, once, in the order in which the bus delivers answers and signals.
+    /// Calls a method. `receive` gets the answer once. Answers and signals arrive in the bus's order.
     package func send(
         _ target: BusTarget, _ arguments: [BusValue] = [], timeout: Duration = .seconds(10),
         _ receive: @escaping @Sendable (Reply) -> Void
@@ -56,65 +62,58 @@ package actor Bus {
         let microseconds = UInt64(max(1, timeout / .milliseconds(1))) * 1000
         let answer = Once(receive)
         do throws(BusError) {
-            guard let connection else { throw .closed }
-            // When the connection is lost, nobody else will say so.
-            try connection.call(target, arguments, timeout: microseconds) { answer.give($0) }
+            // A lost connection must also end the call.
+            try open.call(target, arguments, timeout: microseconds) { answer.give($0) }
         } catch {
             answer.give(.failure(error))
         }
     }
 
-    /// Hands the signals that fit a rule to `receive`, in order, and none that another program has made up.
+    /// Passes the signals that match a rule to `receive`, in order. Forged signals of other programs are discarded.
     ///
-    /// - Returns: What ``forget(_:)`` takes.
+    /// - Returns: The subscription, for ``forget(_:)``.
     package func subscribe(
         _ rule: SignalRule, _ receive: @escaping @Sendable (BusMessage) -> Void
     ) async throws(BusError) -> UInt64 {
-        guard let connection else { throw .closed }
-        return try await connection.subscribe(rule) { receive($0) }
+        try await open.subscribe(rule) { receive($0) }
     }
 
     package func forget(_ subscription: UInt64) { connection?.forget(subscription) }
 
-    /// The unique name of the owner of a name; nil when it has none. A change of owner is known here before anything
-    /// that the new one says.
+    /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is known here before any
+    /// message of the new owner.
     package func owner(of name: String) async throws(BusError) -> String? {
-        guard let connection else { throw .closed }
-        return try await connection.owner(of: name)
+        try await open.owner(of: name)
     }
 
-    /// Whether the bus says that a name has no owner, and that no service can be started for it.
+    /// Whether the bus reports that a name has no owner and can't be activated.
     package func isUnserved(_ name: String) async throws(BusError) -> Bool {
-        guard let connection else { throw .closed }
-        return try await connection.isUnserved(name)
+        try await open.isUnserved(name)
     }
 
-    /// Hands all method calls on an object to `receive`, in order.
+    /// Passes all method calls on an object to `receive`, in order.
     ///
-    /// - Parameter receive: Returns the answer, or nil for a call that ``reply(to:_:)`` will answer.
+    /// - Parameter receive: Returns the answer, or nil if ``reply(to:_:)`` will answer the call.
     package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.serve(path) { receive($0) }
+        try open.serve(path) { receive($0) }
     }
 
     package func own(_ name: String) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.own(name)
+        try open.own(name)
     }
 
-    /// Answers a call. A second answer is no answer.
+    /// Answers a call. A second answer is ignored.
     package func reply(to call: BusMessage, _ result: Reply) throws(BusError) {
-        guard let connection, let ticket = call.ticket else { throw .closed }
-        try connection.reply(to: ticket, result)
+        guard let ticket = call.ticket else { throw .closed }
+        try open.reply(to: ticket, result)
     }
 
     /// Sends a signal to one client.
     package func signal(_ target: BusTarget, _ arguments: [BusValue]) throws(BusError) {
-        guard let connection else { throw .closed }
-        try connection.signal(target, arguments)
+        try open.signal(target, arguments)
     }
 
-    /// Asks the bus who a client is. `receive` gets the answer once, in the order in which the bus delivers answers and
+    /// Gets a client's credentials from the bus. `receive` gets the answer once, in the bus's order of answers and
     /// signals.
     package func askCredentials(
         of client: String, _ receive: @escaping @Sendable (Result<BusCredentials, BusError>) -> Void
@@ -123,11 +122,94 @@ package actor Bus {
             receive(
                 answer.flatMap { (values) -> Result<BusCredentials, BusError> in
                     BusCredentials(values).map { .success($0) }
-                        ?? .failure(BusError(-EINVAL, "asking who \(client) is"))
+                        ?? .failure(BusError(-EINVAL, "get the credentials of \(client)"))
                 })
         }
     }
 
-    /// Tells systemd that the service is ready. Does nothing where no systemd asked for it.
+    /// Tells systemd that the service is ready. Does nothing without systemd.
     package nonisolated static func notifyReady() { sd_notify(0, "READY=1") }
+}
+
+/// A received signal or method call. The bus guarantees the sender.
+package struct BusMessage: Sendable {
+    /// The sender's unique name, for example `:1.42`.
+    package let sender: String
+    /// The object that sent the signal or on which the method is called.
+    package let path: String
+    package let interface: String
+    package let member: String
+    package let arguments: [BusValue]
+    /// Identifies a method call for ``Bus/reply(to:_:)``.
+    package let ticket: UInt64?
+}
+
+/// A method or signal, with its object and destination.
+package struct BusTarget: Hashable, Sendable {
+    package var destination: String
+    package var path: String
+    package var interface: String
+    package var member: String
+
+    package init(_ destination: String, _ path: String, _ interface: String, _ member: String) {
+        self.destination = destination
+        self.path = path
+        self.interface = interface
+        self.member = member
+    }
+}
+
+/// The error of a call on a bus.
+package struct BusError: Error, Hashable, Sendable {
+    /// The error's name, for example `org.freedesktop.DBus.Error.ServiceUnknown`.
+    package let name: String
+    package let message: String
+
+    package init(name: String, message: String) {
+        self.name = name
+        self.message = message
+    }
+
+    /// A local error, by its `errno` (negative, as sd-bus returns it).
+    init(_ code: Int32, _ doing: String) {
+        self.init(name: "org.latchkey.Bus.Error.Local", message: "could not \(doing): \(systemReason(-code))")
+    }
+
+    package static let closed = BusError(
+        name: "org.latchkey.Bus.Error.Closed", message: "the connection to the bus is closed")
+
+    /// The machine has no system bus: the bus's socket does not exist.
+    static let noBus = BusError(name: "org.freedesktop.DBus.Error.NoServer", message: "there is no system bus")
+
+    static let unreadableArguments = BusError(
+        name: "org.freedesktop.DBus.Error.InvalidArgs", message: "the arguments are too long or have the wrong type")
+
+    /// Whether the bus or the called service is missing. Only for messages: the owner of a name can also send such an
+    /// error.
+    package var isAbsence: Bool {
+        [
+            "org.freedesktop.DBus.Error.ServiceUnknown", "org.freedesktop.DBus.Error.NameHasNoOwner", Self.noBus.name,
+        ].contains(name)
+    }
+}
+
+/// The credentials of a client of the bus.
+package struct BusCredentials: Hashable, Sendable {
+    /// The POSIX user of the connection.
+    package let user: UInt32
+    /// The process that connected, if the bus reports it. The process may have ended, and its id may belong to another
+    /// process.
+    package let process: Int32?
+
+    package init(user: UInt32, process: Int32?) {
+        self.user = user
+        self.process = process
+    }
+
+    /// Reads the answer to `GetConnectionCredentials` (D-Bus Specification, section "Message Bus Messages"); nil if it
+    /// has no user.
+    init?(_ answer: [BusValue]) {
+        guard let facts = answer.first?.dictionary, let user = facts["UnixUserID"]?.uint32 else { return nil }
+        self.init(user: user, process: facts["ProcessID"]?.uint32.flatMap { Int32(exactly: $0) })
+    }
 }

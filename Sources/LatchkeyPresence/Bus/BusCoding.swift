@@ -1,26 +1,28 @@
 internal import CSystemd
 internal import Glibc
 
-/// Arguments in and out of messages. What is read is another program's: a type that nobody expects is skipped.
+/// Encodes and decodes the arguments of messages. Received messages are untrusted: arguments of an unknown type are
+/// skipped.
 enum BusCoding {
-    /// The most bytes of texts and arrays that are read of a message: more than anybody has to say here. A message may
-    /// have 32 MiB.
+    /// The maximum number of bytes of texts and arrays that are read from a message. Expected messages are shorter; a
+    /// message can have 32 MiB.
     private static let maximumBytes = 1 << 16
 
-    /// The most bytes of texts and arrays that a call to this program may have. Calls are kept until they are answered.
+    /// The maximum number of bytes of texts and arrays in a call to this program. Calls are stored until they are
+    /// answered.
     static let maximumCallBytes = 1 << 14
 
-    /// What was read of a message.
+    /// The decoded arguments of a message.
     struct Arguments {
         fileprivate(set) var values: [BusValue] = []
-        /// How many bytes may still be read; below 0 where there were more.
+        /// The number of bytes that can still be read; below 0 if the message has more.
         fileprivate var budget: Int
         fileprivate var hasSkipped = false
 
-        /// Whether that is all that it holds.
+        /// Whether the whole message was decoded.
         var isWhole: Bool { budget >= 0 && !hasSkipped }
 
-        /// - Returns: Whether so much may be read.
+        /// - Returns: Whether the bytes can be read.
         fileprivate mutating func takes(_ bytes: Int) -> Bool {
             budget = budget < bytes ? -1 : budget - bytes
             return budget >= 0
@@ -61,7 +63,7 @@ enum BusCoding {
             try check(sd_bus_message_open_container(message, type("v"), signature(of: value)))
             try append(value, to: message)
             try check(sd_bus_message_close_container(message))
-        case .other: throw BusError(-EINVAL, "an argument has no type")
+        case .other: throw BusError(-EINVAL, "encode an argument without a type")
         }
     }
 
@@ -81,7 +83,7 @@ enum BusCoding {
         }
     }
 
-    /// The arguments of a message, as far as they are not too long.
+    /// Decodes the arguments of a message up to the given number of bytes.
     static func read(_ message: OpaquePointer, atMost bytes: Int = maximumBytes) -> Arguments {
         var arguments = Arguments(budget: bytes)
         while let value = next(message, &arguments) { arguments.values.append(value) }
@@ -166,6 +168,41 @@ enum BusCoding {
     private static func type(_ kind: Character) -> CChar { CChar(bitPattern: kind.asciiValue ?? 0) }
 
     private static func check(_ code: Int32) throws(BusError) {
-        guard code >= 0 else { throw BusError(code, "an argument") }
+        guard code >= 0 else { throw BusError(code, "encode an argument") }
     }
+}
+
+/// An argument of a D-Bus message, of the types that the presence broker and fprintd use.
+package enum BusValue: Hashable, Sendable {
+    case string(String)
+    case objectPath(String)
+    case bool(Bool)
+    case int32(Int32)
+    case uint32(UInt32)
+    case uint64(UInt64)
+    /// `ay`.
+    case bytes([UInt8])
+    /// `as`.
+    case strings([String])
+    /// `a{sv}`.
+    case dictionary([String: BusValue])
+    /// `v`.
+    indirect case variant(BusValue)
+    /// A value of another type, skipped.
+    case other
+
+    package var string: String? {
+        switch self {
+        case .string(let value), .objectPath(let value): value
+        default: nil
+        }
+    }
+
+    package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
+    package var int32: Int32? { if case .int32(let value) = self { value } else { nil } }
+    package var uint32: UInt32? { if case .uint32(let value) = self { value } else { nil } }
+    package var uint64: UInt64? { if case .uint64(let value) = self { value } else { nil } }
+    package var bytes: [UInt8]? { if case .bytes(let value) = self { value } else { nil } }
+    package var strings: [String]? { if case .strings(let value) = self { value } else { nil } }
+    package var dictionary: [String: BusValue]? { if case .dictionary(let value) = self { value } else { nil } }
 }

@@ -1,19 +1,19 @@
 internal import CSystemd
 internal import Glibc
 
-/// One connection to a bus, on its thread.
+/// One connection to a bus, used only on its thread.
 final class BusConnection {
-    /// The longest that a call may take if nothing else is said, in microseconds.
+    /// The default timeout of a call, in microseconds.
     static let defaultTimeout: UInt64 = 10_000_000
 
-    /// nil when the connection is closed: libsystemd's part is freed then.
+    /// nil after the connection is closed and its libsystemd objects are freed.
     private var handle: OpaquePointer?
     private var slots: [UInt64: OpaquePointer] = [:]
     private var calls: [UInt64: OpaquePointer] = [:]
     private var handlers: [UInt64: Handler] = [:]
     private var next: UInt64 = 0
 
-    /// For every use of the connection: none gets past its end.
+    /// The handle for every use of the connection. Throws after the connection is closed.
     private var bus: OpaquePointer {
         get throws(BusError) {
             guard let handle else { throw .closed }
@@ -21,12 +21,12 @@ final class BusConnection {
         }
     }
 
-    /// What C hands back to us. It lives as long as its entry in `handlers`.
+    /// The context of a C callback. It lives as long as its entry in `handlers`.
     private final class Handler {
         unowned let connection: BusConnection
         let id: UInt64
         let receive: (BusConnection, OpaquePointer) -> Void
-        /// Hears once whether the bus delivers what a rule asks for.
+        /// Called once with the result of installing the rule.
         var installed: Once?
 
         init(_ connection: BusConnection, _ id: UInt64, _ receive: @escaping (BusConnection, OpaquePointer) -> Void) {
@@ -36,23 +36,23 @@ final class BusConnection {
         }
     }
 
-    /// - Parameter address: Of a bus; nil for the system bus, or what `DBUS_SYSTEM_BUS_ADDRESS` names.
+    /// - Parameter address: The bus's address; nil for the system bus, or the bus that `DBUS_SYSTEM_BUS_ADDRESS` names.
     init(address: String?) throws(BusError) {
         var bus: OpaquePointer?
         let code = Self.open(address: address ?? Self.systemAddress, &bus)
         guard code != -ENOENT else { throw .noBus }
-        guard code >= 0, let bus else { throw BusError(code, "the system bus can't be reached") }
+        guard code >= 0, let bus else { throw BusError(code, "connect to the system bus") }
         sd_bus_set_method_call_timeout(bus, Self.defaultTimeout)
         handle = bus
     }
 
-    /// Where the system bus is (D-Bus Specification, section "Well-known Message Bus Instances").
+    /// The address of the system bus (D-Bus Specification, section "Well-known Message Bus Instances").
     private static var systemAddress: String {
         getenv("DBUS_SYSTEM_BUS_ADDRESS").map { String(cString: $0) } ?? "unix:path=/run/dbus/system_bus_socket"
     }
 
-    /// The bus is told to deliver no file descriptors: nobody has any to send here, and libsystemd gives the connection
-    /// up when there are more than the process may have open.
+    /// Connects without file descriptor passing. The protocol does not use it, and libsystemd closes the connection if
+    /// it gets more descriptors than the process may open.
     private static func open(address: String, _ bus: inout OpaquePointer?) -> Int32 {
         var code = sd_bus_new(&bus)
         if code >= 0 { code = sd_bus_set_address(bus, address) }
@@ -65,7 +65,7 @@ final class BusConnection {
 
     // MARK: Asking
 
-    /// Sends a call. `receive` gets the answer, once, on this thread.
+    /// Sends a call. `receive` gets the answer once, on this thread.
     func call(
         _ target: BusTarget, _ arguments: [BusValue], timeout: UInt64,
         _ receive: @escaping (Result<[BusValue], BusError>) -> Void
@@ -74,7 +74,7 @@ final class BusConnection {
         var message: OpaquePointer?
         try Self.check(
             sd_bus_message_new_method_call(
-                bus, &message, target.destination, target.path, target.interface, target.member), "making a call")
+                bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
         guard let message else { throw .closed }
         defer { sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
@@ -86,21 +86,21 @@ final class BusConnection {
             Unmanaged.passUnretained(handler).toOpaque(), timeout)
         guard code >= 0 else {
             handlers[handler.id] = nil
-            throw BusError(code, "sending a call")
+            throw BusError(code, "send a call")
         }
         slots[handler.id] = slot
     }
 
     // MARK: Listening
 
-    /// The unique names of the owners of names, see `subscribe`.
+    /// The unique names of the owners of followed names.
     var owners: [String: String] = [:]
     /// The names whose owners are known.
     var followed: Set<String> = []
 
-    /// Hands over what comes in and seems to fit a rule. libsystemd does not look at who sent it.
+    /// Passes signals that seem to match a rule. libsystemd does not check the sender.
     ///
-    /// - Parameter installed: Hears once whether the bus delivers it.
+    /// - Parameter installed: Called once with the result of installing the rule.
     func match(
         _ rule: SignalRule, _ receive: @escaping (BusConnection, BusMessage) -> Void,
         installed: @escaping @Sendable (Bus.Reply) -> Void
@@ -118,7 +118,7 @@ final class BusConnection {
             Unmanaged.passUnretained(handler).toOpaque())
         guard code >= 0 else {
             handlers[handler.id] = nil
-            throw BusError(code, "listening to signals")
+            throw BusError(code, "subscribe to signals")
         }
         slots[handler.id] = slot
         return handler.id
@@ -131,7 +131,8 @@ final class BusConnection {
 
     // MARK: Serving
 
-    /// Hands all method calls on an object to `receive`, which answers, or has them answered by `reply(to:_:)`.
+    /// Passes all method calls on an object to `receive`, which returns the answer, or nil to answer later with
+    /// `reply(to:_:)`.
     func serve(
         _ path: String, _ receive: @escaping (BusMessage) -> Result<[BusValue], BusError>?
     ) throws(BusError) {
@@ -142,12 +143,12 @@ final class BusConnection {
             let ticket = connection.next
             guard let message = Self.message(call, arguments, ticket: ticket) else { return }
             connection.calls[ticket] = sd_bus_message_ref(call)
-            // It is kept until it is answered, so what nobody here understands is answered on the spot.
+            // A call is stored until it is answered, so an unreadable one is answered immediately.
             guard arguments.isWhole else {
                 try? connection.reply(to: ticket, .failure(.unreadableArguments))
                 return
             }
-            // An answer that can't be sent has nobody who waits for it.
+            // If the answer can't be sent, the caller has left the bus.
             if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
         }
         var slot: OpaquePointer?
@@ -157,12 +158,12 @@ final class BusConnection {
                 { message, userdata, _ in
                     _ = BusConnection.deliver(message, userdata, isLast: false)
                     return 1
-                }, Unmanaged.passUnretained(handler).toOpaque()), "serving an object")
+                }, Unmanaged.passUnretained(handler).toOpaque()), "serve an object")
         slots[handler.id] = slot
     }
 
     func own(_ name: String) throws(BusError) {
-        try Self.check(sd_bus_request_name(try bus, name, 0), "owning the name \(name)")
+        try Self.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Result<[BusValue], BusError>) throws(BusError) {
@@ -172,31 +173,31 @@ final class BusConnection {
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
-            try Self.check(sd_bus_message_new_method_return(call, &reply), "answering")
+            try Self.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
             defer { sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try Self.check(sd_bus_send(try bus, reply, nil), "answering")
+            try Self.check(sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { sd_bus_error_free(&error) }
             sd_bus_error_set(&error, failure.name, failure.message)
-            try Self.check(sd_bus_reply_method_error(call, &error), "answering")
+            try Self.check(sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
 
-    /// Sends a signal to one client, and to nobody else.
+    /// Sends a signal to one client only.
     func signal(
         _ target: BusTarget, _ arguments: [BusValue]
     ) throws(BusError) {
         let bus = try bus
         var message: OpaquePointer?
         try Self.check(
-            sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "making a signal")
+            sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "make a signal")
         guard let message else { throw .closed }
         defer { sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
-        try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "sending a signal")
+        try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
@@ -237,13 +238,13 @@ final class BusConnection {
         slots = [:]
         calls = [:]
         handlers = [:]
-        // A bus that has never let us in would be waited for without end, and there is nothing for it.
+        // Flushing a connection that was never established would block forever.
         if sd_bus_is_ready(bus) > 0 { sd_bus_flush(bus) }
         sd_bus_close_unref(bus)
         onClose?()
     }
 
-    /// Called when the connection is gone, whoever ended it.
+    /// Called when the connection is closed, by either side.
     var onClose: (() -> Void)?
 
     private func handler(_ receive: @escaping (BusConnection, OpaquePointer) -> Void) -> Handler {

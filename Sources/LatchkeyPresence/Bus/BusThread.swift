@@ -2,14 +2,13 @@ internal import Foundation
 internal import Glibc
 internal import Synchronization
 
-/// Runs an actor on a thread that also serves one connection to a bus: sd-bus knows no locks, so everything that touches
-/// the connection happens here.
+/// An executor whose thread also serves one connection to a bus. sd-bus is not thread-safe, so all its calls run here.
 final class BusThread: SerialExecutor {
-    /// What the thread does between jobs.
+    /// The thread's work between jobs.
     struct Pump {
-        /// Handles what has come in.
+        /// Handles received messages.
         let process: () -> Void
-        /// What to wait for: a descriptor, `poll` events, and at most so many milliseconds (-1 for ever).
+        /// The values for `poll`: a descriptor, events, and a timeout in milliseconds (-1 for none).
         let wait: () -> (descriptor: Int32, events: Int16, milliseconds: Int32)
         let close: () -> Void
     }
@@ -34,13 +33,13 @@ final class BusThread: SerialExecutor {
         wakeUp.wake(1)
     }
 
-    /// Ends the thread, once it has done what was asked of it, and closes its connection.
+    /// Ends the thread after its remaining jobs, and closes its connection.
     func end() {
         state.withLock { $0.isOver = true }
         wakeUp.wake(1)
     }
 
-    /// Set and used on the thread itself only, by jobs and between them.
+    /// Used only on the thread itself.
     nonisolated(unsafe) var pump: Pump?
 
     private func run() {
@@ -70,4 +69,24 @@ final class BusThread: SerialExecutor {
         var bytes = [UInt8](repeating: 0, count: 64)
         if watched[0].revents != 0 { _ = read(wakeUp.readEnd, &bytes, bytes.count) }
     }
+}
+
+/// A closure that is called exactly once. If it has no result at its end, it gets the error that the connection is
+/// closed.
+final class Once: Sendable {
+    private let receive: Mutex<(@Sendable (Bus.Reply) -> Void)?>
+
+    init(_ receive: @escaping @Sendable (Bus.Reply) -> Void) {
+        self.receive = Mutex(receive)
+    }
+
+    func give(_ reply: Bus.Reply) {
+        let receive = receive.withLock { receive in
+            defer { receive = nil }
+            return receive
+        }
+        receive?(reply)
+    }
+
+    deinit { give(.failure(.closed)) }
 }

@@ -1,32 +1,32 @@
 internal import FoundationEssentials
 internal import Latchkey
 
-/// What is said to a pinentry program and what its answers mean: a state machine that does no input or output itself.
+/// The conversation with a pinentry program: a state machine without input and output.
 struct PinentryDialogue: ~Copyable {
     enum Action {
-        /// Send this command, and hand in the lines that come back.
+        /// Send this command, and pass the lines of the answer.
         case send(String)
-        /// Hand in the next line.
+        /// Pass the next line.
         case wait
         case finish(Result<PINAnswer, KeystoreError>)
     }
 
     private enum Phase {
         case greeting
-        /// A command was sent that only sets something up.
+        /// A set-up command was sent.
         case setting(String)
         case asking
     }
 
     static let question = "GETPIN"
-    /// More lines than any honest program sends for one question.
+    /// The maximum number of lines for one prompt. Correct programs send fewer.
     private static let maximumLines = 200
 
     private let wording: PromptWording
     private var phase = Phase.greeting
     private var commands: ArraySlice<String>
     private var answer = SecretBuffer()
-    /// The new PIN as it was given first, where the program does not compare the two itself.
+    /// The first input of a new PIN, if the program does not compare the two itself.
     private var first: PIN?
     private var programRepeated = false
     private var roundsLeft = 3
@@ -46,10 +46,10 @@ struct PinentryDialogue: ~Copyable {
         self.commands = (commands + [Self.question])[...]
     }
 
-    /// Takes one line of the program's, without its line feed.
+    /// Handles one line of the program, without its line feed.
     mutating func receive(_ line: UnsafeRawBufferPointer) -> Action {
         lines += 1
-        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("it talks without end"))) }
+        guard lines <= Self.maximumLines else { return .finish(.failure(Self.broken("it sent too many lines"))) }
         switch Response(line) {
         case .ok: return proceed()
         case .error(let code, let text): return refused(code, text)
@@ -59,7 +59,7 @@ struct PinentryDialogue: ~Copyable {
             return .wait
         case .comment: return .wait
         case .inquiry: return .send("CAN")
-        case nil: return .finish(.failure(Self.broken("it sent a line that is no answer")))
+        case nil: return .finish(.failure(Self.broken("it sent an invalid line")))
         }
     }
 
@@ -101,7 +101,7 @@ struct PinentryDialogue: ~Copyable {
     }
 
     private mutating func collect(_ escaped: UnsafeRawBufferPointer) -> Action {
-        guard case .asking = phase else { return .finish(.failure(Self.broken("it sent data that nobody asked for"))) }
+        guard case .asking = phase else { return .finish(.failure(Self.broken("it sent unexpected data"))) }
         var rest = escaped[...]
         while let byte = rest.popFirst() {
             guard byte == UInt8(ascii: "%") else {
@@ -109,7 +109,7 @@ struct PinentryDialogue: ~Copyable {
                 continue
             }
             guard let high = rest.popFirst().flatMap(Self.hexValue), let low = rest.popFirst().flatMap(Self.hexValue)
-            else { return .finish(.failure(Self.broken("it sent data with a broken escape"))) }
+            else { return .finish(.failure(Self.broken("it sent data with an invalid escape"))) }
             answer.append(high << 4 | low)
         }
         return .wait
@@ -118,40 +118,36 @@ struct PinentryDialogue: ~Copyable {
     private mutating func refused(_ code: UInt32, _ text: String) -> Action {
         switch phase {
         case .greeting: .finish(.failure(Self.unable(code, text)))
-        // Programs differ in what can be set. Without an option a prompt is plainer, no more.
+        // Programs support different options. Without an option the prompt is only plainer.
         case .setting: next()
         case .asking: .finish(Self.outcome(of: code, text))
         }
     }
 
-    /// libgpg-error: the low 16 bits are the code, the upper ones name who said it.
+    /// libgpg-error: the low 16 bits are the code, the upper ones the source.
     private static func outcome(of error: UInt32, _ text: String) -> Result<PINAnswer, KeystoreError> {
         switch error & 0xFFFF {
         case 99, 198, 114: .success(.declined("you declined"))
-        case 62: .success(.declined("nobody answered in time"))
+        case 62: .success(.declined("there was no answer in time"))
         default: .failure(unable(error, text))
         }
     }
 
     private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
         .unavailable(
-            "pinentry can't ask here", recovery: "At a terminal, set GPG_TTY to it. \(KeystoreError.otherPINSource)",
+            "pinentry can't prompt here",
+            recovery: "At a terminal, set GPG_TTY to its path. \(KeystoreError.otherPINSource)",
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }
 
     static func broken(_ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "ask for the PIN through pinentry", code: .failed, reason: reason,
+            operation: "prompt for the PIN with pinentry", code: .failed, reason: reason,
             recovery: "Check the program that PINENTRY_PROGRAM names. \(KeystoreError.otherPINSource)")
     }
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        default: nil
-        }
+        Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
     }
 }
 
@@ -160,14 +156,14 @@ extension PinentryDialogue {
     private enum Response {
         case ok
         case error(UInt32, String)
-        /// Where in the line the data are, still escaped.
+        /// The range of the escaped data in the line.
         case data(Range<Int>)
         case status(String)
         case comment
         case inquiry
 
         init?(_ line: UnsafeRawBufferPointer) {
-            // A PIN must not become a string on the way.
+            // A PIN must not be copied into a string.
             if line.starts(with: "D ".utf8) {
                 self = .data(2..<line.count)
                 return
@@ -189,5 +185,42 @@ extension PinentryDialogue {
             default: return nil
             }
         }
+    }
+}
+
+/// One line from an Assuan server: at most 1000 bytes with its line feed (Assuan manual, section "Server responses").
+/// It may contain a PIN, so it is cleared.
+struct AssuanLine: ~Copyable {
+    static let maximumBytes = 1000
+
+    private var text = SecretBuffer(capacity: maximumBytes)
+
+    /// - Returns: Whether the line is complete.
+    /// - Throws: ``KeystoreError`` with code `failed` if the line is too long.
+    mutating func append(_ byte: UInt8) throws(KeystoreError) -> Bool {
+        if byte == UInt8(ascii: "\n") { return true }
+        text.append(byte)
+        guard !text.isOverfull else { throw PinentryDialogue.broken("it sent a line that is too long") }
+        return false
+    }
+
+    func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R { text.withBytes(body) }
+
+    mutating func clear() { text.clear() }
+
+    /// Escapes a command's argument: `%`, line breaks and other control characters as `%XX`. Cuts it at a character so
+    /// that the line fits.
+    static func escaped(_ text: String) -> String {
+        var result = ""
+        for character in text {
+            var piece = ""
+            for byte in String(character).utf8 where byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "%") {
+                piece += "%" + (byte < 0x10 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+            if piece.isEmpty { piece = String(character) }
+            guard result.utf8.count + piece.utf8.count <= maximumBytes - 50 else { break }
+            result += piece
+        }
+        return result
     }
 }

@@ -2,14 +2,14 @@ internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
 
-/// A running pinentry program. It is gone when this goes: asked to leave, then told to, then made to.
+/// A running pinentry program. At its end the program is asked to exit, then terminated, then killed.
 struct PinentryProcess: ~Copyable {
-    /// A socket to its standard input and output. A socket, since a write to a program that is gone must not raise
-    /// SIGPIPE in the app.
+    /// A socket to its standard input and output. Unlike a pipe, writing to a socket whose program has ended does not
+    /// raise SIGPIPE in the app.
     let descriptor: Int32
     private let id: pid_t
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` when it can't be started.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if the program can't be started.
     init(program: String, environment: [String: String]) throws(KeystoreError) {
         var ends: [Int32] = [-1, -1]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0, &ends) == 0 else {
@@ -26,7 +26,7 @@ struct PinentryProcess: ~Copyable {
         id = child
     }
 
-    /// - Returns: Whether the program still listens.
+    /// - Returns: Whether the command was sent.
     func send(_ command: String) -> Bool {
         var rest = Array((command + "\n").utf8)[...]
         while !rest.isEmpty {
@@ -40,17 +40,17 @@ struct PinentryProcess: ~Copyable {
         return true
     }
 
-    /// Says goodbye and gives the program a moment to put the terminal back.
+    /// Sends `BYE` and gives the program half a second to restore the terminal.
     func leave(_ wakeUp: WakeUp) {
         guard send("BYE") else { return }
-        let reader = PatientReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + .milliseconds(500))
+        let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + .milliseconds(500))
         while case .bytes = reader.readByte().event {}
     }
 
     deinit {
         close(descriptor)
         kill(id, SIGTERM)
-        // A form at a terminal puts it back when it is told to end; half a second is plenty for that.
+        // A form at a terminal restores it when it is terminated, within half a second.
         for _ in 0..<50 {
             if waitpid(id, nil, WNOHANG) != 0 { return }
             usleep(10_000)
@@ -73,7 +73,7 @@ struct PinentryProcess: ~Copyable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // Our thread may block signals that the program needs.
+        // This thread may block signals that the program needs.
         var mask = sigset_t()
         sigemptyset(&mask)
         posix_spawnattr_setsigmask(&attributes, &mask)
@@ -85,7 +85,7 @@ struct PinentryProcess: ~Copyable {
         return posix_spawnp(&child, program, &actions, &attributes, &arguments, &variables)
     }
 
-    /// Whatever of ours could leak into the program: not every library opens its files with close-on-exec.
+    /// The open descriptors of this process. Some libraries open files without close-on-exec.
     private static func openDescriptors() -> [Int32] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return names.compactMap { Int32($0) }.filter { $0 > 2 }

@@ -1,8 +1,8 @@
 internal import Glibc
-internal import Latchkey
+package import Latchkey
 
-/// An open terminal that can be silenced: no echo, no line editing, no signals from its keys. It is put back as it was
-/// when this goes, at the latest.
+/// An open terminal that can be set to no echo, no line editing and no signals from keys. The old settings are restored
+/// at its end at the latest.
 struct QuietTerminal: ~Copyable {
     let descriptor: Int32
     private let saved: termios
@@ -12,7 +12,7 @@ struct QuietTerminal: ~Copyable {
         self.saved = saved
     }
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` when there is no terminal at `path`.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if there is no terminal at `path`.
     static func open(path: String) throws(KeystoreError) -> QuietTerminal {
         let descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | O_NOCTTY)
         var saved = termios()
@@ -26,7 +26,8 @@ struct QuietTerminal: ~Copyable {
         return QuietTerminal(descriptor: descriptor, saved: saved)
     }
 
-    /// Keys go to the reader alone, byte by byte. What was typed before is dropped: it was meant for somebody else.
+    /// Turns the echo off and passes each key to the reader. Discards earlier input, which was meant for another
+    /// program.
     func silence() {
         var quiet = saved
         quiet.c_lflag &= ~tcflag_t(ECHO | ECHONL | ICANON | ISIG | IEXTEN)
@@ -56,5 +57,69 @@ struct QuietTerminal: ~Copyable {
     deinit {
         restore()
         close(descriptor)
+    }
+}
+
+/// The settings of a terminal, saved before another program uses it.
+struct TerminalSettings {
+    private let path: String
+    private let saved: termios
+
+    /// - Returns: nil if there is no terminal at `path`.
+    init?(path: String?) {
+        guard let path else { return nil }
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var saved = termios()
+        guard tcgetattr(descriptor, &saved) == 0 else { return nil }
+        self.path = path
+        self.saved = saved
+    }
+
+    func restore() {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        var saved = saved
+        tcsetattr(descriptor, TCSADRAIN, &saved)
+    }
+}
+
+/// Asks the user a question at a terminal, to be confirmed with `yes`.
+package enum TerminalQuestion {
+    /// The longest answer, in bytes.
+    private static let maximumLength = 16
+
+    /// Shows the question and reads one line.
+    ///
+    /// - Parameters:
+    ///   - question: One or two sentences without control characters.
+    ///   - path: The terminal's device; by default that of the process.
+    ///   - timeout: How long the user may take.
+    /// - Returns: Whether the line is `yes`. Every other line, the end of input, the deadline and cancellation mean no.
+    /// - Throws: `KeystoreError` with code `unavailable` without a terminal.
+    package static func isConfirmed(
+        _ question: String, path: String = "/dev/tty", timeout: Duration = .seconds(120)
+    ) async throws(KeystoreError) -> Bool {
+        let result = await onOwnThread { wakeUp in
+            Result { () throws(KeystoreError) in
+                let terminal = try QuietTerminal.open(path: path)
+                terminal.show("\(question)\nType ‘yes’ to confirm: ")
+                let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+                return line(from: reader) == Array("yes".utf8)
+            }
+        }
+        return try result.get()
+    }
+
+    private static func line(from reader: DeadlineReader) -> [UInt8]? {
+        var line: [UInt8] = []
+        while line.count <= maximumLength {
+            guard case (.bytes, let byte) = reader.readByte() else { return nil }
+            if byte == UInt8(ascii: "\n") { return line }
+            line.append(byte)
+        }
+        return nil
     }
 }

@@ -1,41 +1,51 @@
-internal import Glibc
-internal import Synchronization
+package import Glibc
+package import Synchronization
 
-/// Sends the signals that would end or stop the process to a wake-up pipe, so that the terminal can be put back first.
-/// Whoever reads the pipe raises the signal again.
-enum SignalCatcher {
-    private static let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
-    /// Where the handler writes: the one thing that it touches. One prompt at a time uses it.
-    private static let target = Atomic<Int32>(-1)
-    /// `SIG_IGN` as a number: the macro itself does not import.
+/// Writes the numbers of caught signals to a pipe, whose reader acts on them.
+package enum SignalCatcher {
+    /// `SIG_IGN` as a number. Swift does not import the macro.
     private static let ignore = 1
+    private static let promptSignals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
+    /// The pipe of the running prompt; one prompt runs at a time.
+    private static let promptPipe = Atomic<Int32>(-1)
 
+    /// Installs a handler, unless the process ignores the signal (for example under nohup).
+    ///
+    /// - Parameter handler: Calls ``forward(_:to:)`` and nothing else.
+    /// - Returns: The previous action; nil if the signal stays ignored.
+    @discardableResult
+    package static func install(_ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void) -> sigaction? {
+        var previous = sigaction()
+        sigaction(signal, nil, &previous)
+        guard unsafeBitCast(previous.__sigaction_handler.sa_handler, to: Int.self) != ignore else { return nil }
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = handler
+        sigaction(signal, &action, nil)
+        return previous
+    }
+
+    /// Writes the signal's number to a pipe as one byte, and preserves `errno`. Async-signal-safe.
+    package static func forward(_ signal: Int32, to pipe: borrowing Atomic<Int32>) {
+        var byte = UInt8(truncatingIfNeeded: signal)
+        let error = errno
+        _ = write(pipe.load(ordering: .sequentiallyConsistent), &byte, 1)
+        errno = error
+    }
+
+    /// Catches the signals that end or stop the process during a prompt, so that the terminal is restored first. The
+    /// reader of the pipe raises the signal again.
     static func whileCatching<R>(into wakeUp: WakeUp, _ body: () -> R) -> R {
-        target.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
-        let previous = signals.compactMap { signal in install(signal).map { (signal, $0) } }
+        promptPipe.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
+        let previous = promptSignals.compactMap { signal in
+            install(signal) { SignalCatcher.forward($0, to: SignalCatcher.promptPipe) }.map { (signal, $0) }
+        }
         defer {
             for (signal, action) in previous {
                 var action = action
                 sigaction(signal, &action, nil)
             }
-            target.store(-1, ordering: .sequentiallyConsistent)
+            promptPipe.store(-1, ordering: .sequentiallyConsistent)
         }
         return body()
-    }
-
-    /// - Returns: What stood before; nil where the signal is ignored (nohup): that is left alone.
-    private static func install(_ signal: Int32) -> sigaction? {
-        var standing = sigaction()
-        sigaction(signal, nil, &standing)
-        guard unsafeBitCast(standing.__sigaction_handler.sa_handler, to: Int.self) != ignore else { return nil }
-        var action = sigaction()
-        action.__sigaction_handler.sa_handler = { number in
-            var byte = UInt8(truncatingIfNeeded: number)
-            let error = errno
-            _ = write(SignalCatcher.target.load(ordering: .sequentiallyConsistent), &byte, 1)
-            errno = error
-        }
-        sigaction(signal, &action, nil)
-        return standing
     }
 }

@@ -2,22 +2,22 @@ internal import Glibc
 public import Latchkey
 internal import Synchronization
 
-/// Asks for PINs at a terminal, with the echo off.
+/// Prompts for PINs at a terminal, with the echo off.
 ///
-/// A new PIN is asked for twice. What can't be a PIN is asked for again, three times in all. Ctrl-C, Ctrl-D and the
-/// deadline decline. The terminal is put back as it was on every path, also when a signal ends or stops the process.
+/// A new PIN is typed twice. Input that can't be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
+/// the deadline decline. The terminal's settings are always restored, also when a signal ends or stops the process.
 public struct TerminalPresence: PresenceAuthority {
-    /// How often a line that can't be a PIN may be corrected, the first one included.
+    /// The number of attempts to type a valid PIN.
     static let rounds = 3
-    /// One prompt at a time: a person has one keyboard.
+    /// One prompt runs at a time.
     private static let turn = Mutex(())
 
     private let path: String
     private let timeout: Duration
 
     /// - Parameters:
-    ///   - path: The terminal's device; the process's own by default.
-    ///   - timeout: How long a person may take for one line.
+    ///   - path: The terminal's device; by default that of the process.
+    ///   - timeout: How long the user may take for one line.
     public init(path: String = "/dev/tty", timeout: Duration = .seconds(120)) {
         self.path = path
         self.timeout = timeout
@@ -31,12 +31,12 @@ public struct TerminalPresence: PresenceAuthority {
         return isatty(descriptor) == 1
     }
 
-    /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` when three lines in a row could not
-    ///   be a PIN, or were not the same PIN twice.
+    /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
+    ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
         let result = await onOwnThread { wakeUp in
-            Self.turn.withLock { _ in conversation.hold(wakeUp) }
+            Self.turn.withLock { _ in conversation.run(wakeUp) }
         }
         return try result.get()
     }
@@ -44,5 +44,152 @@ public struct TerminalPresence: PresenceAuthority {
     /// Writes a line on the terminal.
     public func notice(_ notice: PresenceNotice) async {
         NoticeLine(notice).write(toDeviceAt: path)
+    }
+}
+
+/// Runs one PIN prompt at a terminal. Blocks its thread.
+struct TerminalConversation: Sendable {
+    let path: String
+    let timeout: Duration
+    let wording: PromptWording
+
+    private enum Line {
+        case typed(PIN)
+        case unusable(KeystoreError)
+        case declined(String)
+        /// A signal to raise again after the terminal is restored.
+        case interrupted(Int32)
+    }
+
+    func run(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
+        var signal: Int32?
+        let result = SignalCatcher.whileCatching(into: wakeUp) {
+            Result { () throws(KeystoreError) in
+                let terminal = try QuietTerminal.open(path: path)
+                return try ask(terminal, wakeUp, &signal)
+            }
+        }
+        if let signal { kill(getpid(), signal) }
+        return result
+    }
+
+    private func ask(
+        _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp, _ signal: inout Int32?
+    ) throws(KeystoreError) -> PINAnswer {
+        terminal.silence()
+        terminal.show(wording.description + "\n")
+        var objection = KeystoreError.invalidInput("read a PIN", "none was given")
+        for _ in 0..<TerminalPresence.rounds {
+            switch try line(wording.label, terminal, wakeUp) {
+            case .unusable(let error):
+                objection = error
+                terminal.show(PromptWording.complaint(error) + "\n")
+            case .declined(let why): return .declined(why)
+            case .interrupted(let number):
+                signal = number
+                return .declined("it was interrupted")
+            case .typed(let pin):
+                guard wording.isNew else { return .pin(pin) }
+                switch try line(wording.repeatLabel, terminal, wakeUp) {
+                case .typed(pin): return .pin(pin)
+                case .typed, .unusable:
+                    objection = .invalidInput("read a new PIN", "the two PINs differ")
+                    terminal.show(PromptWording.mismatch + "\n")
+                case .declined(let why): return .declined(why)
+                case .interrupted(let number):
+                    signal = number
+                    return .declined("it was interrupted")
+                }
+            }
+        }
+        throw objection
+    }
+
+    private func line(
+        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp
+    ) throws(KeystoreError) -> Line {
+        terminal.show(label + " ")
+        let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+        var line = TerminalLine()
+        while true {
+            let (event, byte) = reader.readByte()
+            switch event {
+            case .bytes:
+                switch line.receive(byte) {
+                case .wait: break
+                case .finished:
+                    terminal.show("\n")
+                    do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
+                case .declined:
+                    terminal.show("\n")
+                    return .declined("you declined")
+                case .suspend: suspend(terminal, label, &line)
+                }
+            case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
+            case .woken(WakeUp.cancelled):
+                terminal.show("\n")
+                return .declined("it was cancelled")
+            case .woken(let number):
+                terminal.show("\n")
+                return .interrupted(Int32(number))
+            case .late:
+                terminal.show("\n")
+                return .declined("there was no answer within \(timeout.components.seconds) seconds")
+            case .end: return .declined("the terminal was closed")
+            case .failed(let number):
+                throw .unavailable(
+                    "the terminal can't be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
+            }
+        }
+    }
+
+    /// Gives the terminal to the shell until the job continues, then prompts again.
+    private func suspend(_ terminal: borrowing QuietTerminal, _ label: String, _ line: inout TerminalLine) {
+        line.clear()
+        terminal.show("\n")
+        terminal.restore()
+        kill(getpid(), SIGSTOP)
+        terminal.silence()
+        terminal.show(wording.description + "\n" + label + " ")
+    }
+}
+
+/// One line of input from a terminal without echo and line editing: the meaning of each byte.
+struct TerminalLine: ~Copyable {
+    enum Action: Equatable {
+        case wait
+        case finished
+        /// Ctrl-C, Ctrl-\, or Ctrl-D on an empty line.
+        case declined
+        /// Ctrl-Z.
+        case suspend
+    }
+
+    private(set) var text = SecretBuffer()
+
+    mutating func receive(_ byte: UInt8) -> Action {
+        switch byte {
+        case UInt8(ascii: "\n"), UInt8(ascii: "\r"): return .finished
+        case Control.c, Control.backslash: return .declined
+        case Control.d: return text.count == 0 ? .declined : .wait
+        case Control.z: return .suspend
+        case Control.u: text.clear()
+        case Control.h, Control.delete: text.removeLastCharacter()
+        default: text.append(byte)
+        }
+        return .wait
+    }
+
+    mutating func clear() { text.clear() }
+
+    /// The terminal's usual editing and signal characters.
+    private enum Control {
+        static let c: UInt8 = 0x03
+        static let d: UInt8 = 0x04
+        static let h: UInt8 = 0x08
+        static let u: UInt8 = 0x15
+        static let z: UInt8 = 0x1A
+        static let backslash: UInt8 = 0x1C
+        static let delete: UInt8 = 0x7F
     }
 }

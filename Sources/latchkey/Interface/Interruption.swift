@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import LatchkeyPresence
 import Synchronization
 
 /// Ctrl-C: declines whatever the tool waits for, so that it can still say so in the form that was asked for. While a
@@ -9,10 +10,8 @@ import Synchronization
 enum Interruption {
     /// How long a command may take to end by itself.
     private static let grace: Int32 = 3
-    /// Where the handler writes: the one thing that it touches.
-    private static let target = Atomic<Int32>(-1)
-    /// `SIG_IGN` as a number: the macro itself does not import.
-    private static let ignore = 1
+    /// The pipe for the signals' numbers. The handler uses only this.
+    private static let pipe = Atomic<Int32>(-1)
 
     /// - Parameters:
     ///   - cancel: Called at the first interrupt.
@@ -23,11 +22,13 @@ enum Interruption {
         leave: @escaping @Sendable () -> Void
     ) {
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { return }
+        guard Glibc.pipe(&ends) == 0 else { return }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         let (source, sink) = (ends[0], ends[1])
-        target.store(sink, ordering: .sequentiallyConsistent)
-        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] { install(signal) }
+        pipe.store(sink, ordering: .sequentiallyConsistent)
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+            SignalCatcher.install(signal) { SignalCatcher.forward($0, to: Interruption.pipe) }
+        }
         // Blocks, which the cooperative pool must not.
         DispatchQueue(label: "org.latchkey.interruption").async {
             act(on: wait(on: source, milliseconds: -1), leave)
@@ -35,21 +36,6 @@ enum Interruption {
             act(on: wait(on: source, milliseconds: grace * 1000), leave)
             end()
         }
-    }
-
-    private static func install(_ signal: Int32) {
-        var standing = sigaction()
-        sigaction(signal, nil, &standing)
-        // Under nohup it is not for us.
-        guard unsafeBitCast(standing.__sigaction_handler.sa_handler, to: Int.self) != ignore else { return }
-        var action = sigaction()
-        action.__sigaction_handler.sa_handler = { signal in
-            var byte = UInt8(truncatingIfNeeded: signal)
-            let error = errno
-            _ = write(Interruption.target.load(ordering: .sequentiallyConsistent), &byte, 1)
-            errno = error
-        }
-        sigaction(signal, &action, nil)
     }
 
     /// Ends the process by the signal, if it is one that does, so that its parent sees which one it was.

@@ -7,10 +7,10 @@ import Testing
 
 @testable import LatchkeyLocker
 
-/// What of a session is in the memory of its process.
+/// The secrets of a session in the memory of its process.
 @Suite(.softwareTPM, .serialized)
 struct MemoryTests {
-    /// It fails with a preloaded `explicit_bzero` that does nothing, so it is the clearing that it sees.
+    /// With a preloaded `explicit_bzero` that does nothing this test fails, so it does test the clearing.
     @Test func `after a lock no key of a level is in memory`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.offlineVerification = OfflineVerification() }
@@ -40,7 +40,7 @@ struct MemoryTests {
     }
 }
 
-/// A secret to look for, kept as its complement so that it is not found in itself.
+/// A secret to search for, stored as its complement so that the search does not find it here.
 private struct Needle {
     let complement: [UInt8]
 
@@ -49,17 +49,17 @@ private struct Needle {
     }
 }
 
-/// The writable memory of this process at one moment, read as a debugger reads it (proc(5), `/proc/PID/mem`).
+/// The writable memory of this process, read like a debugger does (proc(5), `/proc/PID/mem`).
 private struct ProcessImage {
     private static let pieceBytes = 1 << 20
     private static let pageBytes = 1 << 12
 
-    /// A copy of this process in which nothing runs.
+    /// A stopped copy of this process.
     private let process: pid_t
 
-    /// Lends the image to `body`. Other tests go on meanwhile: what they do with the memory is not in it.
+    /// Passes the image to `body`. Other tests continue to run, but not in the image.
     static func frozen(_ body: (ProcessImage) throws -> Void) throws {
-        // Swift doesn't offer fork(2), since hardly anything may be called in the copy; this one calls pause(2) alone.
+        // Swift does not offer fork(2), because a copy may call almost nothing. This copy only calls pause(2).
         let symbol = try #require(dlsym(nil, "fork"))
         let process = unsafeBitCast(symbol, to: (@convention(c) () -> pid_t).self)()
         if process == 0 { while true { pause() } }
@@ -74,7 +74,7 @@ private struct ProcessImage {
     /// How often the secret is in memory.
     func count(of needle: Needle) -> Int {
         let length = needle.complement.count
-        // The needle itself is put together here, which is not in the image.
+        // The search text is built here, outside the image.
         let room = UnsafeMutableRawBufferPointer.allocate(
             byteCount: Self.pieceBytes + 2 * length, alignment: 4096)
         defer {
@@ -83,7 +83,7 @@ private struct ProcessImage {
         }
         guard let base = room.baseAddress else { return 0 }
         for (index, byte) in needle.complement.enumerated() { room[index] = ~byte }
-        // A byte to look for first, of which memory is not full.
+        // A rare byte, for a fast first search.
         guard let rare = room[..<length].firstIndex(where: { $0 != 0 && $0 != 0xFF }) else { return 0 }
         let memory = open("/proc/\(process)/mem", O_RDONLY)
         defer { close(memory) }
@@ -94,7 +94,7 @@ private struct ProcessImage {
                 let wanted = min(Self.pieceBytes + length - 1, Int(region.upperBound - address))
                 let piece = base + length
                 let got = pread(memory, piece, wanted, off_t(address))
-                // A page that can't be read, or is gone by now, ends no search.
+                // Pages that can't be read, or no longer exist, are skipped.
                 defer { address += got == wanted ? UInt(Self.pieceBytes) : UInt(max(got, Self.pageBytes)) }
                 guard got >= length else { continue }
                 var offset = 0
@@ -123,7 +123,7 @@ private struct ProcessImage {
         }
     }
 
-    /// A file of the kernel's, which gives as much at a time as it likes, and says no length before.
+    /// A file of the kernel: reads return any length, and the size is not known in advance.
     private static func contents(of path: String) -> [UInt8] {
         let file = open(path, O_RDONLY)
         defer { close(file) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyLocker
 
-/// What can be encrypted and decrypted when, and what cannot.
+/// Encryption and decryption in each status.
 @Suite(.softwareTPM, .softwareToken)
 struct ProtectionTests {
     /// Four levels, six statuses, both directions.
@@ -58,7 +58,7 @@ struct ProtectionTests {
             _ = try await locker.startAuthSession()
             try check(.verifiedOffline)
             scene.line.isDown = false
-            // A network that is back ends the proof that there was without one.
+            // A start with a network replaces the offline verification.
             _ = try await locker.backgroundAccess()
             try check(.backgroundAccess)
             _ = try await locker.endAuthSession(mode: .destroy)
@@ -66,8 +66,8 @@ struct ProtectionTests {
         }
     }
 
-    /// Somebody who may write the file can't guess where the next class will be, nor put another in the place of one.
-    @Test func `each secret has a class of its own, and one that was planted is not used`() async throws {
+    /// An attacker who can write the file can't predict the next class, nor replace a class.
+    @Test func `each secret has a separate class, and a planted class is not used`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
             _ = try await program.locker.startAuthSession()
@@ -81,13 +81,13 @@ struct ProtectionTests {
             let after = try await disk.classes()
             #expect(after.filter { $0.contains("locker.offline.") }.count == 1)
             #expect(!after.contains(offline) && !after.contains(planted))
-            // An offline row that names a class of another kind is no way in.
+            // An `offline` row with a class of another kind is refused.
             try await disk.moveOfflineKey(to: "device")
             await #expect(throws: refusal(.storageCorrupted)) { try await scene.start() }
         }
     }
 
-    @Test func `a change of any byte is refused, and says no more than it must`() async throws {
+    @Test func `a change of any byte is refused`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -121,7 +121,7 @@ struct ProtectionTests {
         }
     }
 
-    @Test func `text of any kind comes back, and never looks the same twice`() async throws {
+    @Test func `any text is restored, and no two encryptions are equal`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -156,7 +156,7 @@ struct ProtectionTests {
         }
     }
 
-    @Test func `another enrolment reads nothing`() async throws {
+    @Test func `another enrolment decrypts nothing`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -170,8 +170,8 @@ struct ProtectionTests {
         }
     }
 
-    /// Where the server keeps no shares, two levels are this program's word; the enrolment says that it takes that.
-    @Test func `a server without shares is refused, or taken as it is`() async throws {
+    /// Without shares, only the program protects two levels. The configuration must allow that.
+    @Test func `a server without shares is refused, or accepted if configured`() async throws {
         try await Scene.with(locker: ["level_shares": false]) { scene in
             let strict = try await scene.start()
             await #expect(throws: refusal(.invalidConfiguration)) { try await strict.locker.startAuthSession() }

@@ -4,7 +4,7 @@ import LatchkeyLocker
 import LatchkeyTesting
 import Testing
 
-/// A locker beside other things that have a PIN, in one container. On a TPM: a token has one PIN for all.
+/// A locker and other data with a PIN in one container, on a TPM. A token has one PIN for all.
 @Suite(.softwareTPM)
 struct SharedContainerTests {
     private let prompt = PromptContext(reason: "keep a note", container: "default")
@@ -27,7 +27,7 @@ struct SharedContainerTests {
         return try await records.read("a.note", for: prompt, authorizedBy: ScriptedPresence(pins: pin))?.payload
     }
 
-    @Test func `the container's PIN is another than the locker's, whichever is set first`() async throws {
+    @Test func `the container's PIN and the locker's are separate, whichever is set first`() async throws {
         for isLockerFirst in [true, false] {
             try await Scene.with { scene in
                 let program = try await scene.start(ScriptedPresence(pins: "2468", "2468"))
@@ -45,7 +45,7 @@ struct SharedContainerTests {
         }
     }
 
-    @Test func `changing the container's PIN leaves the locker's, with a change of it half done too`() async throws {
+    @Test func `changing the container's PIN keeps the locker's, also during a change of the locker's`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: "2468", "8642", "2468"))
             let (locker, records) = (program.locker, program.locker.configuration.records)
@@ -54,7 +54,7 @@ struct SharedContainerTests {
                 try await records.changePIN(for: prompt, authorizedBy: ScriptedPresence(pins: "2468", "9999"))
             }
             try await keep([7], in: records, ScriptedPresence(pins: "1357"))
-            // The server may have the new key, so a row keeps that.
+            // The server may have the new key, so a row keeps it.
             scene.line.fail(containing: "/easy-access", .lost)
             await #expect(throws: ErsteGroupAuthError.self) { try await locker.changeEasyAccess() }
             #expect(try await Disk(path: scene.databasePath).rows().contains { $0.hasPrefix("locker.pending.") })

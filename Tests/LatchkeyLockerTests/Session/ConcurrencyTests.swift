@@ -4,10 +4,12 @@ import LatchkeyLocker
 import LatchkeyTesting
 import Testing
 
-/// Several at once who make a locker of one store: callers in one program, and programs, each with a connection of its own.
+/// Concurrent lockers with one store: callers in one program, and programs with separate connections.
 @Suite(.softwareTPM, .softwareToken)
 struct ConcurrencyTests {
-    @Test func `of callers at once one makes the locker, and all with its configuration get that one`() async throws {
+    @Test func `one of several concurrent callers makes the locker, and callers with its configuration get it`()
+        async throws
+    {
         try await Scene.with { scene in
             let configuration = try await scene.start().locker.configuration
             var impossible = configuration
@@ -49,12 +51,12 @@ struct ConcurrencyTests {
     }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `of two programs that enrol one wins, and the other goes on with its enrolment`(
+    func `one of two programs that enrol wins, and the other uses its enrolment`(
         hardware: SimulatedDevice
     ) async throws {
         try await Scene.with(on: hardware) { scene in
             let (slow, quick) = (try await scene.start(), try await scene.start())
-            // The slow one has found that nobody is enrolled.
+            // The slow one has found no enrolment.
             scene.line.fail(at: "/token", .late)
             let late = Task { try await slow.locker.startAuthSession() }
             await scene.line.reached()
@@ -72,7 +74,7 @@ struct ConcurrencyTests {
         }
     }
 
-    @Test func `programs that enrol at once make one enrolment`() async throws {
+    @Test func `programs that enrol concurrently make one enrolment`() async throws {
         try await Scene.with { scene in
             let programs = [try await scene.start(), try await scene.start(), try await scene.start()]
             let successes = await withTaskGroup(of: Bool.self) { group in
@@ -92,7 +94,7 @@ struct ConcurrencyTests {
         }
     }
 
-    /// Exactly one, here and at the server, and nothing beside it.
+    /// Exactly one enrolment, here and at the server, and no other rows.
     private func checkOneEnrolment(_ scene: Scene) async throws {
         #expect(scene.line.standingEnrolments.count == 1)
         let rows = try await Disk(path: scene.databasePath).rows()

@@ -6,13 +6,14 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-/// The end of an enrolment.
+/// Destroying an enrolment.
 @Suite(.softwareTPM, .softwareToken)
 struct DestroyTests {
     private var isRevocation: (Line.Sent) -> Bool { { $0.path.hasSuffix("/revoke") } }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `without a network all goes here at once, and at the server when it can`(device: SimulatedDevice) async throws
+    func `without a network everything is deleted here at once, and at the server later`(device: SimulatedDevice)
+        async throws
     {
         try await Scene.with(on: device) { scene in
             var program = try await scene.start()
@@ -28,7 +29,7 @@ struct DestroyTests {
             #expect(program.readable(texts).isEmpty)
             await #expect(throws: refusal(.notEnrolled)) { try await program.locker.endAuthSession(mode: .destroy) }
 
-            // A restart without a network changes nothing, one with it tells the server, once.
+            // A restart without a network changes nothing. A restart with a network tells the server once.
             program = try await scene.start()
             #expect(program.phase == .unregistered)
             scene.line.isDown = false
@@ -54,7 +55,7 @@ struct DestroyTests {
         }
     }
 
-    @Test func `an enrolment that the server gave up is deleted here`() async throws {
+    @Test func `an enrolment that the server revoked is deleted here`() async throws {
         try await Scene.with { scene in
             let first = try await scene.start()
             _ = try await first.locker.startAuthSession()
@@ -63,7 +64,7 @@ struct DestroyTests {
             let third = try await scene.start()
             _ = try await first.locker.endAuthSession(mode: .destroy)
 
-            // Two programs that did not hear of it find out, each by another call.
+            // Two other programs detect it, each by another call.
             await #expect(throws: BackgroundAccessError.self) { try await second.locker.backgroundAccess() }
             #expect(second.phase == .unregistered)
             #expect(second.readable(texts).isEmpty)
@@ -72,8 +73,8 @@ struct DestroyTests {
         }
     }
 
-    /// Somebody kept a copy of the store from before. The hardware is the same and takes no sealed key back, and he knows
-    /// the PIN: it is the server that no longer gives its shares.
+    /// An attacker has an older copy of the store, the same hardware, which can't revoke sealed keys, and the PIN. The
+    /// server no longer sends its shares.
     @Test func `a copy of the store reads no data of background and active`() async throws {
         try await Scene.with(on: .token) { scene in
             let program = try await scene.start()
@@ -86,7 +87,7 @@ struct DestroyTests {
             await #expect(throws: BackgroundAccessError.self) { try await thief.locker.backgroundAccess() }
             #expect(thief.readable(texts).isDisjoint(with: [.background, .active]))
 
-            // The key of easy access is gone from the token, so the server is not even asked.
+            // The key of easy access is deleted from the token, so there is no request to the server.
             let other = try await scene.start(directory: second.path)
             await #expect(throws: refusal(.hardware)) { try await other.locker.startAuthSession() }
             #expect(other.readable(texts).isDisjoint(with: [.background, .active]))
@@ -97,7 +98,7 @@ struct DestroyTests {
         configuration.offlineVerification = OfflineVerification()
     }
 
-    /// A thief has a copy of the store from before, the same hardware, and knows the PIN.
+    /// An attacker has an older copy of the store, the same hardware and the PIN.
     private func readable(
         _ copy: TemporaryDirectory, _ texts: [ProtectionLevel: String], in scene: Scene
     ) async -> Set<ProtectionLevel> {
@@ -121,13 +122,13 @@ struct DestroyTests {
             let error = await #expect(throws: ErsteGroupAuthError.self) {
                 _ = try await scene.start(nil, directory: copy.path, offline)
             }
-            #expect(error?.underlying?.rawCode == 0x18b, "the index is no more (TPM_RC_HANDLE)")
+            #expect(error?.underlying?.rawCode == 0x18b, "the index is deleted (TPM_RC_HANDLE)")
             #expect(await readable(copy, texts, in: scene).isEmpty)
         }
     }
 
-    /// What no software can do for hardware that holds nothing: the documentation says so.
-    @Test func `a token can't take base and offline back from a copy of the store`() async throws {
+    /// A documented limit: a token stores no value that could be revoked.
+    @Test func `a token can't revoke base and offline in a copy of the store`() async throws {
         try await Scene.with(on: .token) { scene in
             let program = try await scene.start(nil, offline)
             _ = try await program.locker.startAuthSession()
@@ -140,8 +141,8 @@ struct DestroyTests {
         }
     }
 
-    /// The program dies when everything is deleted, before the hardware has taken its part back.
-    @Test func `the next start has the hardware take back what a crash left`() async throws {
+    /// The program ends after deleting everything, before the hardware has revoked the keys.
+    @Test func `the next start revokes the keys that a crash left`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(nil, offline)
             _ = try await program.locker.startAuthSession()
@@ -153,7 +154,7 @@ struct DestroyTests {
             }
             #expect(program.phase == .unregistered)
             scene.line.isDown = true
-            #expect(await readable(second, texts, in: scene) == [.base, .offline], "it was not taken back yet")
+            #expect(await readable(second, texts, in: scene) == [.base, .offline], "the keys are not revoked yet")
             let next = try await scene.start()
             #expect(next.phase == .unregistered)
             #expect(next.keystore.calls.filter { $0 == "revoke" }.count == 3, "two classes and a key")
@@ -162,9 +163,9 @@ struct DestroyTests {
         }
     }
 
-    /// What begins a session at the server, where that has not heard of the change.
+    /// The key that starts sessions, at a server that does not know of the change.
     @Test(arguments: [false, true])
-    func `the key of easy access signs from no copy, once the secret was changed or given up`(
+    func `after the secret was changed or removed, the easy-access key signs from no copy`(
         isChange: Bool
     ) async throws {
         try await Scene.with { scene in
@@ -193,7 +194,7 @@ struct DestroyTests {
         }
     }
 
-    @Test func `a changed secret leaves nothing to the old one, in no copy`() async throws {
+    @Test func `after a change the old secret opens nothing, in no copy`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(nil, offline)
             _ = try await program.locker.startAuthSession()
@@ -202,11 +203,11 @@ struct DestroyTests {
             _ = try await program.locker.changeEasyAccess()
             #expect(program.readable(texts) == Set(texts.keys))
             scene.line.isDown = true
-            #expect(await readable(copy, texts, in: scene) == [.base], "base is the enrolment's as before")
+            #expect(await readable(copy, texts, in: scene) == [.base], "base belongs to the unchanged enrolment")
         }
     }
 
-    @Test func `another server's or client's enrolment is refused, and left alone`() async throws {
+    @Test func `another server's or client's enrolment is refused and not changed`() async throws {
         try await Scene.with { scene in
             _ = try await scene.start().locker.startAuthSession()
             await #expect(throws: refusal(.environmentChanged)) {
@@ -219,7 +220,7 @@ struct DestroyTests {
         }
     }
 
-    /// The program is killed on either side of each thing that an enrolment asks of the server.
+    /// The program is killed before or after each request of an enrolment.
     @Test(arguments: ["/enrolments", "/easy-access"], [true, false])
     func `a kill within an enrolment leaves none`(at place: String, isBefore: Bool) async throws {
         try await Scene.with { scene in
@@ -239,7 +240,7 @@ struct DestroyTests {
         }
     }
 
-    @Test func `who gives the enrolment up leaves nothing, here and at the server`() async throws {
+    @Test func `a cancelled enrolment leaves nothing, here and at the server`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence([.decline, .pin("2468")]))
             await #expect(throws: refusal(.userCancelled)) { try await program.locker.startAuthSession() }

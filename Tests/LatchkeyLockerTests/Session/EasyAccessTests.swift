@@ -5,10 +5,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// The secret's life.
+/// Enabling, changing and disabling easy access.
 @Suite(.softwareTPM, .softwareToken)
 struct EasyAccessTests {
-    @Test func `a changed PIN opens everything, and the old one nothing`() async throws {
+    @Test func `after a change the new PIN opens everything, and the old one nothing`() async throws {
         try await Scene.with { scene in
             let offline = { (configuration: inout LockerConfiguration) in
                 configuration.offlineVerification = OfflineVerification()
@@ -19,7 +19,7 @@ struct EasyAccessTests {
             #expect(try await program.locker.changeEasyAccess().phase == .activeViaStrongAuth)
             #expect(program.presence.requests.map(\.purpose) == [.new, .new])
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
-            // The server has the new key and no other.
+            // The server has only the new key.
             #expect(scene.line.sent.last?.path.hasSuffix("/easy-access/disable") == true)
 
             program = try await scene.start(ScriptedPresence(pins: "2468", "1357", "1357"), offline)
@@ -35,7 +35,7 @@ struct EasyAccessTests {
     }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `disabling keeps what strong authentication opens, and enabling sets another secret`(
+    func `disabling keeps the levels of strong authentication, and enabling sets another secret`(
         device: SimulatedDevice
     ) async throws {
         try await Scene.with(on: device) { scene in
@@ -55,7 +55,7 @@ struct EasyAccessTests {
             await #expect(throws: refusal(.easyAccessDisabled)) { try await program.locker.changeEasyAccess() }
             let enabled = try await program.locker.enableEasyAccess()
             #expect(enabled.phase == .activeViaStrongAuth && enabled.isEasyAccessEnabled)
-            // One login to enrol, one to start, and none more: its token goes on.
+            // One login to enrol and one to start. Enabling uses the token of the second.
             #expect(await scene.channel.requests.count == 2)
             #expect(enabled.accessToken?.value != nil)
             await #expect(throws: refusal(.easyAccessEnabled)) { try await program.locker.enableEasyAccess() }
@@ -65,7 +65,7 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `a change that is given up leaves the old PIN`() async throws {
+    @Test func `a cancelled change leaves the old PIN`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(
                 ScriptedPresence([.pin("2468"), .decline, .pin("2468"), .pin("2468"), .pin("2468")]))
@@ -75,7 +75,7 @@ struct EasyAccessTests {
             await scene.channel.next(.decline)
             await #expect(throws: refusal(.userCancelled)) { try await program.locker.changeEasyAccess() }
             #expect(program.locker.authSessionStatus == before)
-            // The PIN is set and the server is gone by then.
+            // By then the PIN is set and the server can't be reached.
             scene.line.fail(at: "/easy-access", .cut)
             await #expect(throws: refusal(.network)) { try await program.locker.changeEasyAccess() }
             #expect(program.locker.authSessionStatus == before)
@@ -84,7 +84,7 @@ struct EasyAccessTests {
         }
     }
 
-    /// The program is killed on either side of each thing that it asks of the server.
+    /// The program is killed before or after each request.
     @Test(arguments: ["/challenge", "/easy-access", "/easy-access/disable"], [true, false])
     func `a kill within a change leaves one working PIN`(at place: String, isBefore: Bool) async throws {
         try await Scene.with { scene in
@@ -98,7 +98,7 @@ struct EasyAccessTests {
             let next = try await scene.start(ScriptedPresence(pins: works, "8642", "8642"))
             #expect(try await next.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(next.readable(texts) == Set(ProtectionLevel.allCases))
-            // What is left over does not stand in the way of another change.
+            // Unused keys do not prevent another change.
             _ = try await next.locker.changeEasyAccess()
             _ = try await next.locker.endAuthSession(mode: .lock)
             #expect(try await next.locker.startAuthSession().phase == .activeViaEasyAccess)
@@ -108,7 +108,7 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `a key that the server gave up is given up here, and the enrolment stays`() async throws {
+    @Test func `a key that the server removed is deleted here, and the enrolment stays`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -126,7 +126,7 @@ struct EasyAccessTests {
     }
 
     @Test(arguments: [(30.0, 2), (61, 3), (-30, 3)])
-    func `enabling wants a login, unless there was one a moment ago`(age: Double, logins: Int) async throws {
+    func `enabling requires a login, unless there was a recent one`(age: Double, logins: Int) async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -135,13 +135,13 @@ struct EasyAccessTests {
             scene.clock.advance(by: age)
             #expect(try await program.locker.enableEasyAccess().isEasyAccessEnabled)
             #expect(await scene.channel.requests.count == logins)
-            // A change is always for whoever can log in.
+            // A change always requires a login.
             _ = try await program.locker.changeEasyAccess()
             #expect(await scene.channel.requests.count == logins + 1)
         }
     }
 
-    @Test func `the device itself says that it wants the key, and nobody is asked for that`() async throws {
+    @Test func `the device countersigns the new key without a prompt`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -167,8 +167,8 @@ struct EasyAccessTests {
         }
     }
 
-    /// A proof that the hardware would still take ends with what it was given for.
-    @Test func `every ending ends reuse at the hardware`() async throws {
+    /// A proof that the hardware would still accept ends with the session.
+    @Test func `every end of a session ends proof reuse in the hardware`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -190,7 +190,7 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `a plain start removes a key of which the server heard in vain`() async throws {
+    @Test func `a start removes an unused key at the server`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: "2468", "1357"))
             _ = try await program.locker.startAuthSession()
@@ -208,9 +208,9 @@ struct EasyAccessTests {
         }
     }
 
-    /// What follows the last secret that the TPM takes, as configured.
+    /// The configured action after the last wrong secret that the TPM accepts.
     @Test(arguments: SecretExhaustion.allCases)
-    func `wrong PINs until the hardware takes no more`(exhaustion: SecretExhaustion) async throws {
+    func `wrong PINs until the hardware stops accepting them`(exhaustion: SecretExhaustion) async throws {
         try await Scene.with { scene in
             let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("999999"), count: 64))
             let program = try await scene.start(presence) { $0.secretExhaustion = exhaustion }
@@ -231,7 +231,7 @@ struct EasyAccessTests {
             switch exhaustion {
             case .disableEasyAccess:
                 #expect(status.phase == .enrolled && !status.isEasyAccessEnabled)
-                // The server heard of it at once, by the device's word: a copy of the store is of no use.
+                // The device told the server immediately, so a copy of the store is useless.
                 #expect(scene.line.sent.filter { $0.path.hasSuffix("/easy-access/disable") }.count == 1)
                 let rows = try await Disk(path: scene.databasePath).rows()
                 #expect(rows.allSatisfy { !$0.hasPrefix("locker.pending") })
@@ -249,11 +249,11 @@ struct EasyAccessTests {
         }
     }
 
-    @Test func `keys that fill the server and that nobody knows of go when another is enabled`() async throws {
+    @Test func `unknown keys that fill the server are removed when another is enabled`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
-            // Twice the server does not hear that its key is given up, and here nothing of it is left.
+            // Twice the server is not told that its key is deleted, and no row is left here.
             for isLast in [false, true] {
                 scene.line.fail(at: "/easy-access", .answer(status: 204, body: ""))
                 _ = try await program.locker.disableEasyAccess()
@@ -280,7 +280,7 @@ struct EasyAccessTests {
     }
 
     @Test(arguments: SimulatedDevice.allCases)
-    func `a wrong PIN is told and counted, and asked for again only at the next call`(
+    func `a wrong PIN is reported and counted, and the next prompt comes with the next call`(
         device: SimulatedDevice
     ) async throws {
         try await Scene.with(on: device) { scene in

@@ -5,10 +5,10 @@ import Testing
 
 @testable import LatchkeyLocker
 
-/// What was begun in a session that has ended.
+/// Calls that began in a session that has ended.
 @Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct EndedSessionTests {
-    @Test func `background access that comes after a lock opens nothing`() async throws {
+    @Test func `background access that is granted after a lock opens nothing`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -22,12 +22,12 @@ struct EndedSessionTests {
             #expect(throws: BackgroundAccessError.self) { try outcome.get() }
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
-            // The next one is a request of its own.
+            // The next one is a separate request.
             #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
         }
     }
 
-    @Test func `background access that comes after another enrolment brings no key of the old one`() async throws {
+    @Test func `background access that is granted after another enrolment opens no key of the old one`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -49,7 +49,7 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `a word about an old enrolment ends no other`() async throws {
+    @Test func `an answer about an old enrolment does not end the new one`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession()
@@ -71,7 +71,7 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `a lock is there at once, and a prompt that stays opens nothing`() async throws {
+    @Test func `a lock takes effect at once, and a prompt that stays opens nothing`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.cachedSecretLife = .seconds(600) }
             let status = try await program.locker.startAuthSession()
@@ -89,14 +89,14 @@ struct EndedSessionTests {
             await #expect(throws: refusal(.userCancelled)) { try await starting.value }
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
-            // Nor is the secret kept that came after the lock.
+            // The secret that was typed after the lock is not cached.
             let prompts = program.presence.requests.count
             _ = try await program.locker.startAuthSession()
             #expect(program.presence.requests.count == prompts + 1)
         }
     }
 
-    @Test func `a lock is refused by no start`() async throws {
+    @Test func `a running start does not refuse a lock`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(Array(repeating: .pin(scene.pin), count: 100_000)))
             _ = try await program.locker.startAuthSession()
@@ -138,7 +138,7 @@ struct EndedSessionTests {
 
     // MARK: Other programs
 
-    @Test func `a start hears that another program has destroyed the enrolment`() async throws {
+    @Test func `a start detects that another program has destroyed the enrolment`() async throws {
         try await Scene.with { scene in
             let (first, second) = (try await scene.start(), try await scene.start())
             _ = try await first.locker.startAuthSession()
@@ -154,14 +154,14 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `a program goes on with what another has made of the enrolment`() async throws {
+    @Test func `a program applies another program's changes of the enrolment`() async throws {
         try await Scene.with { scene in
             let first = try await scene.start()
             _ = try await first.locker.startAuthSession()
             _ = try await first.locker.endAuthSession(mode: .lock)
             let second = try await scene.start()
             _ = try await second.locker.startAuthSession()
-            // Changed, disabled, and another.
+            // Changed, disabled, and enabled again.
             _ = try await second.locker.changeEasyAccess()
             #expect(try await first.locker.startAuthSession().phase == .activeViaEasyAccess)
             _ = try await second.locker.disableEasyAccess()
@@ -173,7 +173,7 @@ struct EndedSessionTests {
         }
     }
 
-    @Test func `a program destroys what another has changed meanwhile`() async throws {
+    @Test func `a program destroys an enrolment that another has changed`() async throws {
         try await Scene.with { scene in
             let first = try await scene.start()
             _ = try await first.locker.startAuthSession()

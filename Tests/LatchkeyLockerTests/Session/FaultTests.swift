@@ -5,16 +5,15 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// Everything that changes what is stored, with a fault at each of its steps in turn: a use of the hardware or a request
-/// that fails, or after which the program is gone, and a disk that takes no more. The next program finds all of it or
-/// nothing.
+/// All operations that change the store, with a fault at each step in turn: a use of the hardware or a request fails or
+/// is the program's last, or the disk is full. The next program finds all of the change or nothing.
 @Suite(.softwareTPM, .softwareToken, .timeLimit(.minutes(15)))
 struct FaultTests {
     enum Operation: CaseIterable {
         case enrol, enable, change, disable, destroy
     }
 
-    /// What goes wrong, and on which hardware.
+    /// A fault, and the hardware.
     struct Hazard: CustomTestStringConvertible {
         let fault: Steps.Fault
         let hardware: SimulatedDevice
@@ -27,13 +26,13 @@ struct FaultTests {
         var testDescription: String { "\(fault) on \(hardware)" }
     }
 
-    /// One user's device, in a store of its own.
+    /// One user's device, with a separate store.
     private struct Device {
         let directory: TemporaryDirectory
         let program: Program
-        /// What was encrypted before the operation.
+        /// The text that was encrypted before the operation.
         let texts: [ProtectionLevel: String]
-        /// The key of easy access before it.
+        /// The easy-access key before the operation.
         let easyAccessKey: String?
 
         var disk: Disk { Disk(path: directory.path(of: "default/latchkey.sqlite")) }
@@ -54,7 +53,7 @@ struct FaultTests {
                 }
                 #expect((outcome == nil) == fault.isKill)
                 try await look(at: device, after: operation, in: scene, "\(operation) \(fault) at \(index): \(step)")
-                device.program.steps.bury()
+                device.program.steps.storeRevocation()
                 index += 1
             }
             #expect(index > 1)
@@ -83,7 +82,7 @@ struct FaultTests {
     @Test(
         arguments: Operation.allCases,
         [(302, ""), (429, ""), (503, "<html>later</html>"), (200, "<html>"), (200, "{}")])
-    func `an answer of something else leaves all or nothing`(
+    func `an answer with other content leaves all or nothing`(
         _ operation: Operation, _ answer: (status: Int, body: String)
     ) async throws {
         try await Scene.with { scene in
@@ -108,7 +107,7 @@ struct FaultTests {
 
     private func prepare(_ scene: Scene, for operation: Operation) async throws -> Device {
         let directory = try TemporaryDirectory()
-        // A token has one PIN, which enabling and changing leave as it is.
+        // A token has one PIN, which enabling and changing do not change.
         let isNewSecret = operation == .enable || operation == .change
         let pins = [scene.pin, isNewSecret && scene.hardware == .tpm ? "1357" : scene.pin]
         let program = try await scene.start(ScriptedPresence(pins.map { .pin($0) }), directory: directory.path)
@@ -134,7 +133,7 @@ struct FaultTests {
         }
     }
 
-    /// What a program finds that starts now, with a network.
+    /// The state that a program finds when it starts now, with a network.
     private func look(
         at device: Device, after operation: Operation, in scene: Scene, _ situation: String
     ) async throws {
@@ -155,17 +154,17 @@ struct FaultTests {
             #expect(stood.count == 1, "\(situation)")
             try await start(next, situation)
             #expect(next.readable(device.texts) == Set(device.texts.keys), "\(situation)")
-            // Nothing is left that an online start could have tidied up.
+            // An online start has deleted all unused keys.
             #expect(try await device.disk.rows().filter { $0.hasPrefix("locker.pending") }.isEmpty, "\(situation)")
             _ = try? await next.locker.endAuthSession(mode: .destroy)
             #expect(next.phase == .unregistered, "\(situation)")
         }
-        // Whatever the server alone knows does not count at the next look.
+        // An enrolment that only the server has is ignored from now on.
         scene.line.forgetEnrolments()
     }
 
-    /// An easy start where the status says so; a strong one where it doesn't, or where the server has given the key up
-    /// already.
+    /// A start with easy access if the status says so; otherwise, or if the server has removed the key, with strong
+    /// authentication.
     private func start(_ program: Program, _ situation: String) async throws {
         do throws(ErsteGroupAuthError) {
             let hadEasyAccess = program.locker.authSessionStatus.isEasyAccessEnabled
@@ -178,7 +177,7 @@ struct FaultTests {
         }
     }
 
-    /// The PIN that must work: the new one exactly where the stored key is not the one from before.
+    /// The PIN that must work: the new one if the stored key has changed.
     private func pin(of device: Device, after operation: Operation, in scene: Scene) async throws -> String {
         guard scene.hardware == .tpm, operation == .enable || operation == .change else { return scene.pin }
         let isKept = try await device.disk.easyAccessKey() == device.easyAccessKey

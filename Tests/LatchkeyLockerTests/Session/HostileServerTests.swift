@@ -5,7 +5,7 @@ import LatchkeyOAuth
 import LatchkeyTesting
 import Testing
 
-/// Answers that say more than they may.
+/// Answers of a malicious server.
 @Suite(.softwareTPM)
 struct HostileServerTests {
     private static let revoked = #"{"error":"enrolment_revoked"}"#
@@ -18,7 +18,7 @@ struct HostileServerTests {
     }
 
     @Test(arguments: ["enrolment_revoked", "easy_access_revoked"])
-    func `the browser's word ends no enrolment`(code: String) async throws {
+    func `an error from the browser ends no enrolment`(code: String) async throws {
         try await Scene.with { scene in
             let texts = try await enrolled(scene)
             let program = try await scene.start()
@@ -40,14 +40,14 @@ struct HostileServerTests {
         }
     }
 
-    /// Where the locker's protocol is not spoken, and where it is with another status.
+    /// Endpoints outside the locker protocol, and locker endpoints with another status.
     @Test(
         arguments: [
             ("openid-configuration", 500, RequiredLevel.any), ("/challenge", 429, .any), ("/challenge", 401, .any),
             ("/token", 400, .any), ("/token", 503, .any), ("/token", 401, .strong), ("/jwks", 401, .strong),
             ("/level-shares", 400, .strong),
         ])
-    func `nobody but the locker's endpoints ends an enrolment`(
+    func `only the locker's endpoints end an enrolment`(
         place: String, status: Int, level: RequiredLevel
     ) async throws {
         try await Scene.with { scene in
@@ -76,7 +76,7 @@ struct HostileServerTests {
         }
     }
 
-    @Test func `a background token that is good for more than offered is refused`() async throws {
+    @Test func `a background token with more scopes than offered is refused`() async throws {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()
@@ -91,7 +91,7 @@ struct HostileServerTests {
         }
     }
 
-    @Test func `easy access without an ID token is refused where one was asked for`() async throws {
+    @Test func `easy access without a requested ID token is refused`() async throws {
         try await Scene.with { scene in
             _ = try await enrolled(scene)
             let program = try await scene.start()
@@ -108,7 +108,9 @@ struct HostileServerTests {
             (#""auth_time":900"#, 40, 900), (#""auth_time":899"#, 40, nil), (#""auth_time":900"#, -40, nil),
             (#""x":1"#, 0, nil),
         ])
-    func `a login counts from when it was asked for`(member: String, elapsed: Double, loggedInAt: Double?) throws {
+    func `a login is checked against the time of its request`(member: String, elapsed: Double, loggedInAt: Double?)
+        throws
+    {
         let payload = #"{"iss":"https://id.example","sub":"u","aud":"c","exp":1300,"iat":1000,\#(member)}"#
         let token = try JSONDecoder().decode(IDToken.self, from: Data(payload.utf8))
         let verifier = IDTokenValidator(issuer: "https://id.example", clientID: "c")

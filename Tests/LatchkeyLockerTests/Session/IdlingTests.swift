@@ -5,10 +5,10 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// A session that nobody uses is locked.
+/// Locking sessions after a time without use.
 @Suite(.softwareTPM, .timeLimit(.minutes(15)))
 struct IdlingTests {
-    @Test func `use keeps a session open, and its lack locks it`() async throws {
+    @Test func `use keeps a session open, and without use it is locked`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.sessionIdleTimeout = .seconds(40) }
             let changes = program.locker.statusChanges
@@ -21,7 +21,7 @@ struct IdlingTests {
             scene.clock.advance(by: 39)
             program.locker.noteUse()
             scene.clock.advance(by: 39)
-            // Neither of these is use.
+            // None of these counts as use.
             #expect(program.phase == .activeViaStrongAuth)
             _ = try await program.locker.backgroundAccess()
             let endings = program.keystore.reuseEndings
@@ -38,7 +38,7 @@ struct IdlingTests {
         }
     }
 
-    @Test func `it is locked although nobody calls`() async throws {
+    @Test func `it is locked without a call`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.sessionIdleTimeout = .milliseconds(300) }
             let changes = program.locker.statusChanges
@@ -49,7 +49,7 @@ struct IdlingTests {
         }
     }
 
-    @Test func `a prompt keeps no session open`() async throws {
+    @Test func `a prompt does not keep a session open`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence([.pin("2468"), .hesitate])) {
                 $0.sessionIdleTimeout = .seconds(600)
@@ -69,7 +69,7 @@ struct IdlingTests {
         }
     }
 
-    @Test func `a start that is asking goes on when its session is locked`() async throws {
+    @Test func `a start with an open prompt continues when its session is locked`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start { $0.sessionIdleTimeout = .seconds(100) }
             _ = try await program.locker.startAuthSession()
@@ -85,7 +85,7 @@ struct IdlingTests {
         }
     }
 
-    @Test func `a start that fails is no use of the session`() async throws {
+    @Test func `a failed start does not count as use`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence([.pin("2468"), .decline])) {
                 $0.sessionIdleTimeout = .seconds(600)

@@ -6,10 +6,10 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// One call at a time, and exactly one completion of each.
+/// One call at a time, each with exactly one completion.
 @Suite(.softwareTPM)
 struct InteractionTests {
-    /// A program whose user is enrolled, and sits before it as `steps` say.
+    /// A program with an enrolled user who acts as `steps` say.
     private func locked(
         _ scene: Scene, _ steps: [ScriptedPresence.Step],
         _ change: (inout LockerConfiguration) -> Void = { _ in }
@@ -24,7 +24,7 @@ struct InteractionTests {
         while program.presence.requests.count < count { await Task.yield() }
     }
 
-    @Test func `a second call is refused while somebody is asked, and the first goes on`() async throws {
+    @Test func `a second call is refused during a prompt, and the first continues`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.hesitate])
             #expect(!program.locker.isUserInteractionInProgress)
@@ -33,7 +33,7 @@ struct InteractionTests {
             #expect(program.locker.isUserInteractionInProgress)
             await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.startAuthSession() }
             await #expect(throws: refusal(.userInteractionInProgress)) { try await program.locker.changeEasyAccess() }
-            // Background access asks nobody, and may go beside it.
+            // Background access does not prompt, so it can run at the same time.
             #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
             #expect(program.locker.isUserInteractionInProgress)
             let status = try await program.locker.dismissUI()
@@ -44,7 +44,7 @@ struct InteractionTests {
         }
     }
 
-    @Test func `of many starts at once one wins`() async throws {
+    @Test func `one of many concurrent starts wins`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, Array(repeating: .pin("2468"), count: 8))
             let outcomes = await withTaskGroup(of: Bool.self) { group in
@@ -66,7 +66,7 @@ struct InteractionTests {
         }
     }
 
-    /// The app has used the token with the same keystore a moment ago.
+    /// The app has just used the token with the same keystore.
     @Test(.softwareToken)
     func `a presence that takes no earlier proof is asked although one would serve`() async throws {
         let policy = try #require(AccessPolicy(.pin, reuseSeconds: 300))
@@ -100,7 +100,7 @@ struct InteractionTests {
         }
     }
 
-    @Test func `a lock ends what is asking, and stays`() async throws {
+    @Test func `a lock ends a prompt, and the session stays locked`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.hesitate])
             let starting = Task { try await program.locker.startAuthSession() }
@@ -111,8 +111,8 @@ struct InteractionTests {
         }
     }
 
-    /// The server has the assertion when the prompt is dismissed: its answer is reported, once.
-    @Test func `a dismissal during a server call tells the truth`() async throws {
+    /// The server has the assertion when the prompt is dismissed. Its answer is reported once.
+    @Test func `a dismissal during a server call reports the server's answer`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.pin("2468"), .pin("2468")])
             scene.line.fail(at: "/token", .stopAfter)
@@ -129,7 +129,7 @@ struct InteractionTests {
         }
     }
 
-    /// The server has given the token when the prompt is dismissed: the start has succeeded.
+    /// The server has issued the token when the prompt is dismissed: the start succeeds.
     @Test func `a success that comes after a dismissal is reported once`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.pin("2468")])
@@ -148,7 +148,7 @@ struct InteractionTests {
         }
     }
 
-    @Test func `the task of a call may be cancelled`() async throws {
+    @Test func `the task of a call can be cancelled`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [.hesitate, .pin("2468")])
             let starting = Task { try await program.locker.startAuthSession() }
@@ -159,7 +159,7 @@ struct InteractionTests {
         }
     }
 
-    @Test func `requests for background access at once are one, and ask nobody`() async throws {
+    @Test func `concurrent calls of background access share one request, without a prompt`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, [])
             let before = scene.line.sent.filter { $0.path.hasSuffix("/token") }.count
@@ -181,7 +181,7 @@ struct InteractionTests {
 
     // MARK: Callbacks
 
-    @Test func `callbacks come once, on the main actor`() async throws {
+    @Test func `callbacks run once, on the main actor`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             let (calls, call) = AsyncStream.makeStream(of: (SessionPhase, ErsteGroupAuthError?).self)
@@ -209,7 +209,7 @@ struct InteractionTests {
         }
     }
 
-    @Test func `callbacks go where the app says`() async throws {
+    @Test func `callbacks run where the app says`() async throws {
         try await Scene.with { scene in
             let delivered = Mutex(0)
             let program = try await scene.start(nil) {

@@ -7,14 +7,14 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// Recognising the person without a network: rarely, not for long, and counted.
+/// Offline verification: a limited number of attempts, for a limited time.
 @Suite(.softwareTPM, .softwareToken)
 struct OfflineTests {
     private func rules(_ configuration: inout LockerConfiguration) {
         configuration.offlineVerification = OfflineVerification(maximumAttempts: 2, maximumAge: .seconds(3600))
     }
 
-    /// A scene whose user is enrolled, and has no network now.
+    /// A scene with an enrolled user and without a network.
     private func offline(
         on device: SimulatedDevice = .tpm, _ body: (Scene, [ProtectionLevel: String]) async throws -> Void
     ) async throws {
@@ -28,7 +28,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `it is off unless somebody turns it on`() async throws {
+    @Test func `it is off by default`() async throws {
         try await offline { scene, _ in
             let program = try await scene.start(ScriptedPresence([]))
             await #expect(throws: refusal(.network)) { try await program.locker.startAuthSession() }
@@ -51,19 +51,19 @@ struct OfflineTests {
                 }
             }
             #expect(before != nil || device != .tpm)
-            // Now not even the right one is asked for, in whatever program.
+            // Now no program prompts, not even for the correct PIN.
             let program = try await scene.start(ScriptedPresence(pins: scene.pin), rules)
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 0)
             await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
             #expect(program.presence.requests.isEmpty)
-            // A start with a network makes all good.
+            // A start with a network resets the count.
             scene.line.isDown = false
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 2)
         }
     }
 
-    @Test func `the count is on disk before the hardware looks at the PIN`() async throws {
+    @Test func `the count is on disk before the hardware checks the PIN`() async throws {
         try await offline { scene, _ in
             let program = try await scene.start(ScriptedPresence([.hesitate]), rules)
             let asking = Task { try await program.locker.startAuthSession() }
@@ -73,19 +73,19 @@ struct OfflineTests {
             #expect(next.locker.authSessionStatus.offlineAttemptsLeft == 1)
             asking.cancel()
             _ = await asking.result
-            // Who declines has made none.
+            // A declined prompt is not counted.
             #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 2)
             #expect(try await scene.start(nil, rules).locker.authSessionStatus.offlineAttemptsLeft == 2)
         }
     }
 
-    @Test func `it goes for a while, and not with a clock that was set back`() async throws {
+    @Test func `it expires, and is refused after the clock was set back`() async throws {
         try await offline { scene, _ in
             let program = try await scene.start(nil, rules)
             scene.clock.advance(by: 3000)
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
             _ = try await program.locker.endAuthSession(mode: .lock)
-            // Back to the time of the enrolment: that time was seen to pass.
+            // Back to the time of the enrolment; a later time is stored.
             scene.clock.advance(by: -2900)
             await #expect(throws: refusal(.verificationUnavailable)) { try await program.locker.startAuthSession() }
             scene.clock.advance(by: 2900 + 700)
@@ -97,7 +97,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `programs that began before count where the others left off`() async throws {
+    @Test func `programs that started earlier continue the others' count`() async throws {
         try await offline { scene, _ in
             let first = try await scene.start(ScriptedPresence(pins: "999999"), rules)
             let second = try await scene.start(ScriptedPresence(pins: "999999"), rules)
@@ -110,7 +110,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `a program that began before does not forget what time it was`() async throws {
+    @Test func `a program that started earlier keeps the stored time`() async throws {
         try await offline { scene, _ in
             let old = try await scene.start(ScriptedPresence([]), rules)
             scene.clock.advance(by: 3000)
@@ -136,7 +136,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `who was recognised is recognised anew at each start, and not for ever`() async throws {
+    @Test func `each offline start verifies the user again, and it expires`() async throws {
         try await offline { scene, texts in
             let program = try await scene.start(ScriptedPresence(pins: scene.pin, "999999", scene.pin), rules)
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
@@ -151,7 +151,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `a server that says no is no missing network`() async throws {
+    @Test func `a refusal of the server is not a missing network`() async throws {
         try await offline { scene, _ in
             scene.line.isDown = false
             let program = try await scene.start(nil, rules)
@@ -163,7 +163,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `a network that goes after the prompt costs no second one`() async throws {
+    @Test func `a network that fails after the prompt causes no second prompt`() async throws {
         try await offline { scene, texts in
             scene.line.isDown = false
             let program = try await scene.start(ScriptedPresence(pins: scene.pin), rules)
@@ -174,7 +174,7 @@ struct OfflineTests {
         }
     }
 
-    @Test func `a count that somebody edited is not believed`() async throws {
+    @Test func `an edited count is refused`() async throws {
         try await offline { scene, _ in
             try await DatabaseQueue.raw(at: scene.databasePath).write {
                 try $0.execute(

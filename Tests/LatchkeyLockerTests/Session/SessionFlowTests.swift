@@ -9,7 +9,7 @@ import Testing
 @Suite(.softwareTPM, .softwareToken)
 struct SessionFlowTests {
     @Test(arguments: SimulatedDevice.allCases)
-    func `a life of a session, through every status`(device: SimulatedDevice) async throws {
+    func `a session goes through every status`(device: SimulatedDevice) async throws {
         try await Scene.with(on: device) { scene in
             let offline = { (configuration: inout LockerConfiguration) in
                 configuration.offlineVerification = OfflineVerification()
@@ -18,7 +18,7 @@ struct SessionFlowTests {
             #expect(program.phase == .unregistered)
             #expect(program.sealAll().isEmpty)
 
-            // The person logs in once and sets the secret once.
+            // The user logs in once and sets the secret once.
             let enrolled = try await program.locker.startAuthSession()
             #expect(enrolled.phase == .activeViaStrongAuth)
             #expect(enrolled.isEasyAccessEnabled)
@@ -29,14 +29,14 @@ struct SessionFlowTests {
             #expect(texts.count == 4)
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
 
-            // A lock ends what was handed out, and asks nobody.
+            // A lock closes the tokens, without a prompt.
             let locked = try await program.locker.endAuthSession(mode: .lock)
             #expect(locked.phase == .enrolled && locked.accessToken == nil)
             #expect(enrolled.accessToken?.value == nil)
             #expect(program.readable(texts) == [.base])
             #expect(program.presence.requests.count == 1)
 
-            // Easy access is one prompt and one use of hardware that a person opens.
+            // Easy access needs one prompt and one key use with user verification.
             program.keystore.forget()
             #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
             #expect(program.presence.requests.count == 2)
@@ -44,7 +44,7 @@ struct SessionFlowTests {
             #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
             #expect(await scene.channel.requests.count == 1)
 
-            // After a restart there is an enrolment and nothing else.
+            // After a restart there is only the enrolment.
             program = try await scene.start(ScriptedPresence(pins: scene.pin, scene.pin), offline)
             #expect(program.phase == .enrolled)
             #expect(program.readable(texts) == [.base])
@@ -54,7 +54,8 @@ struct SessionFlowTests {
             #expect(program.readable(texts) == [.base, .background])
             #expect(program.presence.requests.isEmpty)
 
-            // Without a network there is the person, and no token. It is one unsealing, and the background is left.
+            // Without a network the user is verified, and there is no token. It takes one unsealing, and ends
+            // background access.
             _ = try await program.locker.endAuthSession(mode: .lock)
             scene.line.isDown = true
             program.keystore.forget()
@@ -63,7 +64,7 @@ struct SessionFlowTests {
             #expect(program.keystore.calls.filter { $0.hasSuffix("!") } == ["unseal!"])
             #expect(program.readable(texts) == [.base, .offline])
             #expect(program.presence.requests.count == 1)
-            // Whoever is there now is asked anew.
+            // The next start prompts again.
             #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
             #expect(program.presence.requests.count == 2)
             await #expect(throws: refusal(.offline)) {
@@ -89,7 +90,7 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `an active session keeps its token, and who asks gets the narrow one`() async throws {
+    @Test func `an active session keeps its token, and the caller gets the narrow one`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             let full = try await program.locker.startAuthSession()
@@ -103,7 +104,7 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `statuses are told once each, and only when they change`() async throws {
+    @Test func `each change of the status is reported once`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             let changes = program.locker.statusChanges
@@ -124,7 +125,7 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `the app's metadata is passed on, and is in no row and no message`() async throws {
+    @Test func `the app's metadata is sent to the server, and is in no row and no log message`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()
             _ = try await program.locker.startAuthSession(metadata: ["canary": ["deep": "canary-metadata", "n": 3]])
@@ -181,7 +182,7 @@ struct SessionFlowTests {
         }
     }
 
-    @Test func `a kept secret serves until it is locked, and a wrong one is asked for`() async throws {
+    @Test func `a cached secret is used until a lock, and a wrong one leads to a prompt`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(ScriptedPresence(pins: scene.pin, scene.pin, scene.pin)) {
                 $0.cachedSecretLife = .seconds(600)

@@ -2,16 +2,16 @@ import Testing
 
 @testable import LatchkeyLocker
 
-/// The table of statuses and calls, every cell, without hardware, network or clock.
+/// The table of statuses and calls, each cell, without hardware, network or clock.
 struct SessionMachineTests {
     private typealias Machine = SessionMachine
     private typealias Call = SessionMachine.Call
     private typealias Action = SessionMachine.Action
 
-    /// One call: what is done for it, and how that ends.
+    /// One call: its actions, and how it ends.
     private struct Cell {
         let call: SessionMachine.Call
-        /// The actions, each with what came of it.
+        /// The actions, each with its result.
         let actions: [(SessionMachine.Action, SessionMachine.Answer)]
         let end: SessionMachine.Step
         let phase: SessionPhase
@@ -32,7 +32,7 @@ struct SessionMachineTests {
             for (action, answer) in cell.actions {
                 #expect(step == .perform(action), "\(phase), \(easyAccess), \(index): \(cell.call)")
                 #expect(machine.isInteracting)
-                // Nothing else begins meanwhile, and nothing is changed by that.
+                // During a call no other call begins, and the refused call changes nothing.
                 #expect(machine.begin(.start(.any)) == .refuse(.userInteractionInProgress))
                 step = machine.receive(answer)
             }
@@ -48,7 +48,7 @@ struct SessionMachineTests {
         (action, .failed(cause))
     }
 
-    @Test func `unregistered: a start enrols, and nothing else goes`() {
+    @Test func `unregistered: a start enrols, and every other call is refused`() {
         check(
             [
                 Cell(.start(.any), [strong, (.enrol, .done)], .succeed, .activeViaStrongAuth, easyAccess: true),
@@ -65,7 +65,7 @@ struct SessionMachineTests {
                 }, from: .unregistered, easyAccess: false)
     }
 
-    @Test func `enrolled: a start is easy, or strong where it must be`() {
+    @Test func `enrolled: a start uses easy access if it is enabled`() {
         let easy: (Action, SessionMachine.Answer) = (.authenticateEasily, .done)
         check(
             [
@@ -104,14 +104,14 @@ struct SessionMachineTests {
                 Cell(.destroy, [(.destroy, .done)], .succeed, .unregistered, easyAccess: false),
                 Cell(.enableEasyAccess, [], .refuse(.notActive), .enrolled, easyAccess: false),
             ], from: .enrolled, easyAccess: false)
-        // Where it is not allowed, nobody is recognised without a network.
+        // Without permission in the configuration there is no offline verification.
         check(
             [Cell(.start(.any), [failed(.authenticateEasily, .network)], .fail, .enrolled, easyAccess: true)],
             from: .enrolled, easyAccess: true, allowsOffline: false)
     }
 
     @Test(arguments: [SessionPhase.activeViaStrongAuth, .activeViaEasyAccess])
-    func `active: a start renews, and a failure keeps what there is`(phase: SessionPhase) {
+    func `active: a start renews the token, and a failure keeps the session`(phase: SessionPhase) {
         check(
             [
                 Cell(
@@ -145,7 +145,7 @@ struct SessionMachineTests {
     }
 
     @Test(arguments: SessionPhase.allCases, [true, false])
-    func `a fresh login spares another where easy access is enabled, and nothing else`(
+    func `only enabling easy access accepts a recent login`(
         phase: SessionPhase, easyAccess: Bool
     ) {
         guard phase != .unregistered || !easyAccess else { return }
@@ -169,7 +169,7 @@ struct SessionMachineTests {
         }
     }
 
-    @Test func `background access: a start goes on to an active session, and offline is no way`() {
+    @Test func `background access: a start leads to an active session, not to offline verification`() {
         check(
             [
                 Cell(.start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
@@ -185,7 +185,7 @@ struct SessionMachineTests {
             ], from: .backgroundAccess, easyAccess: true)
     }
 
-    @Test func `verified offline: it stays without a network, and goes on with one`() {
+    @Test func `verified offline: it stays without a network, and a start with one is active`() {
         check(
             [
                 Cell(.start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess, easyAccess: true),
@@ -215,7 +215,7 @@ struct SessionMachineTests {
     }
 
     @Test(arguments: SessionPhase.allCases.filter { $0 != .unregistered })
-    func `what the server or the hardware has given up is given up here`(phase: SessionPhase) {
+    func `a revocation by the server or the hardware is applied here`(phase: SessionPhase) {
         check(
             [
                 Cell(
@@ -225,7 +225,8 @@ struct SessionMachineTests {
                     .start(.strong), [strong, failed(.openLevels, .enrolmentRevoked), failed(.purge)], .fail,
                     .unregistered, easyAccess: false),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.dropEasyAccess, .done)], .fail,
+                    .start(.any), [failed(.authenticateEasily, .easyAccessRevoked), (.deleteLocalEasyAccess, .done)],
+                    .fail,
                     phase, easyAccess: false),
                 Cell(
                     .start(.any), [failed(.authenticateEasily, .secretExhausted), (.giveUpEasyAccess, .done)], .fail,
@@ -233,7 +234,7 @@ struct SessionMachineTests {
             ], from: phase, easyAccess: true)
     }
 
-    @Test func `an exhausted secret goes offline too`() {
+    @Test func `a secret can be exhausted offline too`() {
         check(
             [
                 Cell(
@@ -246,7 +247,7 @@ struct SessionMachineTests {
     }
 
     @Test(arguments: SessionPhase.allCases)
-    func `background access weakens no session`(phase: SessionPhase) {
+    func `background access does not change an active session`(phase: SessionPhase) {
         func after(_ answer: SessionMachine.BackgroundAnswer) -> (SessionMachine.BackgroundStep, SessionPhase) {
             var machine = Machine(phase: phase, hasEasyAccess: true, allowsOffline: true)
             return (machine.receive(answer, of: machine.epoch), machine.phase)
@@ -270,7 +271,7 @@ struct SessionMachineTests {
         (.enableEasyAccess, [.authenticateStrongly, .registerEasyAccess], false),
     ]
 
-    @Test func `a lock waits for no call, and what was begun before opens nothing`() {
+    @Test func `a lock does not wait, and earlier calls open nothing`() {
         for (call, actions, easyAccess) in opening {
             for done in actions.indices {
                 var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
@@ -284,7 +285,7 @@ struct SessionMachineTests {
         }
     }
 
-    @Test func `a lock within an enrolment leaves what was stored, locked`() {
+    @Test func `a lock during an enrolment keeps the stored enrolment, locked`() {
         var machine = Machine(phase: .unregistered, hasEasyAccess: false, allowsOffline: true)
         _ = machine.begin(.start(.any))
         #expect(machine.receive(.done) == .perform(.enrol))
@@ -293,23 +294,23 @@ struct SessionMachineTests {
         #expect(machine.phase == .enrolled && machine.hasEasyAccess)
     }
 
-    @Test func `after a lock nobody is asked offline`() {
+    @Test func `after a lock there is no offline prompt`() {
         var machine = Machine(phase: .enrolled, hasEasyAccess: true, allowsOffline: true)
         _ = machine.begin(.start(.any))
         _ = machine.begin(.lock)
         #expect(machine.receive(.failed(.network)) == .fail)
     }
 
-    @Test func `a lock does not hold a destruction up`() {
+    @Test func `a lock does not delay a destruction`() {
         var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: true, allowsOffline: true)
         #expect(machine.begin(.destroy) == .perform(.destroy))
-        #expect(!machine.mayAsk)
+        #expect(!machine.mayPrompt)
         #expect(machine.begin(.lock) == .succeed)
         #expect(machine.receive(.done) == .succeed)
         #expect(machine.phase == .unregistered)
     }
 
-    @Test func `an enrolment that went within a call does not come back by it`() {
+    @Test func `a call does not restore an enrolment that was deleted during it`() {
         for (call, actions, easyAccess) in opening + [(.disableEasyAccess, [.removeEasyAccess], true)] {
             var machine = Machine(phase: .activeViaStrongAuth, hasEasyAccess: easyAccess, allowsOffline: true)
             _ = machine.begin(call)
@@ -321,7 +322,7 @@ struct SessionMachineTests {
         }
     }
 
-    @Test func `idleness ends a session within a prompt, and a start goes on as from enrolled`() {
+    @Test func `idling ends a session during a prompt, and a start continues as from enrolled`() {
         for (call, actions, easyAccess) in opening {
             var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: easyAccess, allowsOffline: true)
             _ = machine.begin(call)
@@ -336,7 +337,7 @@ struct SessionMachineTests {
     }
 
     @Test(arguments: [SessionMachine.BackgroundAnswer.granted, .enrolmentRevoked, .deviceKeyUnusable, .failed])
-    func `background access of a session that has ended counts for nothing`(answer: SessionMachine.BackgroundAnswer) {
+    func `background access of an ended session is discarded`(answer: SessionMachine.BackgroundAnswer) {
         for end in ["lock", "idle", "destroy", "elsewhere"] {
             var machine = Machine(phase: .activeViaEasyAccess, hasEasyAccess: true, allowsOffline: true)
             let epoch = machine.epoch
@@ -352,7 +353,7 @@ struct SessionMachineTests {
         }
     }
 
-    @Test func `each status opens what the table says`() {
+    @Test func `each status opens the levels of the table`() {
         #expect(SessionPhase.unregistered.openLevels == [])
         #expect(SessionPhase.enrolled.openLevels == [.base])
         #expect(SessionPhase.backgroundAccess.openLevels == [.base, .background])

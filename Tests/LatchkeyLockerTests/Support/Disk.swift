@@ -1,11 +1,11 @@
 import GRDB
 import RawDatabase
 
-/// The store's disk, as somebody sees it who reads the database.
+/// Direct access to the store's database.
 struct Disk: Sendable {
     let path: String
 
-    /// Has the disk refuse every write but the first `count` changes.
+    /// Lets the disk refuse every write after the first `count` changes.
     func fill(after count: Int) async throws {
         try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(
@@ -19,7 +19,7 @@ struct Disk: Sendable {
         }
     }
 
-    /// Makes room again.
+    /// Removes that limit.
     func clear() async throws {
         try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(sql: "DROP TRIGGER full; DROP TRIGGER filling; DROP TABLE room;")
@@ -33,7 +33,7 @@ struct Disk: Sendable {
         }
     }
 
-    /// The name of the key that the stored enrolment has for easy access.
+    /// The name of the stored enrolment's easy-access key.
     func easyAccessKey() async throws -> String? {
         try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchOne(
@@ -56,7 +56,7 @@ struct Disk: Sendable {
         }
     }
 
-    /// Says of the key of the level `offline` that it is in another class.
+    /// Changes the class of the `offline` row.
     func moveOfflineKey(to name: String) async throws {
         try await DatabaseQueue.raw(at: path).write { database in
             try database.execute(
@@ -64,7 +64,7 @@ struct Disk: Sendable {
         }
     }
 
-    /// The names of the classes for which there are keys.
+    /// The names of the classes that have keys.
     func classes() async throws -> [String] {
         try await DatabaseQueue.raw(at: path).read { database in
             try String.fetchAll(database, sql: "SELECT name FROM classKey ORDER BY name")

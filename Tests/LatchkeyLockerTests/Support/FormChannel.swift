@@ -7,12 +7,12 @@ import LatchkeyOAuth
 import LatchkeyTesting
 import Testing
 
-/// A channel of an app's own: it fills in the server's login form, and gives the code and its verifier.
+/// A custom channel: it fills in the server's login form, and returns the code and its verifier.
 actor FormChannel: StrongAuthenticationChannel {
-    /// What the user does next.
+    /// The user's next action.
     enum Manner: Sendable {
         case logIn
-        /// Looks at the page until it is withdrawn.
+        /// Leaves the page open until it is withdrawn.
         case hesitate
         case decline
     }
@@ -26,7 +26,7 @@ actor FormChannel: StrongAuthenticationChannel {
         self.user = user
     }
 
-    /// What the user does at the next logins; after that he logs in.
+    /// The user's actions at the next logins. After these the user logs in.
     func next(_ manners: Manner...) { self.manners = manners }
 
     func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode {
@@ -51,7 +51,7 @@ actor FormChannel: StrongAuthenticationChannel {
     }
 }
 
-/// One visit of a person with a browser.
+/// One visit of a user with a browser.
 private struct Visit {
     let transport: AsyncHTTPTransport
     /// Where it ends.

@@ -4,23 +4,23 @@ import Latchkey
 import LatchkeyHTTP
 import Synchronization
 
-/// The network between a program and its server: it can be down, and break at any one request.
+/// The network between a program and its server. It can be down, and fail at any request.
 final class Line: HTTPTransport {
     /// What happens to a request.
     enum Fault: Sendable {
-        /// It does not get out.
+        /// The request is not sent.
         case cut
-        /// The server does what it is asked, and its answer is lost.
+        /// The server handles the request, and its answer is lost.
         case lost
-        /// It never gets out and nobody hears of that, as when the program is killed before it.
+        /// The request is not sent, and the call does not return: the program is killed before it.
         case stopBefore
-        /// The server does what it is asked, and nobody hears of that, as when the program is killed after it.
+        /// The server handles the request, and the call does not return: the program is killed after it.
         case stopAfter
-        /// The server does what it is asked, and its answer takes its time.
+        /// The server handles the request, and its answer is late.
         case late
-        /// It gets out late, whoever has lost interest meanwhile.
+        /// The request is sent late, even if the call was cancelled.
         case held
-        /// The server's answer has another text in the place of this one.
+        /// A text of the server's answer is replaced.
         case altered(String, to: String)
         /// The server seems to answer this.
         case answer(status: Int, body: String)
@@ -53,25 +53,25 @@ final class Line: HTTPTransport {
         set { state.withLock { $0.isDown = newValue } }
     }
 
-    /// Everything that was tried to be sent.
+    /// All requests, also those that were not sent.
     var sent: [Sent] { state.withLock { $0.sent } }
 
-    /// The enrolments that the server has made and has not given up.
+    /// The enrolments that the server has made and not deleted.
     var standingEnrolments: Set<String> { state.withLock { $0.standing } }
 
     func forgetEnrolments() { state.withLock { $0.standing = [] } }
 
     /// - Parameters:
-    ///   - suffix: How the path ends.
-    ///   - skip: How many such requests pass before.
+    /// - suffix: The end of the path.
+    /// - skip: The number of such requests before the fault.
     func fail(at suffix: String, skip: Int = 0, _ fault: Fault) {
         state.withLock { $0.faults.append((suffix, true, skip, fault)) }
     }
 
-    /// Withdraws the faults that met no request.
+    /// Removes the faults that have not happened.
     func heal() { state.withLock { $0.faults = [] } }
 
-    /// - Parameter text: What the path has in it.
+    /// - Parameter text: A part of the path.
     func fail(containing text: String, _ fault: Fault) {
         state.withLock { $0.faults.append((text, false, 0, fault)) }
     }
@@ -87,7 +87,7 @@ final class Line: HTTPTransport {
         }
     }
 
-    /// Ends stopped programs: they hear that there is no network.
+    /// Ends stopped programs with the error of a missing network.
     func release() {
         let stopped = state.withLock { state in
             defer { state.stopped = [] }
@@ -146,7 +146,7 @@ final class Line: HTTPTransport {
         throw Self.noNetwork
     }
 
-    /// Notes what becomes of enrolments at the server.
+    /// Records the enrolments that the server makes and deletes.
     private func forward(
         _ request: HTTPRequest, _ body: [UInt8]
     ) async throws(KeystoreError) -> (HTTPResponse, [UInt8]) {

@@ -7,7 +7,7 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-/// One user's machine and a server: a store and hardware of its own, in which programs start and end. The test needs the
+/// One user's machine and a server: a separate store and hardware, in which programs start and end. The test needs the
 /// trait `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene: Sendable {
     let directory: TemporaryDirectory
@@ -17,12 +17,12 @@ struct Scene: Sendable {
     let line = Line()
     let clock = SettableClock()
     let log = LogSink()
-    /// The PIN that is right.
+    /// The correct PIN.
     let pin: String
     private let tcti: String
     private let tokenURI: String?
 
-    /// Runs a server for the time of `body`.
+    /// Runs a server during `body`.
     ///
     /// - Parameter locker: Members of the server's configuration of the locker.
     static func with(
@@ -53,7 +53,7 @@ struct Scene: Sendable {
     /// A program after its start.
     ///
     /// - Parameters:
-    ///   - presence: Who sits there; nil for somebody who knows the PIN and is patient.
+    /// - presence: Answers prompts; nil for a user who knows the PIN.
     ///   - change: Changes the configuration.
     func start(
         _ presence: ScriptedPresence? = nil, directory: String? = nil,
@@ -76,7 +76,7 @@ struct Scene: Sendable {
         return Program(locker: locker, keystore: keystore, presence: presence, steps: steps)
     }
 
-    /// A copy of everything that is stored now, for a program of its own.
+    /// A copy of the current store, for another program.
     func copyStore() throws -> TemporaryDirectory { try directory.copyOfStore() }
 }
 
@@ -89,7 +89,7 @@ struct Program: Sendable {
 
     var phase: SessionPhase { locker.authSessionStatus.phase }
 
-    /// The secrets that can be encrypted in the present status, by level.
+    /// The secrets that can be encrypted in the current status, by level.
     func sealAll(_ secret: String = "s3cret") -> [ProtectionLevel: String] {
         var texts: [ProtectionLevel: String] = [:]
         for level in ProtectionLevel.allCases {
@@ -98,7 +98,7 @@ struct Program: Sendable {
         return texts
     }
 
-    /// The levels of those texts that open to `secret` now.
+    /// The levels of the texts that decrypt to `secret` now.
     func readable(_ texts: [ProtectionLevel: String], _ secret: String = "s3cret") -> Set<ProtectionLevel> {
         Set(texts.filter { (try? locker.decrypt(encryptedSecret: $0.value)) == secret }.keys)
     }

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// This machine's clock, which a test may set.
+/// A clock that a test can set.
 final class SettableClock: Sendable {
     private let ahead = Mutex<TimeInterval>(0)
 

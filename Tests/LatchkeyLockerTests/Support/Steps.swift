@@ -1,13 +1,13 @@
 import Latchkey
 import Synchronization
 
-/// What a program does outside of its own memory, one after the other: uses of hardware, and requests to the server. Any
-/// one of them may go wrong, or be the program's last.
+/// The steps of a program outside its memory: uses of the hardware and requests to the server. Each step can fail, or
+/// be the program's last.
 final class Steps: Sendable {
     enum Fault: Sendable, CaseIterable {
         /// It fails before anything is done.
         case fails
-        /// It is done, and the program hears that it failed.
+        /// The step is done, and the program gets an error.
         case failsAfterwards
         /// The program is killed before it.
         case isKilled
@@ -30,10 +30,10 @@ final class Steps: Sendable {
     private let state = Mutex(State())
     private let deaths = AsyncStream.makeStream(of: Void.self)
 
-    /// Which step the fault met; nil as long as it met none.
+    /// The step with the fault; nil if there was none yet.
     var hit: String? { state.withLock { $0.hit } }
 
-    /// Has the `index`th step from now on go wrong; the first is 0.
+    /// Adds a fault to the `index`th step from now on; the first is 0.
     func arm(_ fault: Fault, at index: Int) {
         state.withLock { $0.armed = ($0.count + index, fault) }
     }
@@ -52,8 +52,8 @@ final class Steps: Sendable {
         return await program.value
     }
 
-    /// Gives up what a killed program holds. All it can still find out is that nothing works.
-    func bury() {
+    /// Releases the resources of a killed program. All its further steps fail.
+    func storeRevocation() {
         let halted = state.withLock { state in
             defer { state.halted = [] }
             return state.halted
@@ -73,7 +73,7 @@ final class Steps: Sendable {
         }
         guard !isDead else { throw failure }
         guard let fault else { return try await step() }
-        // A step that can't be done on this hardware is over as well.
+        // A step that this hardware does not support counts as done.
         if fault.isAfterwards { _ = try? await step() }
         if fault.isKill { await halt() }
         throw failure

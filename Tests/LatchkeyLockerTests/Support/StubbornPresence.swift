@@ -1,7 +1,7 @@
 import Latchkey
 import Synchronization
 
-/// A prompt that is not withdrawn, whoever has lost interest: it answers when the test says so.
+/// A prompt that ignores cancellation: it answers when the test says so.
 final class StubbornPresence: PresenceAuthority {
     private let pin: String
     private let answering = AsyncStream.makeStream(of: Void.self)
@@ -9,7 +9,7 @@ final class StubbornPresence: PresenceAuthority {
 
     init(pin: String) { self.pin = pin }
 
-    /// Waits until somebody is asked.
+    /// Waits for the prompt.
     func isAsked() async {
         while count.withLock({ $0 }) == 0 { await Task.yield() }
     }

@@ -2,7 +2,7 @@ import Foundation
 import Latchkey
 import Synchronization
 
-/// A keystore whose every use is noted, and is a step of the program.
+/// A keystore that records each call as a step of the program.
 final class WatchedKeystore: Keystore {
     private let keystore: any Keystore
     private let steps: Steps
@@ -15,14 +15,14 @@ final class WatchedKeystore: Keystore {
         self.steps = steps
     }
 
-    /// The names of all calls so far; uses that a policy gates end with `!`.
+    /// The names of all calls so far. Uses with user verification end with `!`.
     var calls: [String] { noted.withLock { $0 } }
     func forget() { noted.withLock { $0 = [] } }
 
-    /// Has every revocation fail from now on.
+    /// Makes every revocation fail from now on.
     func loseRevocations() { isDeaf.withLock { $0 = true } }
 
-    /// How often reuse was ended; none of the ``calls``.
+    /// How often proof reuse was ended; not one of the ``calls``.
     var reuseEndings: Int { endings.withLock { $0 } }
 
     private func step<R>(

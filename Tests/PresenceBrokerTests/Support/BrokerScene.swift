@@ -9,13 +9,13 @@ import Synchronization
 import TPM2
 import Testing
 
-/// A broker in a process of its own, and a client in this one: the test's bus, fprintd, reader and TPM.
+/// A broker in a separate process, and a client in this one: the test's bus, fprintd, reader and TPM.
 struct BrokerScene {
     static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: ".build/debug/latchkey-presenced")
     static let prompt = PromptContext(reason: "test a finger", container: "tests")
     static let digest = MessageDigest(sha256: Array("a message".utf8))
-    /// As whom the tests run.
+    /// The user that runs the tests.
     static let user = NSUserName()
 
     let reader: VirtualFingerprintReader
@@ -26,8 +26,8 @@ struct BrokerScene {
     let progress: ProgressLog
 
     /// - Parameters:
-    ///   - fingers: What the user has enrolled.
-    ///   - service: As whom the broker runs; see ``PresenceBrokerProcess``.
+    /// - fingers: The user's enrolled fingers.
+    /// - service: The user that runs the broker; see ``PresenceBrokerProcess``.
     static func with(
         timeLimit: Int = 15, enrolled fingers: [String] = ["mine"], seesPrints: Bool = true, as service: UInt32? = nil,
         _ body: (BrokerScene) async throws -> Void
@@ -56,10 +56,10 @@ struct BrokerScene {
         try outcome.get()
     }
 
-    /// Lets a service that is not root use the TPM, as the group of the machine's device does.
+    /// Gives a service that is not root access to the TPM, like the group of the machine's device.
     static func openToEverybody(_ tpm: SoftwareTPM) {
         guard let path = tpm.tcti.split(separator: "=").last else { return }
-        // Commands, and what a TPM's bus does.
+        // The sockets for commands and for the TPM's control channel.
         for socket in [String(path), "\(path).ctrl"] { chmod(socket, 0o666) }
     }
 
@@ -78,7 +78,7 @@ struct BrokerScene {
             KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence ?? self.presence)
     }
 
-    /// Signs while these things happen at the reader.
+    /// Signs during these events at the reader.
     @discardableResult
     func sign(
         _ key: HardwareKey, _ presence: ScriptedPresence? = nil, showing touches: VirtualFingerprintReader.Touch...
@@ -113,7 +113,7 @@ struct BrokerScene {
     }
 }
 
-/// What a person was told.
+/// The messages for the user.
 final class ProgressLog: Sendable {
     private let entries = Mutex<[(FingerProgress, String)]>([])
 
@@ -121,7 +121,7 @@ final class ProgressLog: Sendable {
     var prompts: [String] { entries.withLock { $0.map(\.1) } }
     func append(_ progress: FingerProgress, _ prompt: String) { entries.withLock { $0.append((progress, prompt)) } }
 
-    /// Waits until something was told so often.
+    /// Waits until a message was sent the given number of times.
     func wait(for progress: FingerProgress, times: Int = 1) async throws {
         let deadline = ContinuousClock.now + .seconds(10)
         while words.count(where: { $0 == progress }) < times {
@@ -134,7 +134,7 @@ final class ProgressLog: Sendable {
 extension AsyncStream<PresencePrompt> {
     /// The progress of the prompts up to and including the first `last`.
     ///
-    /// - Throws: When `last` does not come within a minute, or the stream ends before.
+    /// - Throws: An error if `last` does not come within a minute, or the stream ends earlier.
     @discardableResult
     func progress(
         upTo last: FingerProgress, onEach: @escaping @Sendable (PresencePrompt) async -> Void = { _ in }

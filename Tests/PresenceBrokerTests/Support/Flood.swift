@@ -2,28 +2,28 @@ import Foundation
 import LatchkeyTesting
 import Testing
 
-/// A program of another user that has many connections and sends whatever the bus lets through. It speaks the bus's wire
-/// format itself, since no library sends such things.
+/// A program of another user with many connections that sends every message that the bus accepts. It implements the
+/// bus's wire format, because no library sends such messages.
 struct Flood {
     enum Kind: String {
         /// Calls with one text of 31 MB.
         case long
         /// Calls with sixteen file descriptors.
         case descriptors
-        /// Calls over new connections, again and again, until it is ended.
+        /// Repeated calls over new connections, until the program is ended.
         case connections
     }
 
     let bus: String
 
-    /// Runs it until everything is sent.
+    /// Runs the program until all messages are sent.
     func run(_ kind: Kind, connections: Int) async throws {
         let process = try start(kind, connections: connections)
         let complaint = await process.remainder().errors
         #expect(await process.wait() == 0, "\(complaint)")
     }
 
-    /// Starts it, and returns when it floods.
+    /// Starts the program, and returns when it sends messages.
     func started(_ kind: Kind, connections: Int) async throws -> RunningProgram {
         let process = try start(kind, connections: connections)
         let said = await process.output { $0.contains("flooding") }

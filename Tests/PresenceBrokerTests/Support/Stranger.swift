@@ -2,15 +2,15 @@ import Foundation
 import Glibc
 import LatchkeyTesting
 
-/// Another program on a test's bus, of another user where the tests run as root.
+/// Another program on a test's bus; if the tests run as root, of another user.
 struct Stranger {
-    /// Debian's `nobody`.
+    /// The id of Debian's overflow user.
     static let nobody: UInt32 = 65534
 
     let bus: String
     let user: UInt32
 
-    /// - Parameter user: As whom it runs, where the tests run as root.
+    /// - Parameter user: The program's user, if the tests run as root.
     init(on bus: String, as user: UInt32 = nobody) {
         (self.bus, self.user) = (bus, user)
     }
@@ -41,7 +41,7 @@ struct Stranger {
         return (await process.wait(), written.output + written.errors)
     }
 
-    /// The unique names of everybody who is on the bus.
+    /// The unique names of all clients of the bus.
     func names() async throws -> [String] {
         try await askBus("ListNames").text.split(separator: "'").map(String.init).filter { $0.hasPrefix(":") }
     }
@@ -51,9 +51,9 @@ struct Stranger {
         try await askBus("GetNameOwner", name).text.split(separator: "'").dropFirst().first.map(String.init) ?? ""
     }
 
-    /// Sends a signal to everybody, or to one client that need not have asked for it.
+    /// Sends a signal to all clients, or to one that may not have subscribed.
     ///
-    /// - Returns: Why it was not sent; empty when it was.
+    /// - Returns: The error; empty if the signal was sent.
     func emit(
         _ signal: String, from object: String, _ arguments: String..., to destination: String? = nil
     ) async throws -> String {

@@ -5,18 +5,18 @@ import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
-/// A system bus of its own with the policies of the distribution's, and the one that is shipped.
+/// A separate system bus with the distribution's policies and the policy file of this package.
 enum SystemBus {
     static let distribution = "/usr/share/dbus-1/system.conf"
     private static let shipped = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "packaging/dbus-1/system.d/org.latchkey.Presence1.conf")
 
-    /// Lends the address of a running bus.
+    /// Runs a bus during the closure, which gets its address.
     ///
     /// - Parameters:
-    ///   - service: The user in the place of `latchkey-presenced`, who need not exist where tests run.
-    ///   - startable: The text of a service file, for a service that the bus can start.
+    /// - service: The user instead of `latchkey-presenced`, which may not exist where the tests run.
+    /// - startable: The text of a service file for D-Bus activation.
     static func withRunning(
         as service: UInt32, startable: String? = nil, _ body: (String) async throws -> Void
     ) async throws {

@@ -1,0 +1,167 @@
+internal import FoundationEssentials
+internal import Latchkey
+internal import LatchkeyOAuth
+internal import Synchronization
+
+/// Starting an active session.
+extension Locker {
+    /// Lets the user log in at the server. If this device is enrolled, only its user is accepted.
+    func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let enrolment = state.withLock { $0.enrolment }
+        let server = try await server(context.operation)
+        if enrolment == nil { try await checkEnrolmentIsPossible(server) }
+        let request = StrongAuthenticationRequest(
+            authorizationEndpoint: try server.client.endpoint(.authorization).text, clientID: configuration.clientID,
+            scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
+            redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
+            requiresIssuer: server.discovery.sendsIssuer)
+        let begun = now
+        let code = try await (context.options.channel ?? configuration.channel).authorize(request)
+        try Task.checkCancellation()
+        let answer = try await server.exchange(code, redirectURI: try redirectURI(of: code))
+        let tokens = try answer.json(TokenResponse.self)
+        guard let idToken = tokens.idToken else {
+            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
+        }
+        let validator = server.client.idTokens
+        let claims = try await validator.validate(
+            idToken, keys: server.client.keys(), .init(nonce: request.nonce, accessToken: tokens.accessToken), now: now,
+            serverDate: answer.date)
+        let loggedInAt = try validator.checkLogin(claims, since: begun, now: now)
+        guard enrolment == nil || enrolment?.userID == claims.sub else {
+            throw ErsteGroupAuthError(
+                operation: context.operation, code: .userMismatch,
+                reason: "a different user logged in; this device is enrolled for another account",
+                recovery: "Log in to that account, or destroy the enrolment first.")
+        }
+        draft.userID = claims.sub
+        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt, context)
+    }
+
+    /// The redirect URI that received the code: the configured one, or one on this machine.
+    private func redirectURI(of code: AuthorizationCode) throws(ErsteGroupAuthError) -> String {
+        guard let named = code.redirectURI, named != configuration.redirectURI else {
+            guard let configured = configuration.redirectURI else {
+                throw .invalidConfiguration("redirectURI", "is missing; the app's channel requires it")
+            }
+            return configured
+        }
+        let isLoopback = Endpoint(named).map { $0.scheme == "http" } ?? false
+        guard isLoopback else {
+            throw ErsteGroupAuthError(
+                operation: "log in", code: .invalidInput,
+                reason: "the code was sent to another address than the configured one",
+                recovery: "Use the configured redirect URI.")
+        }
+        return named
+    }
+
+    /// Gets the server's shares and opens all levels.
+    func openLevels(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let enrolment = try enrolment(context.operation)
+        let server = try await server(context.operation)
+        var shares: LevelShares?
+        if enrolment.isShared {
+            guard let secret = draft.token?.handle.secret else { throw CancellationError() }
+            let assertion = try await sign(
+                .levelShares, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
+                server, context, authorizedBy: NobodyPresent())
+            shares = try await server.levelShares(enrolment.id, assertion, secret)
+        }
+        draft.levels = try open(enrolment, shares, context)
+        try await countOnline(context, &draft)
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
+    }
+
+    /// Signs with the easy-access key, which requires user verification.
+    func authenticateEasily(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let enrolment = try enrolment(context.operation)
+        guard let key = enrolment.easyAccess?.key else {
+            throw ErsteGroupAuthError.refusal(context.operation, .easyAccessDisabled)
+        }
+        // Stores the time, so that setting the clock back is detected.
+        draft.counters = try await count(context) { [now] in $0.see(now) }
+        let server = try await server(context.operation)
+        let challenge = try await server.challenge()
+        let assertion = try await signEasily(key, challenge, enrolment, server, context)
+        context.consent.confirm()
+        try Task.checkCancellation()
+        let answer = try await server.token(LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
+        let tokens = try answer.json(TokenResponse.self)
+        if let idToken = tokens.idToken {
+            let claims = try server.client.idTokens.checkClaims(idToken, now: now, serverDate: answer.date)
+            guard claims.sub == enrolment.userID else {
+                throw ErsteGroupAuthError.invalidResponse(context.operation, "the server answered for another user")
+            }
+        } else if configuration.scopes.contains("openid") {
+            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
+        }
+        draft.token = try token(tokens, answer, asked: configuration.scopes, context)
+        draft.levels = try open(enrolment, answer.shares(), context)
+        try await countOnline(context, &draft)
+        draft.secret = context.consent.pin
+        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
+    }
+
+    /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that is wrong is
+    /// discarded.
+    private func signEasily(
+        _ key: HardwareKey, _ challenge: String, _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+    ) async throws -> String {
+        if context.options.usesCachedSecret, key.policy.hasPIN, let pin = cache.pin {
+            log(.info, "using the cached secret")
+            do {
+                return try await sign(
+                    .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context,
+                    authorizedBy: OnePINConsent(NobodyPresent(), offering: pin))
+            } catch let error as KeystoreError where error.code == .wrongProof {
+                cache.clear()
+            }
+        }
+        return try await sign(
+            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context)
+    }
+
+    // MARK: For both
+
+    func token(
+        _ tokens: TokenResponse, _ answer: ServerResponse<ErsteGroupAuthError>, asked: [String],
+        loggedInAt: Date? = nil,
+        _ context: FlowContext
+    ) throws(ErsteGroupAuthError) -> AccessToken {
+        AccessToken(
+            tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
+            scopes: try answer.scopes(asked: asked), loggedInAt: loggedInAt)
+    }
+
+    /// The keys of all levels of an active session.
+    private func open(
+        _ enrolment: Enrolment, _ shares: LevelShares?, _ context: FlowContext
+    ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
+        var levels = try open(.active, enrolment, enrolment.isShared ? shares?.active : nil, context)
+        levels.merge(try open(.background, enrolment, enrolment.isShared ? shares?.background : nil, context)) { $1 }
+        levels[.base] = enrolment.baseKey
+        return levels
+    }
+
+    /// The keys of one level and of the levels wrapped under it.
+    func open(
+        _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?, _ context: FlowContext
+    ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
+        guard enrolment.isShared == (share != nil) else {
+            throw .invalidResponse(context.operation, "the server sent no key share, or one that was not expected")
+        }
+        do {
+            return try enrolment.wraps.open(
+                level, deviceSecret: enrolment.deviceSecret, share: share, enrolmentID: enrolment.id)
+        } catch {
+            throw .invalidResponse(context.operation, "the server's key share does not belong to this enrolment")
+        }
+    }
+
+    /// Records the start with a network. Not cancelled with the call, because the server has already issued tokens.
+    private func countOnline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let now = now
+        draft.counters = try await finish { try await self.count(context) { $0.reset(online: now) } }
+    }
+}

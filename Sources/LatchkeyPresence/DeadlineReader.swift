@@ -1,0 +1,155 @@
+internal import Dispatch
+internal import Glibc
+internal import Latchkey
+
+/// Reads bytes from a descriptor until a deadline or a wake-up. Blocks its thread.
+struct DeadlineReader {
+    enum Event {
+        /// The number of bytes read.
+        case bytes(Int)
+        case end
+        /// The byte from the wake-up pipe.
+        case woken(UInt8)
+        case late
+        /// `errno`.
+        case failed(Int32)
+    }
+
+    let descriptor: Int32
+    let wakeUp: WakeUp
+    let deadline: ContinuousClock.Instant
+
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> Event {
+        while true {
+            let now = ContinuousClock.now
+            guard now < deadline else { return .late }
+            let milliseconds = min((deadline - now) / .milliseconds(1), Double(Int32.max - 1)).rounded(.up)
+            var watched = [
+                pollfd(fd: wakeUp.readEnd, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            let ready = poll(&watched, nfds_t(watched.count), Int32(milliseconds))
+            if ready < 0, errno != EINTR { return .failed(errno) }
+            guard ready > 0 else { continue }
+            var byte: UInt8 = 0
+            if watched[0].revents != 0, Glibc.read(wakeUp.readEnd, &byte, 1) == 1 { return .woken(byte) }
+            guard watched[1].revents != 0 else { continue }
+            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            if count > 0 { return .bytes(count) }
+            if count == 0 { return .end }
+            if errno != EINTR, errno != EAGAIN { return .failed(errno) }
+        }
+    }
+
+    /// Reads one byte at a time, so that later bytes stay in the descriptor.
+    func readByte() -> (event: Event, byte: UInt8) {
+        var byte: UInt8 = 0
+        let event = withUnsafeMutableBytes(of: &byte) { read(into: $0) }
+        return (event, byte)
+    }
+}
+
+/// A pipe that wakes a thread in `poll`.
+final class WakeUp: Sendable {
+    /// The byte for a cancelled task. Every other byte is a signal's number.
+    static let cancelled: UInt8 = 0
+
+    let readEnd: Int32
+    let writeEnd: Int32
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        // If the process has no descriptors left, both stay -1, which `poll` ignores. The deadline still applies.
+        if pipe(&ends) == 0 {
+            for end in ends {
+                _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+                _ = fcntl(end, F_SETFL, O_NONBLOCK)
+            }
+        }
+        (readEnd, writeEnd) = (ends[0], ends[1])
+    }
+
+    func wake(_ byte: UInt8) {
+        var byte = byte
+        _ = write(writeEnd, &byte, 1)
+    }
+
+    deinit {
+        close(readEnd)
+        close(writeEnd)
+    }
+}
+
+/// Runs a blocking prompt on a thread outside the cooperative pool.
+///
+/// - Parameter body: Gets a pipe to watch. A byte in it means that the task was cancelled, so the work should end.
+func onOwnThread<T: Sendable>(_ body: @escaping @Sendable (WakeUp) -> T) async -> T {
+    let wakeUp = WakeUp()
+    return await withTaskCancellationHandler {
+        await withCheckedContinuation { continuation in
+            DispatchQueue(label: "org.latchkey.presence").async { continuation.resume(returning: body(wakeUp)) }
+        }
+    } onCancel: {
+        wakeUp.wake(WakeUp.cancelled)
+    }
+}
+
+/// A buffer for one line of secret text. It never grows, so it leaves no copies, and it is cleared at its end.
+struct SecretBuffer: ~Copyable {
+    /// More than the longest PIN, so that a longer one is detected.
+    private static let capacity = 2 * PIN.maximumBytes
+
+    private let storage: UnsafeMutableRawBufferPointer
+    private(set) var count = 0
+    /// Whether the input was longer than the buffer.
+    private(set) var isOverfull = false
+
+    init(capacity: Int = capacity) {
+        storage = .allocate(byteCount: capacity, alignment: 1)
+        storage.initializeMemory(as: UInt8.self, repeating: 0)
+    }
+
+    mutating func append(_ byte: UInt8) {
+        guard count < storage.count else {
+            isOverfull = true
+            return
+        }
+        storage[count] = byte
+        count += 1
+    }
+
+    /// Removes the last character: one UTF-8 sequence.
+    mutating func removeLastCharacter() {
+        while count > 0 {
+            count -= 1
+            let isContinuation = storage[count] & 0xC0 == 0x80
+            storage[count] = 0
+            if !isContinuation { return }
+        }
+    }
+
+    func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        body(UnsafeRawBufferPointer(rebasing: storage[..<count]))
+    }
+
+    mutating func clear() {
+        if let base = storage.baseAddress { explicit_bzero(base, storage.count) }
+        count = 0
+        isOverfull = false
+    }
+
+    /// The line as a PIN.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the line can't be a PIN.
+    func pin() throws(KeystoreError) -> PIN {
+        guard !isOverfull else {
+            throw .invalidInput("read a PIN", "it has more than \(PIN.maximumBytes) bytes")
+        }
+        return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]))
+    }
+
+    deinit {
+        if let base = storage.baseAddress { explicit_bzero(base, storage.count) }
+        storage.deallocate()
+    }
+}

@@ -1,0 +1,115 @@
+internal import Glibc
+public import Latchkey
+internal import Synchronization
+
+/// Reads PINs from a file or FIFO, for scripts: one per line in UTF-8, in the order of the prompts.
+///
+/// The file must belong to this user or root, and its group and others must have no permissions. A shell's process
+/// substitution is a FIFO of the user.
+public final class FilePresence: PresenceAuthority {
+    private let descriptor: Int32
+    private let lines: DescriptorPresence
+
+    /// Opens the file. Does not wait for a FIFO's first writer; the first prompt does.
+    ///
+    /// - Throws: `KeystoreError` with code `invalidInput` and the reason.
+    public init(path: String, timeout: Duration = .seconds(120)) throws(KeystoreError) {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { throw Self.refusal(path, systemReason(errno)) }
+        if let reason = Self.objection(to: descriptor) {
+            close(descriptor)
+            throw Self.refusal(path, reason)
+        }
+        self.descriptor = descriptor
+        lines = DescriptorPresence(descriptor, timeout: timeout)
+    }
+
+    public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        try await lines.pin(request)
+    }
+
+    /// Writes a line to the process's standard error.
+    public func notice(_ notice: PresenceNotice) async {
+        await lines.notice(notice)
+    }
+
+    private static func objection(to descriptor: Int32) -> String? {
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return systemReason(errno) }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG, S_IFIFO: break
+        case S_IFDIR: return "it is a directory"
+        default: return "it is neither a regular file nor a FIFO"
+        }
+        if status.st_uid != geteuid() && status.st_uid != 0 { return "it belongs to another user" }
+        if status.st_mode & 0o077 != 0 { return "its group or others have rights to it" }
+        return nil
+    }
+
+    private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "read PINs", code: .invalidInput, reason: "the file \(path) can't be used: \(reason)",
+            recovery: "Name a file of yours with mode 600.")
+    }
+
+    deinit { close(descriptor) }
+}
+
+/// Reads PINs from an open file descriptor, for scripts: one per line in UTF-8, in the order of the prompts.
+///
+/// A new PIN is read once. Bytes after the used lines stay in the descriptor. The caller closes the descriptor.
+public final class DescriptorPresence: PresenceAuthority {
+    private let descriptor: Int32
+    private let timeout: Duration
+    /// Held while a line is read, so that two requests do not share a line.
+    private let turn = Mutex(())
+
+    /// - Parameters:
+    ///   - descriptor: Open for reading.
+    /// - timeout: The maximum wait for one PIN.
+    public init(_ descriptor: Int32, timeout: Duration = .seconds(120)) {
+        self.descriptor = descriptor
+        self.timeout = timeout
+    }
+
+    /// - Throws: `KeystoreError`: `unavailable` if no line is left or the descriptor can't be read, `invalidInput` for
+    ///   a line that can't be a PIN.
+    public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        let result = await onOwnThread { wakeUp in self.turn.withLock { _ in self.readLine(wakeUp) } }
+        return try result.get()
+    }
+
+    /// Writes a line to the process's standard error.
+    public func notice(_ notice: PresenceNotice) async {
+        NoticeLine(notice).write(to: STDERR_FILENO)
+    }
+
+    private func readLine(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
+        let reader = DeadlineReader(descriptor: descriptor, wakeUp: wakeUp, deadline: .now + timeout)
+        var line = SecretBuffer()
+        do throws(KeystoreError) {
+            while true {
+                let (event, byte) = reader.readByte()
+                switch event {
+                case .bytes where byte == UInt8(ascii: "\n"): return .success(.pin(try line.pin()))
+                case .bytes: line.append(byte)
+                case .end where line.count > 0: return .success(.pin(try line.pin()))
+                case .end:
+                    throw .unavailable(
+                        "the PIN source has no line left",
+                        recovery: "Provide one line for each PIN prompt.")
+                case .woken: return .success(.declined("it was cancelled"))
+                case .late: return .success(.declined("no PIN came within \(timeout.components.seconds) seconds"))
+                case .failed(EBADF):
+                    throw .invalidInput("ask for the PIN", "the descriptor \(descriptor) of the PIN source is not open")
+                case .failed(let number):
+                    throw .unavailable(
+                        "the PIN source can't be read: \(systemReason(number))",
+                        recovery: "Open the descriptor for reading, or name another source with --pin-source.")
+                }
+            }
+        } catch {
+            return .failure(error)
+        }
+    }
+}

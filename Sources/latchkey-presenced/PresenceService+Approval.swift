@@ -1,0 +1,140 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+import Logging
+
+extension PresenceService {
+    /// Performs the queue's actions.
+    func perform(_ actions: [ApprovalQueue.Action]) async {
+        for action in actions {
+            switch action {
+            case .begin(let entry): begin(entry)
+            case .wait(let entry): await wait(entry)
+            case .refuse(let entry):
+                await answer(entry.id, .failure(Self.error(.transient, "too many requests are waiting")))
+            case .withdraw(let entry): await answer(entry.id, Self.declined("it was withdrawn"))
+            case .interrupt(let entry): pending[entry.id]?.work?.cancel()
+            }
+        }
+    }
+
+    private func wait(_ entry: ApprovalQueue.Entry) async {
+        guard let waiting = pending[entry.id] else { return }
+        await report(.queued, waiting)
+        let limit = timeLimit
+        pending[entry.id]?.clock = Task {
+            try await Task.sleep(for: limit)
+            await self.perform(self.queue.expire(entry.id))
+        }
+    }
+
+    private func begin(_ entry: ApprovalQueue.Entry) {
+        pending[entry.id]?.clock?.cancel()
+        pending[entry.id]?.work = Task {
+            if let pending = self.pending[entry.id] {
+                await self.answer(entry.id, await self.look(pending))
+            }
+            await self.perform(self.queue.finish(entry.id))
+        }
+    }
+
+    private func answer(_ id: UInt64, _ reply: Bus.Reply) async {
+        guard let done = pending.removeValue(forKey: id) else { return }
+        done.clock?.cancel()
+        await self.reply(done.message, reply)
+    }
+
+    /// Verifies a finger, and approves the request if it is the caller's.
+    private func look(_ pending: Pending) async -> Bus.Reply {
+        let requester = pending.requester
+        guard let name = requester.userName else {
+            return .failure(Self.error(.unavailable, "the user \(requester.user) has no name"))
+        }
+        // Another request of the same user may have reached the limit while this one waited.
+        if let lock = limit.lock(of: requester.user, at: .now) { return .failure(Self.locked(lock)) }
+        let found: FingerprintReader.Found
+        let before: Data
+        do throws(BusError) {
+            found = try await reader.find()
+            before = try await enrolment(of: name, in: found).set
+        } catch {
+            return .failure(Self.noReader(error))
+        }
+        let left = timeLimit - (ContinuousClock.now - pending.arrival)
+        log.notice(
+            "a finger is asked for",
+            metadata: ["uid": "\(requester.user)", "pid": "\(requester.process.map(String.init) ?? "unknown")"])
+        let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
+            await self.report(progress, pending)
+        }
+        log.notice("a finger was looked at", metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
+        switch outcome {
+        case .matched:
+            limit.recordMatch(requester.user)
+            return await approve(pending, name, found, before)
+        case .notMatched:
+            limit.recordFailure(requester.user, at: .now)
+            return PresenceWire.error(.notRecognised).map { .failure($0) } ?? Self.declined("the finger does not match")
+        case .cancelled: return Self.declined("it was cancelled")
+        case .late: return Self.declined("no finger was placed in time")
+        case .notEnrolled:
+            return .failure(
+                Self.error(.notEnrolled, "you have no finger enrolled", recovery: "Enrol one: fprintd-enroll."))
+        case .busy:
+            return .failure(
+                Self.error(
+                    .unavailable, "another program uses the fingerprint reader",
+                    recovery: "Close that program, then try again.")
+            )
+        case .failed(let why):
+            return .failure(
+                Self.error(.unavailable, why, recovery: "Try again, or use your PIN if the key's policy allows it."))
+        }
+    }
+
+    /// Signs an approval. The enrolled fingers must be the same as before the verification.
+    private func approve(
+        _ pending: Pending, _ name: String, _ found: FingerprintReader.Found, _ before: Data
+    ) async -> Bus.Reply {
+        let user = pending.requester.user
+        do throws(BusError) {
+            guard try await enrolment(of: name, in: found).set == before else {
+                return .failure(Self.error(.transient, "the enrolled fingers changed during the verification"))
+            }
+        } catch {
+            return .failure(Self.noReader(error))
+        }
+        do throws(KeystoreError) {
+            let approval = try await authority.approve(
+                pending.request, for: user, enrolmentSet: before, elapsed: ContinuousClock.now - pending.arrival)
+            await resetPIN(of: user)
+            return .success(PresenceWire.arguments(approval))
+        } catch {
+            log.error("the TPM did not approve", metadata: ["reason": "\(error)"])
+            return .failure(PresenceWire.error(error))
+        }
+    }
+
+    /// The finger has verified the user, so the count of wrong PINs is reset.
+    private func resetPIN(of user: UInt32) async {
+        do throws(KeystoreError) {
+            try await authority.resetPIN(of: user)
+        } catch {
+            guard error.code != .notFound else { return }
+            log.error("a PIN's count was not reset", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    static func declined(_ why: String) -> Bus.Reply {
+        .failure(PresenceWire.error(.declined(why)) ?? error(.failed, why))
+    }
+
+    static func noReader(_ error: BusError) -> BusError {
+        Self.error(
+            .unavailable,
+            error.isAbsence
+                ? "fprintd is not running" : "there is no fingerprint reader (\(error.message.prefix(100)))",
+            recovery: "Connect a fingerprint reader and install fprintd, or use your PIN.")
+    }
+}

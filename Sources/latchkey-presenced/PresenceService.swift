@@ -1,0 +1,284 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyPresence
+import LatchkeyTPM
+import Logging
+
+/// The service `org.latchkey.Presence1`: verifies a finger of the calling user, and lets the TPM's key approve the use
+/// that the user's program requested.
+///
+/// The bus identifies the caller; the message does not. The service computes the signed data. It verifies one finger at
+/// a time.
+actor PresenceService {
+    /// The maximum time for a request. Less than the lifetime of an approval, which starts with the TPM's nonce.
+    static let longestWait: Duration = .seconds(25)
+
+    /// The events from the bus, in order.
+    private enum Event {
+        case call(BusMessage, BusCredentials)
+        /// A call above a limit.
+        case excess(BusMessage)
+        /// A client has left the bus.
+        case left(String)
+        /// A finger was enrolled.
+        case enrolled
+    }
+
+    /// A request without an answer.
+    struct Pending {
+        let entry: ApprovalQueue.Entry
+        let message: BusMessage
+        let request: ApprovalRequest
+        let requester: Requester
+        let arrival: ContinuousClock.Instant
+        /// The verification, while the request runs.
+        var work: Task<Void, Never>?
+        /// The timeout of the wait.
+        var clock: Task<Void, any Error>?
+    }
+
+    let bus: Bus
+    let authority: ApprovalAuthority
+    let reader: FingerprintReader
+    let prints: EnrolledPrints
+    let timeLimit: Duration
+    let log: Logger
+
+    var queue = ApprovalQueue()
+    var limit = AttemptLimit()
+    var pending: [UInt64: Pending] = [:]
+    private var nextID: UInt64 = 0
+    /// The maximum number of subscribers of one user.
+    private static let watchersPerUser = 8
+    /// The subscribers, by unique name, with their user.
+    private var watchers: [String: UInt32] = [:]
+
+    private let backlog = Backlog()
+    private var calls = RateLimit(perMinute: 120)
+    private var approvals = RateLimit(perMinute: 30)
+    /// The calls that use the TPM or fprintd now, by user.
+    private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
+
+    init(bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration, log: Logger) {
+        self.bus = bus
+        self.authority = authority
+        reader = FingerprintReader(bus: bus)
+        self.prints = prints
+        self.timeLimit = min(timeLimit, Self.longestWait)
+        self.log = log
+    }
+
+    /// Serves until the connection to the bus ends or the task is cancelled.
+    ///
+    /// - Parameter onReady: Called when the service owns its name.
+    func run(onReady: () -> Void) async throws(BusError) {
+        let (events, sink) = AsyncStream.makeStream(of: Event.self)
+        await noteEnrolments()
+        try await bus.serve(PresenceWire.path) { [backlog, bus] call in
+            switch backlog.enter(call) {
+            case .serve(let caller): sink.yield(.call(call, caller))
+            case .ask: Task { await Self.identify(call.sender, on: bus, backlog, sink) }
+            case .keep: break
+            case .refuse: return .failure(Backlog.tooMany)
+            }
+            return nil
+        }
+        _ = try await bus.subscribe(.ownerChanges()) { [backlog] change in
+            guard change.arguments.last?.string == "", let name = change.arguments.first?.string else { return }
+            // This runs on the bus's thread, like the answers with credentials: none arrives after the client has left.
+            backlog.forget(name)
+            sink.yield(.left(name))
+        }
+        _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
+            if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted { sink.yield(.enrolled) }
+        }
+        try await describeParents()
+        try await bus.own(PresenceWire.name)
+        onReady()
+        for await event in events {
+            switch event {
+            case .call(let message, let caller):
+                await receive(message, from: caller)
+                backlog.leave(caller.user)
+            case .excess(let message): await reply(message, .failure(Backlog.tooMany))
+            case .left(let client): await forget(client)
+            case .enrolled: await noteEnrolment()
+            }
+        }
+    }
+
+    /// Describes the parent objects, so that introspection from the root finds the service.
+    private func describeParents() async throws(BusError) {
+        for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
+            try await bus.serve(path) { Introspection.answer($0, child: child) }
+        }
+    }
+
+    // MARK: Calls
+
+    /// Gets a client's credentials from the bus, and passes on the client's stored calls.
+    private static func identify(
+        _ client: String, on bus: Bus, _ backlog: Backlog, _ sink: AsyncStream<Event>.Continuation
+    ) async {
+        await bus.askCredentials(of: client) { answer in
+            for (call, step) in backlog.learn(try? answer.get(), of: client) {
+                if case .serve(let caller) = step { sink.yield(.call(call, caller)) } else { sink.yield(.excess(call)) }
+            }
+        }
+    }
+
+    private func receive(_ message: BusMessage, from caller: BusCredentials) async {
+        if let answer = Introspection.answer(message) { return await reply(message, answer) }
+        guard message.interface == PresenceWire.interface || message.interface.isEmpty,
+            let method = PresenceWire.Method(rawValue: message.member)
+        else { return await reply(message, .failure(Self.unknownMethod)) }
+        let requester = Requester(client: message.sender, caller)
+        // A cancellation frees the reader, so no limit applies.
+        if method == .cancel {
+            await perform(queue.cancel(client: message.sender))
+            return await reply(message, .success([]))
+        }
+        // fprintd does not know users without a name, and there are too many of them for limits per user.
+        guard requester.userName != nil else {
+            return await reply(message, .failure(Self.error(.unavailable, "the user \(requester.user) has no name")))
+        }
+        guard calls.admit(requester.user, at: .now) else {
+            return await reply(message, .failure(Self.tooManyRequests))
+        }
+        switch method {
+        case .subscribe: await reply(message, watch(requester))
+        case .approve: await approve(message, requester)
+        case .state, .terms, .makePIN, .resetPIN, .cancel:
+            guard underWay.enter(requester.user) else {
+                return await reply(message, .failure(Self.error(.transient, "too many requests are running")))
+            }
+            // The TPM is slow, so other calls are served at the same time.
+            Task {
+                await self.answer(method, message, requester)
+                self.underWay.leave(requester.user)
+            }
+        }
+    }
+
+    private func watch(_ requester: Requester) -> Bus.Reply {
+        let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
+        guard others < Self.watchersPerUser else { return .failure(Self.tooManyRequests) }
+        watchers[requester.client] = requester.user
+        return .success([])
+    }
+
+    private func answer(_ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester) async {
+        do throws(KeystoreError) {
+            let values: [BusValue] =
+                switch method {
+                case .state: PresenceWire.arguments(await state(for: requester))
+                case .terms: PresenceWire.arguments(try await terms(for: requester, message.arguments))
+                case .makePIN: PresenceWire.arguments(try await makePIN(for: requester))
+                case .resetPIN: try await resetPIN(requester, message.arguments)
+                case .approve, .cancel, .subscribe: []
+                }
+            await reply(message, .success(values))
+        } catch {
+            await reply(message, .failure(PresenceWire.error(error)))
+        }
+    }
+
+    private func approve(_ message: BusMessage, _ requester: Requester) async {
+        guard let request = PresenceWire.request(message.arguments) else {
+            return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
+        }
+        do throws(KeystoreError) {
+            try authority.check(request)
+        } catch {
+            return await reply(message, .failure(PresenceWire.error(error)))
+        }
+        if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount("prompt for a finger"))))
+        }
+        guard approvals.admit(requester.user, at: .now) else {
+            return await reply(message, .failure(Self.tooManyRequests))
+        }
+        if let lock = limit.lock(of: requester.user, at: .now) {
+            return await reply(message, .failure(Self.locked(lock)))
+        }
+        nextID += 1
+        let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
+        pending[nextID] = Pending(
+            entry: entry, message: message, request: request, requester: requester, arrival: .now)
+        await perform(queue.enqueue(entry))
+    }
+
+    private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
+        guard requester.isAccount else { throw Self.noAccount("allocate a PIN in the TPM") }
+        return try await authority.makePIN(for: requester.user)
+    }
+
+    private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
+        guard requester.user == 0 else {
+            throw KeystoreError(
+                operation: "reset a PIN's count", code: .refused, reason: "only the administrator can do it",
+                recovery: "Use your finger, or ask an administrator.")
+        }
+        guard arguments.count == 1, let user = arguments[0].uint32 else {
+            throw .invalidInput("reset a PIN's count", "the user id is missing")
+        }
+        try await authority.resetPIN(of: user)
+        log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
+        return []
+    }
+
+    // MARK: Telling
+
+    /// Reports progress to the caller and to the user's subscribers.
+    func report(_ progress: FingerProgress, _ pending: Pending) async {
+        let text = pending.requester.prompt(pending.request.context)
+        let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
+        for client in Set([pending.entry.client] + watching) {
+            let target = BusTarget(client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
+            // The client may have left the bus.
+            try? await bus.signal(target, [.string(progress.rawValue), .string(text)])
+        }
+    }
+
+    func reply(_ message: BusMessage, _ reply: Bus.Reply) async {
+        do throws(BusError) {
+            try await bus.reply(to: message, reply)
+        } catch {
+            log.debug("an answer was not sent", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    private func forget(_ client: String) async {
+        watchers[client] = nil
+        await perform(queue.cancel(client: client))
+    }
+
+    private static let unknownMethod = BusError(
+        name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
+
+    static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
+        PresenceWire.error(
+            KeystoreError(operation: "prompt for a finger", code: code, reason: reason, recovery: recovery))
+    }
+
+    private static let tooManyRequests = error(
+        .transient, "there were too many requests in a minute", recovery: "Wait a minute.")
+
+    /// The request would allocate TPM memory permanently. Clients continue without it, as with a full TPM.
+    static func noAccount(_ operation: String) -> KeystoreError {
+        .unsupported(
+            operation, "only root and users with an account can allocate memory in the TPM",
+            recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
+    }
+
+    static func locked(_ lock: Duration) -> BusError {
+        error(
+            .lockedOut, "too many fingers did not match",
+            recovery: "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
+    }
+
+    /// The end of a lock by the current wall clock.
+    static func end(of lock: Duration) -> Date {
+        Date().addingTimeInterval(Double(lock.components.seconds))
+    }
+}
