@@ -40,7 +40,7 @@ package struct OpenIDProvider: Decodable, Sendable {
     package static func withRunning<R>(
         holding seconds: Int = 0, _ body: (OpenIDProvider) async throws -> R
     ) async throws -> (result: R, tokenRequests: Int) {
-        let script = folder.appending(path: "scripts/openid-provider.py").path
+        let script = folder.appending(path: "scripts/lib/openid-provider.py").path
         let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
         do {

@@ -1,21 +1,22 @@
 # shellcheck shell=bash
-# What scripts share that try something in a Debian of its own, as root, with nothing of this machine in it but what they
-# put there. Sourced, not run, with the script's own arguments. Then `root` is the system, and `scratch` a directory
-# beside it; both are gone at the end, and so is whatever was started.
+# Sets up a separate Debian as a chroot, for tests that run as root. The scripts source this file with their own arguments. It
+# sets `root`, the folder of the system, and `scratch`, a temporary folder. Both end with the script, as do all processes that
+# it started.
 
 readonly mirror=${LATCHKEY_MIRROR:-http://deb.debian.org/debian}
-# Or another system: $LATCHKEY_BASE is a tar of its root. What is in it runs as root of this machine: take a distribution's own.
+# $LATCHKEY_BASE names another system, a tar of its root folder. Its programs run as root on this machine, so use only a tar of a
+# distribution.
 readonly base=${LATCHKEY_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey/bookworm.tar}
 
 skip() {
-    printf 'Skipped, nothing is tried: %s.\n' "$1"
+    printf 'Skipped: %s.\n' "$1"
     [[ ${CI-} != true ]]
     exit
 }
-((EUID == 0)) || skip 'it takes root'
-command -v debootstrap >/dev/null || skip 'there is no debootstrap'
+((EUID == 0)) || skip 'this test needs root'
+command -v debootstrap >/dev/null || skip 'debootstrap is not installed'
 
-# A namespace of mounts and processes for the script alone: nothing is left behind.
+# In mount and PID namespaces of this script, so that its mounts and processes end with it.
 if [[ ${LATCHKEY_OWN_DEBIAN-} != inside ]]; then
     LATCHKEY_OWN_DEBIAN=inside exec unshare --mount --pid --fork --kill-child --propagation private "$0" "$@"
 fi
@@ -33,7 +34,7 @@ if [[ ! -f $base ]]; then
     printf 'Fetching Debian 12 …\n' >&2
     mkdir -p -- "$(dirname -- "$base")"
     debootstrap --force-check-gpg --variant=minbase bookworm "$scratch/base" "$mirror" >"$scratch/log" 2>&1 ||
-        { tail -n 5 "$scratch/log" >&2 && skip "no Debian can be had from $mirror"; }
+        { tail -n 5 "$scratch/log" >&2 && skip "Debian could not be fetched from $mirror"; }
     tar -C "$scratch/base" -cf "$base.$$" . && mv -- "$base.$$" "$base"
     rm -rf -- "$scratch/base"
 fi

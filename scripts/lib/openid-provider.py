@@ -1,8 +1,8 @@
-"""A Canaille server on a free port, with one user and one client, for the tests of the credentials.
+"""Runs a Canaille server on a free port, with one user and one client, for the tests of credentials.
 
-Prints one line of JSON when it is ready: the issuer, the client's id and secret, and the token endpoint's whole answer
-to a login. From then on it prints the line `token` to stderr for each request to the token endpoint, and holds its
-answers back for as many seconds as the first argument says.
+When it is ready, it prints one line of JSON: the issuer, the client's ID and secret, and the token endpoint's response to a
+login. Then it prints the line `token` to stderr for each request to the token endpoint, and delays each response by the number
+of seconds in the first argument.
 """
 
 import base64

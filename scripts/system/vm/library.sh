@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# What the scenarios of scripts/vm-test share. Sourced by the machine's first process, at its root.
+# Functions of the scenarios of scripts/system-test. The machine's first process sources this file in its root directory.
 
 export LATCHKEY_CLIENT_ID=latchkey-demo
 
@@ -11,7 +11,7 @@ failed() {
     [ ! -f /tmp/err ] || sed 's/^/    stderr: /' /tmp/err
 }
 
-# as USER COMMAND…: runs it as that user; stdout and stderr are in /tmp/out and /tmp/err.
+# as USER COMMAND…: runs the command as that user; stdout and stderr go to /tmp/out and /tmp/err.
 as() {
     user=$1
     shift
@@ -20,7 +20,7 @@ as() {
         </dev/null >/tmp/out 2>/tmp/err
 }
 
-# expect STATUS WHAT COMMAND…: as ada.
+# expect STATUS WHAT COMMAND…: runs the command as ada and checks its exit status.
 expect() {
     wanted=$1 what=$2
     shift 2
@@ -30,9 +30,9 @@ expect() {
     [ "$got" = "$wanted" ]
 }
 
-# says WHAT PATTERN: the last command's stdout or stderr has a line that matches.
+# says WHAT PATTERN: checks that a line of the last command's stdout or stderr matches.
 says() {
-    if cat /tmp/out /tmp/err | grep -qE "$2"; then passed "$1"; else failed "$1: nothing matches ‘$2’"; fi
+    if cat /tmp/out /tmp/err | grep -qE "$2"; then passed "$1"; else failed "$1: no line matches ‘$2’"; fi
 }
 
 pins() {
@@ -42,10 +42,10 @@ pins() {
     chmod 0600 /data/ada/pins
 }
 
-# An end of the lockout, as its administrator: a TPM that loses its power may count that as a wrong PIN.
+# Ends a lockout as the TPM's lockout administrator: a TPM may count a loss of power as a wrong PIN.
 forgive() { tpm2_dictionarylockout -T device:/dev/tpmrm0 --clear-lockout >/tmp/out 2>/tmp/err || failed "clear the lockout"; }
 
-# Starts the identity server, whose database is on the disk.
+# Starts the identity server with its database on the disk.
 serve() {
     latchkey-identity serve --demo --port 8181 --database /data/identity.sqlite >/tmp/announcement 2>/tmp/identity.log &
     tries=0
@@ -58,10 +58,10 @@ serve() {
     export LATCHKEY_ENDPOINT
 }
 
-# Since the machine was started. Busybox's date knows no nanoseconds.
+# The time since the machine started. The date command of BusyBox has no nanoseconds.
 milliseconds() { sed 's/^\([0-9]*\)\.\([0-9]\)\([0-9]\).*/\1\2\30/' /proc/uptime; }
 
-# The last words of a boot. `again` has the scenario booted once more, with the next number, on the same disk and TPM.
+# Ends a boot. With `again`, the scenario boots once more with the next number, on the same disk and TPM.
 switch_off() {
     sync
     umount /data 2>/dev/null
@@ -69,13 +69,13 @@ switch_off() {
     poweroff -f
 }
 
-# cut_power_in PARTS COMMAND…: as ada, until the power fails: at this boot's number of PARTS equal parts of the time that is
-# in /data/duration. What a mains failure does: nothing is written any more, and nobody is told.
+# cut_power_in PARTS COMMAND…: runs the command as ada and cuts the power after N/PARTS of the time in /data/duration, where N
+# is the number of this boot. Like a mains failure, it stops all writes without notice.
 cut_power_in() {
     parts=$1
     shift
     echo "LATCHKEY end again"
-    # The console is slow, and what it has not printed is lost as well.
+    # The console is slow, and the power cut loses its unprinted text.
     sync
     sleep 1
     as ada "$*" &

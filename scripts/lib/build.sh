@@ -1,16 +1,15 @@
 # shellcheck shell=bash
-# What scripts share: one way to build, so that all use the same .build. Sourced, not run, at the package's root.
+# Builds the package for the scripts, which source this file in the package's root folder.
 
-# How a release is built. The runtime is linked in, which saves milliseconds of each start. A program's own symbols are
-# not offered to libraries that it loads, whose tables the loader would read: a megabyte of each process's memory. What
-# the loader has to relocate, 150,000 words, is written down in packed form (glibc 2.36 and later): three megabytes more.
-# shellcheck disable=SC2034 # used by who sources this
+# The options of a release build. A static runtime saves milliseconds at each start. Without exported symbols, each process needs
+# 1 MB less memory, because the loader reads no tables of them. Packed relocations (glibc 2.36 or later) save another 3 MB.
+# shellcheck disable=SC2034 # used by the scripts that source this file
 release_flags=(
     -c release --static-swift-stdlib -Xlinker --no-export-dynamic
     -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs
 )
 
-# Shows on a terminal, in one line, how far a build is; elsewhere nothing. Passes its input on.
+# Copies its input to stdout, and shows the build's progress in one line if stderr is a terminal.
 show_progress() {
     if [[ ! -t 2 || ${TERM:-dumb} == dumb ]]; then cat; return; fi
     local line
@@ -21,8 +20,8 @@ show_progress() {
     printf '\r\033[K' >&2
 }
 
-# Builds quietly: what the compiler says goes to .build/logs/build.log, and is shown when it fails. The first build
-# takes some minutes.
+# Builds with the compiler's output in .build/logs/build.log; prints the errors if the build fails. The first build takes some
+# minutes.
 build() {
     local build_log=.build/logs/build.log
     mkdir -p .build/logs
@@ -30,7 +29,7 @@ build() {
     if ! (set -o pipefail; swift build "$@" 2>&1 | show_progress >"$build_log"); then
         grep -E '^[^ ].*(error|warning):' "$build_log" | grep -v "unhandled; explicitly declare" | sort -u | head -n 60 >&2 || true
         tail -n 20 "$build_log" >&2
-        printf 'The build failed. All of its output is in %s.\n' "$build_log" >&2
+        printf 'The build failed. Its output is in %s.\n' "$build_log" >&2
         return 1
     fi
 }
