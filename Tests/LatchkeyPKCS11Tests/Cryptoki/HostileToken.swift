@@ -21,14 +21,8 @@ struct HostileToken {
         base = directory.path(of: "base.so")
         serial = token.serial
         try FileManager.default.copyItem(atPath: token.modulePath, toPath: base)
-        try FileManager.default.copyItem(atPath: Self.built, toPath: modulePath)
+        try FileManager.default.copyItem(atPath: BuiltProduct.library("HostileModule"), toPath: modulePath)
         try tell()
-    }
-
-    /// Where SwiftPM puts the library: beside the tests.
-    private static var built: String {
-        let program = CommandLine.arguments.first ?? ""
-        return (program.lastIndex(of: "/").map { String(program[..<$0]) } ?? ".") + "/libHostileModule.so"
     }
 
     /// Has the module behave so from its next call on, and otherwise as the token does.

@@ -3,10 +3,10 @@ internal import Latchkey
 internal import LatchkeySimulators
 package import VirtualSmartCard
 
-/// Another program on the same pcscd: a shared connection to a card's PIV application, which shows no PIN.
+/// A shared connection to a card's PIV application that does not verify a PIN, like another program on the same pcscd.
 ///
-/// While it is connected pcscd keeps the card powered, so that a login stays until a program ends it. Its calls block for
-/// as long as another program's transaction.
+/// While it is connected, pcscd keeps the card powered, so a login lasts until a program ends it. Its calls block during another
+/// program's transaction.
 package final class CardObserver {
     private typealias Establish =
         @convention(c) (UInt, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeMutablePointer<Int>)
@@ -29,10 +29,10 @@ package final class CardObserver {
     private var context = 0
     private var card = 0
     private var protocolInUse: UInt = 0
-    /// How often it found that the card was reset.
+    /// The number of card resets that it noticed.
     package private(set) var resets = 0
 
-    /// Connects to the card in a slot of the virtual reader, and selects its PIV application.
+    /// Connects to the card in a slot of the virtual reader and selects the PIV application.
     package init(slotOfReader: Int = 0) throws {
         let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL)
         guard let establish = dlsym(handle, "SCardEstablishContext"), let connect = dlsym(handle, "SCardConnect"),
@@ -51,7 +51,7 @@ package final class CardObserver {
 
     deinit { _ = release(context) }
 
-    /// Whether VERIFY without a PIN answers that the PIN was verified.
+    /// Whether VERIFY without a PIN reports a verified PIN.
     package func seesVerifiedPIN() throws -> Bool { try answer(to: [0x00, 0x20, 0x00, 0x80]) == 0x9000 }
 
     /// Whether the key in a slot signs without a PIN.
@@ -61,12 +61,12 @@ package final class CardObserver {
         return try answer(to: [0x00, 0x87, 0x11, slot.rawValue, 0x26, 0x7c, 0x24] + template + [0x00]) == 0x9000
     }
 
-    /// Whether the card generates a key without a management key. Where it does, the key in the slot is gone.
+    /// Whether the card generates a key without the management key. If it does, the earlier key in the slot is lost.
     package func generates(in slot: KeySlot) throws -> Bool {
         try answer(to: [0x00, 0x47, 0x00, slot.rawValue, 0x05, 0xac, 0x03, 0x80, 0x01, 0x11, 0x00]) == 0x9000
     }
 
-    /// Sends a command, after the selection once more where the card was reset.
+    /// Sends a command. After a reset of the card, selects the application again first.
     ///
     /// - Returns: The status word.
     private func answer(to command: [UInt8]) throws -> UInt16 {
@@ -103,6 +103,6 @@ package final class CardObserver {
     private static func failure(_ function: String, _ code: UInt32) -> KeystoreError {
         KeystoreError(
             operation: "observe the card", code: .failed, reason: "\(function): 0x\(String(code, radix: 16))",
-            recovery: "See that pcscd works here.")
+            recovery: "Check that pcscd runs.")
     }
 }

@@ -1,36 +1,36 @@
-internal import Crypto
+package import Crypto
 internal import FoundationEssentials
-internal import Latchkey
+package import Latchkey
 
-/// A way in which a locker assertion is not well-formed. None of them may use its challenge up.
+/// A flaw of a locker assertion. The server must reject the assertion without consuming its challenge.
 package enum LockerFlaw: String, Sendable, CaseIterable {
-    /// In the header, apart from the key.
+    /// Flaws of the header, except the key.
     case anotherType, noType, anotherAlgorithm, noAlgorithm, criticalExtension
-    /// In the key's name.
+    /// Flaws of the key ID.
     case noKeyID, shortKeyID, longKeyID, oddKeyID
-    /// In the key: there or not, and what it is.
+    /// Flaws of the key.
     case missingKey, unwantedKey, privateKey, keyOnAnotherCurve, keyOffTheCurve, rsaKey, keyWithAnotherName
-    /// In what the key says that it is for.
+    /// Flaws of the key's purpose.
     case keyForAnotherAlgorithm, keyForEncryption
-    /// In `action`.
+    /// Flaws of `action`.
     case anotherAction, unknownAction, noAction
-    /// In `aud`.
+    /// Flaws of `aud`.
     case anotherAudience, audienceWithSlash, audienceInArray, noAudience
-    /// In `iss`.
+    /// Flaws of `iss`.
     case missingIssuer, unwantedIssuer, anotherIssuer, oddIssuer
-    /// In `iat`.
+    /// Flaws of `iat`.
     case noIssueTime, issueTimeAsText, issuedInFuture
-    /// In `exp`.
+    /// Flaws of `exp`.
     case noExpiry, unwantedExpiry, expired, livesTooLong, expiresBeforeIssue
-    /// In `challenge`.
+    /// Flaws of `challenge`.
     case noChallenge, unwantedChallenge, challengeAsNumber
-    /// In `metadata`.
+    /// Flaws of `metadata`.
     case metadataAsArray, metadataTooLong
-    /// In `device_info`.
+    /// Flaws of `device_info`.
     case noDeviceInfo, deviceInfoWithoutModel, unwantedDeviceInfo
-    /// In the name of the easy-access key that a revocation ends.
+    /// Flaws of the ID of the easy-access key to revoke.
     case oddEasyAccessKeyID, unwantedEasyAccessKeyID
-    /// In the whole.
+    /// Flaws of the assertion as a whole.
     case tooLong, fourParts, paddedPart, shortSignature, derSignature, payloadNotAnObject
 
     /// Whether an assertion for the action can have the flaw.
@@ -42,7 +42,7 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
             bringsKey
         case .unwantedKey: !bringsKey
         case .unwantedIssuer, .noDeviceInfo, .deviceInfoWithoutModel: action == "enrol"
-        // At the token endpoint the issuer is the only word about the enrolment, and so never another one's.
+        // At the token endpoint, the issuer is the only reference to the enrolment, so it cannot contradict another one.
         case .anotherIssuer: ["easy-access-enable", "easy-access-disable", "level-shares", "revoke"].contains(action)
         case .oddEasyAccessKeyID: action == "easy-access-disable"
         case .unwantedEasyAccessKeyID: action != "easy-access-disable"
@@ -54,7 +54,7 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         }
     }
 
-    /// An assertion with the flaw, which is otherwise the right one.
+    /// An assertion with the flaw that is otherwise valid.
     package func assertion(
         _ key: LockerTestKey, _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
     ) throws -> String {
@@ -140,5 +140,84 @@ package enum LockerFlaw: String, Sendable, CaseIterable {
         case .tooLong: payload["more"] = .string(String(repeating: "x", count: 16_384))
         default: break
         }
+    }
+}
+
+/// A device key in software that signs valid and invalid locker assertions.
+package struct LockerTestKey: Sendable {
+    /// The key ID.
+    package var kid: String
+    /// The private key.
+    package var key: P256.Signing.PrivateKey
+
+    /// Creates a key with a random ID.
+    package init(kid: String = UUID().uuidString, key: P256.Signing.PrivateKey = P256.Signing.PrivateKey()) {
+        self.kid = kid
+        self.key = key
+    }
+
+    /// Another key with the same ID.
+    package var impostor: LockerTestKey { LockerTestKey(kid: kid) }
+
+    /// The public key.
+    package var publicKey: PublicKey {
+        get throws { try PublicKey(x963Representation: key.publicKey.x963Representation) }
+    }
+
+    /// The public key as a JWK.
+    package var jwk: [String: JSONValue] {
+        let point = key.publicKey.x963Representation
+        return [
+            "kty": "EC", "crv": "P-256", "alg": "ES256", "kid": .string(kid),
+            "x": .string(Base64URL.encode(point.dropFirst().prefix(32))),
+            "y": .string(Base64URL.encode(point.suffix(32))),
+        ]
+    }
+
+    /// Device information for the claim `device_info`.
+    package static let deviceInfo: JSONValue = ["ios": ["uname": ["machine": "Linux Test", "nodename": "bench"]]]
+
+    /// A valid header and payload for the action.
+    package func draft(
+        _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int
+    ) -> (header: [String: JSONValue], payload: [String: JSONValue]) {
+        var header: [String: JSONValue] = [
+            "typ": "vnd.latchkey.locker-request", "alg": "ES256", "kid": .string(kid),
+        ]
+        var payload: [String: JSONValue] = [
+            "action": .string(action), "aud": .string(audience), "iat": .number(Double(now)),
+        ]
+        if ["enrol", "easy-access-enable"].contains(action) { header["jwk"] = .object(jwk) }
+        if action == "enrol" { payload["device_info"] = Self.deviceInfo }
+        if action != "revoke" { payload["exp"] = .number(Double(now + 60)) }
+        if let enrolment { payload["iss"] = .string(enrolment) }
+        if let challenge { payload["challenge"] = .string(challenge) }
+        return (header, payload)
+    }
+
+    /// Signs a header and payload without checks.
+    package func sign(header: [String: JSONValue], payload: [String: JSONValue]) throws -> String {
+        let input = try JWS.signingInput(header: header, payload: payload)
+        return input + "." + (try signature(over: input))
+    }
+
+    /// A countersignature of this key, as the device key, for another key's assertion.
+    package func countersignature(of assertion: String) throws -> String {
+        let input = assertion.split(separator: ".").prefix(2).joined(separator: ".")
+        return try signature(over: "vnd.latchkey.locker-countersignature:" + input)
+    }
+
+    /// Signs a text: 64 bytes in base64url.
+    package func signature(over text: String) throws -> String {
+        Base64URL.encode(try key.signature(for: Data(text.utf8)).rawRepresentation)
+    }
+
+    /// An assertion with changed members of header and payload.
+    package func assertion(
+        _ action: String, audience: String, enrolment: String?, challenge: String?, now: Int,
+        header: [String: JSONValue] = [:], payload: [String: JSONValue] = [:]
+    ) throws -> String {
+        let draft = draft(action, audience: audience, enrolment: enrolment, challenge: challenge, now: now)
+        return try sign(header: draft.header.merging(header) { $1 }, payload: draft.payload.merging(payload) { $1 })
     }
 }

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import Glibc
 public import Latchkey
 
-/// A fingerprint reader without hardware: the real `fprintd` with libfprint's virtual sensor, on a system bus of its
-/// own, and a polkit that allows everything.
+/// A virtual fingerprint reader: the real `fprintd` with libfprint's virtual sensor and a polkit that allows everything, on a
+/// private system bus.
 ///
 /// ```swift
 /// try await VirtualFingerprintReader.withRunning { reader in
@@ -13,11 +13,10 @@ public import Latchkey
 /// }
 /// ```
 ///
-/// An image is any word: two presentations of the same word are the same finger. fprintd keeps prints by user **name**,
-/// which need not exist on the machine.
+/// An image is any word, and equal words are the same finger. fprintd stores prints by user **name**; the user need not exist.
 public actor VirtualFingerprintReader {
-    /// The system bus on which fprintd serves: what a client sets `DBUS_SYSTEM_BUS_ADDRESS` to, or opens itself. Every
-    /// user of the machine may connect, and other services may be put on it.
+    /// The address of fprintd's bus, also the value of `DBUS_SYSTEM_BUS_ADDRESS` for clients. Every user of the machine may
+    /// connect, and other services may use the bus.
     public nonisolated let busAddress: String
 
     private let directory: TemporaryDirectory
@@ -25,10 +24,10 @@ public actor VirtualFingerprintReader {
     private var polkit: ChildProcess?
     private var daemon: ChildProcess?
 
-    /// Starts the bus and what serves on it.
+    /// Starts the bus, polkit and fprintd.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when a program is not installed (Debian's `dbus-daemon`,
-    ///   `fprintd`, `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if a program is not installed (Debian's `dbus-daemon`, `fprintd`,
+    ///   `python3-dbusmock`, `libglib2.0-bin`) or does not answer within thirty seconds.
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
         guard directory.path(of: Self.socketName).utf8.count <= UNIXSocket.maximumPathBytes else {
@@ -42,7 +41,7 @@ public actor VirtualFingerprintReader {
         try await start()
     }
 
-    /// Lends a running reader to `body` and ends it afterwards.
+    /// Runs `body` with a running reader, then ends the reader.
     public static func withRunning<R>(_ body: (VirtualFingerprintReader) async throws -> R) async throws -> R {
         let reader = try await VirtualFingerprintReader()
         do {
@@ -55,25 +54,25 @@ public actor VirtualFingerprintReader {
         }
     }
 
-    /// The environment in which a program takes the reader's bus for the machine's.
+    /// The variables with which a program uses the reader's bus as the system bus.
     public nonisolated var environment: [String: String] { ["DBUS_SYSTEM_BUS_ADDRESS": busAddress] }
 
-    /// Where fprintd keeps the prints.
+    /// The directory in which fprintd stores the prints.
     public nonisolated var printsDirectory: String { directory.path(of: "sensor") }
 
-    /// The processes that there are: the bus, polkit, fprintd.
-    public var processIdentifiers: [Int32] {
+    /// The process IDs of the bus, polkit and fprintd, as far as they run.
+    package var processIdentifiers: [Int32] {
         [bus.processIdentifier] + [polkit, daemon].compactMap { $0?.processIdentifier }
     }
 
     // MARK: Fingers
 
-    /// Enrols a finger, as a person does who swipes it until fprintd has seen enough.
+    /// Enrols a finger with as many swipes as fprintd requires.
     ///
     /// - Parameters:
-    ///   - image: What the finger looks like to the sensor, a word without blanks.
-    ///   - user: A user's name.
-    /// - Throws: `KeystoreError` with code `unavailable` when fprintd refuses, with its words.
+    ///   - image: The finger's image, a word without spaces.
+    ///   - user: The user's name.
+    /// - Throws: `KeystoreError` with code `unavailable` if fprintd fails, with its message.
     public func enroll(
         _ finger: Finger = .rightIndex, as image: String, for user: String
     ) async throws(KeystoreError) {
@@ -85,9 +84,9 @@ public actor VirtualFingerprintReader {
         }
     }
 
-    /// Deletes all fingers of `user`, or one.
+    /// Deletes one finger of `user`, or all of them.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when fprintd refuses, with its words.
+    /// - Throws: `KeystoreError` with code `unavailable` if fprintd fails, with its message.
     public func delete(_ finger: Finger? = nil, of user: String) async throws(KeystoreError) {
         let result =
             if let finger {
@@ -98,28 +97,26 @@ public actor VirtualFingerprintReader {
         guard result.isSuccess else { throw .fingerprintReaderFailed("nothing was deleted", text: result.text) }
     }
 
-    /// Does these things at the sensor, one after the other.
+    /// Sends touches to the sensor in order, each when fprintd waits for a finger.
     ///
-    /// Each waits until fprintd asks for a finger.
-    ///
-    /// - Throws: `KeystoreError` with code `unavailable` when nobody asks for a finger within `limit`.
+    /// - Throws: `KeystoreError` with code `unavailable` if fprintd does not wait for a finger within `limit`.
     public func present(_ touches: Touch..., within limit: Duration = .seconds(30)) async throws(KeystoreError) {
         guard await take(touches, within: limit) else {
-            throw .fingerprintReaderFailed("nobody asked for a finger within \(limit)")
+            throw .fingerprintReaderFailed("fprintd did not wait for a finger within \(limit)")
         }
     }
 
     // MARK: Faults
 
-    /// Ends fprintd without a word (SIGKILL): from now on nobody owns its name on the bus.
+    /// Kills fprintd (SIGKILL), so that its bus name has no owner.
     public func stop() async {
         await daemon?.end(by: .kill)
         daemon = nil
     }
 
-    /// Starts fprintd again with the fingers that it had. Does nothing when it runs.
+    /// Starts fprintd again with its stored fingers. Does nothing if it runs.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when it does not answer within thirty seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within thirty seconds.
     public func start() async throws(KeystoreError) {
         guard daemon?.isRunning != true else { return }
         let daemon = try await ChildProcess(
@@ -130,15 +127,15 @@ public actor VirtualFingerprintReader {
             ]) { $1 })
         self.daemon = daemon
         try await bus.wait(for: Self.daemonName, within: .seconds(30))
-        try await succeed("fprintd shows no reader", within: .seconds(30)) { [bus] () throws(KeystoreError) in
+        try await succeed("fprintd lists no reader", within: .seconds(30)) { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "\(Self.daemonName).Manager.GetDefaultDevice", of: "/net/reactivated/Fprint/Manager",
                 at: Self.daemonName, within: .seconds(5))
         }
     }
 
-    /// Lets polkit allow or refuse everything that fprintd asks it. At first it allows.
-    public func authorize(_ isAllowed: Bool) async throws(KeystoreError) {
+    /// Makes polkit allow or refuse all requests of fprintd. At the start it allows them.
+    package func authorize(_ isAllowed: Bool) async throws(KeystoreError) {
         try await succeed("polkit does not answer", within: .seconds(30)) { [bus] () throws(KeystoreError) in
             try await bus.call(
                 "org.freedesktop.DBus.Mock.AllowUnknown", of: "/org/freedesktop/PolicyKit1/Authority",
@@ -146,7 +143,7 @@ public actor VirtualFingerprintReader {
         }
     }
 
-    /// Ends everything and returns when it is gone.
+    /// Ends fprintd, polkit and the bus, and waits for their exit.
     public func end() async {
         await stop()
         await polkit?.end(by: .kill)
@@ -160,13 +157,13 @@ public actor VirtualFingerprintReader {
     private static let socketName = "sensor/device"
     private static let daemonName = "net.reactivated.Fprint"
     private static let polkitName = "org.freedesktop.PolicyKit1"
-    /// How many swipes libfprint's virtual sensor asks for (`nr_enroll_stages` of its driver virtual_device).
+    /// The number of swipes for an enrolment (`nr_enroll_stages` of libfprint's driver virtual_device).
     private static let enrolmentSwipes = 5
 
-    /// The bus's socket is for everybody; the sensor, the prints and everything else only for who made them.
+    /// All users can reach the bus's socket; only the owner can reach the sensor and the prints.
     private static func prepare(_ directory: TemporaryDirectory) throws(KeystoreError) {
         guard mkdir(directory.path(of: "sensor"), 0o700) == 0, chmod(directory.path, 0o711) == 0 else {
-            throw .fingerprintReaderFailed("its directory can't be made", text: String(cString: strerror(errno)))
+            throw .fingerprintReaderFailed("its directory cannot be created", text: String(cString: strerror(errno)))
         }
     }
 
@@ -182,7 +179,7 @@ public actor VirtualFingerprintReader {
         try await HelperProgram.run(program, arguments, environment: environment, within: .seconds(20))
     }
 
-    /// Repeats a call until it succeeds: a name is owned a moment before its objects are there.
+    /// Repeats a call until it succeeds, because a service owns its name before its objects exist.
     private func succeed(
         _ reason: String, within limit: Duration, _ call: () async throws(KeystoreError) -> HelperProgram.Result
     ) async throws(KeystoreError) {
@@ -195,10 +192,10 @@ public actor VirtualFingerprintReader {
         guard isDone else { throw .fingerprintReaderFailed(reason, text: complaint) }
     }
 
-    /// Waits for each touch until fprintd asks for a finger, as a person does. What comes before a client has learnt
-    /// that its verification began would be lost on the client.
+    /// Sends each touch when fprintd waits for a finger. A client would miss a touch that comes before it knows that its
+    /// verification has started.
     ///
-    /// - Returns: false when the sensor did not take them all within `limit`.
+    /// - Returns: false if the sensor did not accept all touches within `limit`.
     private func take(_ touches: [Touch], within limit: Duration) async -> Bool {
         let deadline = ContinuousClock.now + limit
         for touch in touches {
@@ -207,12 +204,68 @@ public actor VirtualFingerprintReader {
                     "org.freedesktop.DBus.Properties.Get", of: "/net/reactivated/Fprint/Device/0",
                     at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed", within: .seconds(5))
                 guard let status, status.text.contains("true") else { return false }
-                // One command per connection; the sensor hangs up when it has queued it.
+                // The sensor accepts one command per connection, and closes it when the command is queued.
                 return await UNIXSocket.deliver(
                     Array(touch.command.utf8), to: directory.path(of: Self.socketName), within: 1000)
             }
             guard isTaken else { return false }
         }
         return true
+    }
+}
+
+extension VirtualFingerprintReader {
+    /// A finger, by fprintd's name (net.reactivated.Fprint.Device, section Fingerprint names).
+    public enum Finger: String, CaseIterable, Sendable {
+        /// The left thumb.
+        case leftThumb = "left-thumb"
+        /// The left index finger.
+        case leftIndex = "left-index-finger"
+        /// The left middle finger.
+        case leftMiddle = "left-middle-finger"
+        /// The left ring finger.
+        case leftRing = "left-ring-finger"
+        /// The left little finger.
+        case leftLittle = "left-little-finger"
+        /// The right thumb.
+        case rightThumb = "right-thumb"
+        /// The right index finger.
+        case rightIndex = "right-index-finger"
+        /// The right middle finger.
+        case rightMiddle = "right-middle-finger"
+        /// The right ring finger.
+        case rightRing = "right-ring-finger"
+        /// The right little finger.
+        case rightLittle = "right-little-finger"
+    }
+}
+
+extension VirtualFingerprintReader {
+    /// An event at the sensor.
+    public enum Touch: Hashable, Sendable {
+        /// A swipe of a finger with this image, a word without spaces.
+        case finger(String)
+        /// An unreadable swipe (`FP_DEVICE_RETRY_GENERAL`). The verification continues.
+        case unreadable
+        /// A swipe that is too short (`FP_DEVICE_RETRY_TOO_SHORT`). The verification continues.
+        case tooShort
+        /// A finger that is not centred (`FP_DEVICE_RETRY_CENTER_FINGER`). The verification continues.
+        case offCentre
+        /// A failure of the sensor (`FP_DEVICE_ERROR_GENERAL`). The verification ends.
+        case failure
+        /// The removal of the sensor.
+        case unplugged
+
+        /// The virtual sensor's command (libfprint, drivers/virtual-device.c).
+        var command: String {
+            switch self {
+            case .finger(let image): "SCAN \(image)"
+            case .unreadable: "RETRY 0"
+            case .tooShort: "RETRY 1"
+            case .offCentre: "RETRY 2"
+            case .failure: "ERROR 0"
+            case .unplugged: "UNPLUG"
+            }
+        }
     }
 }

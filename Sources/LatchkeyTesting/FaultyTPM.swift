@@ -1,32 +1,32 @@
 internal import Foundation
 internal import Glibc
-public import LatchkeySimulators
+package import LatchkeySimulators
 internal import Synchronization
 internal import Testing
 
-/// A wire between programs and a software TPM that breaks at one command: a proxy that speaks the `swtpm` TCTI.
-public final class FaultyTPM: Sendable {
-    /// What happens at one command.
-    public enum Fault: Hashable, Sendable {
-        /// The command is lost, and the connection with it.
+/// A proxy between programs and a software TPM that injects a fault at one command. It implements the `swtpm` TCTI.
+package final class FaultyTPM: Sendable {
+    /// A fault at one command.
+    package enum Fault: Hashable, Sendable {
+        /// The connection breaks before the TPM gets the command.
         case lostCommand
-        /// The TPM does what it is told; its answer is lost, and the connection with it.
+        /// The TPM executes the command, and the connection breaks before the response.
         case lostAnswer
-        /// The answer comes late, by so many milliseconds.
+        /// The response is delayed by this number of milliseconds.
         case late(Int)
-        /// One bit of the answer is another; counted from the end, in bytes.
+        /// One bit of the response is flipped, in the byte at this distance from the end.
         case bentBit(fromEnd: Int)
-        /// The answer ends so many bytes early, and the connection with it.
+        /// The response lacks this number of bytes at the end, and the connection breaks.
         case cutAnswer(Int)
-        /// The answer ends so many bytes early, and says so.
+        /// The response lacks this number of bytes at the end, with a matching size in its header.
         case shortAnswer(Int)
-        /// The TPM never sees the command; this code comes back, to it and to others of its kind, so many times.
+        /// The proxy answers this response code to the command, and to later commands with the same code, this number of times.
         case code(UInt32, times: Int)
-        /// The answer to the command before comes back, which the TPM never sees again.
+        /// The proxy answers with the response to the previous command; the TPM does not get this command.
         case stale
-        /// The answer to the same command of an earlier use comes back; the TPM does what it is told.
+        /// The TPM executes the command, but the proxy answers with the response to an earlier command with the same code.
         case replayed
-        /// The TPM is switched off and on before the command, and has lost what was loaded.
+        /// The TPM restarts before the command and loses its loaded objects.
         case reset
     }
 
@@ -34,29 +34,29 @@ public final class FaultyTPM: Sendable {
         var index = 0
         var fault: (index: Int, fault: Fault)?
         var left = 0
-        /// The command that has met the fault.
+        /// The code of the command with the fault.
         var struck: UInt32?
         var commands: [UInt32] = []
         var last: [UInt8] = []
         var answers: [UInt32: [UInt8]] = [:]
     }
 
-    /// Where programs find the TPM.
-    public let tcti: String
+    /// The TCTI configuration for programs.
+    package let tcti: String
     private let directory: TemporaryDirectory
     private let listener: Int32
     private let target: String
     private let state = Mutex(State())
     private let reset: @Sendable () -> Void
 
-    /// - Parameter reset: Switches the TPM off and on, for the fault of that name; it may block.
-    public init(_ tpm: SoftwareTPM, reset: @escaping @Sendable () -> Void = {}) throws {
+    /// - Parameter reset: Restarts the TPM for the fault ``Fault/reset``; it may block.
+    package init(_ tpm: SoftwareTPM, reset: @escaping @Sendable () -> Void = {}) throws {
         directory = try TemporaryDirectory()
         self.reset = reset
         target = try #require(tpm.tcti.split(separator: "=").last.map(String.init))
         let path = directory.path(of: "tpm")
         tcti = "swtpm:path=\(path)"
-        // Locality and cancellation are not tested here.
+        // The control channel goes to the TPM directly.
         try FileManager.default.createSymbolicLink(
             atPath: "\(path).ctrl", withDestinationPath: "\(target).ctrl")
         listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -81,13 +81,13 @@ public final class FaultyTPM: Sendable {
         close(listener)
     }
 
-    /// The commands (TPM 2.0 Part 2 section 6.5.2) since the count began.
-    public var commands: [UInt32] { state.withLock { $0.commands } }
+    /// The command codes (TPM 2.0 Part 2 section 6.5.2) since the count started.
+    package var commands: [UInt32] { state.withLock { $0.commands } }
 
-    /// Begins the count anew.
+    /// Restarts the count.
     ///
-    /// - Parameter index: At which command the fault is, counted from 0.
-    public func arm(_ fault: Fault? = nil, at index: Int = 0) {
+    /// - Parameter index: The index of the command with the fault, counted from 0.
+    package func arm(_ fault: Fault? = nil, at index: Int = 0) {
         state.withLock { state in
             (state.index, state.commands, state.struck) = (0, [], nil)
             state.fault = fault.map { (index, $0) }
@@ -95,9 +95,9 @@ public final class FaultyTPM: Sendable {
         }
     }
 
-    /// Begins the count anew, with a fault at the first commands of one kind.
+    /// Restarts the count, with a fault at the first commands with a given code.
     ///
-    /// - Parameter command: The command's code (TPM 2.0 Part 2 section 6.5.2).
+    /// - Parameter command: The command code (TPM 2.0 Part 2 section 6.5.2).
     package func arm(_ fault: Fault, atCommand command: UInt32) {
         arm(fault, at: -1)
         state.withLock { $0.struck = command }
@@ -112,7 +112,7 @@ public final class FaultyTPM: Sendable {
         }
     }
 
-    /// - Returns: nil for none.
+    /// - Returns: nil if there is no response.
     private func answer(to command: [UInt8]) -> (bytes: [UInt8], isLast: Bool)? {
         let code = Self.number(command[6..<10])
         let fault = state.withLock { state -> Fault? in
@@ -153,7 +153,7 @@ public final class FaultyTPM: Sendable {
         return (answer, false)
     }
 
-    /// Asks the TPM.
+    /// Sends the command to the TPM.
     private func exchange(_ command: [UInt8], _ code: UInt32) -> [UInt8]? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
@@ -175,7 +175,7 @@ public final class FaultyTPM: Sendable {
 
     private static func number(_ bytes: ArraySlice<UInt8>) -> UInt32 { bytes.reduce(0) { $0 << 8 | UInt32($1) } }
 
-    /// A command or a response: its size is in its header.
+    /// Reads a command or a response; the header contains its size.
     private static func message(from descriptor: Int32) -> [UInt8]? {
         guard let head = read(10, from: descriptor) else { return nil }
         guard let rest = read(Int(number(head[2..<6])) - 10, from: descriptor) else { return nil }
@@ -209,5 +209,21 @@ public final class FaultyTPM: Sendable {
                 body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
+    }
+}
+
+/// A generator of reproducible random numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+package struct SplitMix: RandomNumberGenerator, Sendable {
+    private var state: UInt64
+
+    /// Creates a generator. Equal seeds give equal numbers.
+    package init(seed: UInt64) { state = seed }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
     }
 }
