@@ -1,4 +1,4 @@
-/// Signatures in a kept session by tokens that hold more and more keys.
+/// Measures signatures in an open session on tokens with an increasing number of keys.
 struct TokenCrowding {
     let counts: [Int]
     let rounds: Int

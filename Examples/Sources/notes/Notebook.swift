@@ -9,8 +9,8 @@ struct Notebook {
     private let container: Container
     private var notes: Vault<[String]>
 
-    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server, `LATCHKEY_TCTI` another TPM
-    ///   than this machine's, `LATCHKEY_PIN_SOURCE` another place for PINs than the terminal, `BROWSER` the browser.
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server and the client, `LATCHKEY_TCTI` the
+    ///   TPM, `LATCHKEY_PIN_SOURCE` the source of PINs instead of the terminal, and `BROWSER` the browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
             directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
@@ -29,7 +29,7 @@ struct Notebook {
         notes = VaultFactory.retrieveVault(key: "notes")
     }
 
-    /// How the notes stand, in a line.
+    /// The state of the notes, in one line.
     var state: String {
         switch notes {
         case .empty, .emptyWithBiometrics: "There are no notes yet."
@@ -38,9 +38,9 @@ struct Notebook {
         }
     }
 
-    /// Logs in with the key, or in the browser where there is none yet, and makes one.
+    /// Logs in with the key. Without a key, logs in in the browser and creates one.
     ///
-    /// - Returns: What the user is called.
+    /// - Returns: The user's name.
     func logIn() async throws -> String {
         let user: UserInfo
         if try await container.isBiometricEnabled {
@@ -52,8 +52,7 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
-    /// Ends the session, and shuts the notes. The notes are this machine's: whoever knows their PIN opens them, logged in or
-    /// not.
+    /// Ends the session and locks the notes. The notes stay on this machine; the PIN opens them with or without a login.
     mutating func logOut() async throws {
         lock()
         try await container.logout()
@@ -61,7 +60,7 @@ struct Notebook {
 
     /// Adds a note.
     ///
-    /// - Returns: How many there are.
+    /// - Returns: The number of notes.
     mutating func write(_ note: String) async throws -> Int {
         let all = try await read() + [note]
         notes =
@@ -80,14 +79,14 @@ struct Notebook {
         return try notes.credentials
     }
 
-    /// Forgets the notes until somebody unlocks them.
+    /// Removes the notes from memory until the user unlocks them.
     mutating func lock() {
         if case .biometrics(let vault) = notes { notes = vault.lock().wrap() }
     }
 }
 
 extension Vault {
-    /// Whether there is anything in it.
+    /// Whether the vault contains a value.
     fileprivate var isStored: Bool {
         switch self {
         case .empty, .emptyWithBiometrics: false

@@ -1,6 +1,6 @@
 import Latchkey
 
-/// What an app does with an error.
+/// Shows how an app handles an error.
 enum NextStep {
     case nothing
     case askAgain(message: String)

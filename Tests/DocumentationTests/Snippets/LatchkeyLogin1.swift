@@ -2,7 +2,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeyTPM
 
-/// Logs in with the key, or in the browser where there is none yet.
+/// Logs in with the key, or in the browser if the container has no key.
 func logIn(
     at endpoint: String, clientID: String, tcti: String, storeDirectory: String,
     presence: any PresenceAuthority, browser: any Browser

@@ -2,7 +2,7 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeyVault
 
-/// Keeps a password for whoever is present, and finds the token for a service.
+/// Stores a password that the user's PIN opens, and finds the token for a service.
 func unlockAndFind(
     password: String, in records: RecordContainer, presence: any PresenceAuthority
 ) async throws -> (password: String, token: Token?) {

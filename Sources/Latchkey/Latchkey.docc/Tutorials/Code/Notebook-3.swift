@@ -9,8 +9,8 @@ struct Notebook {
     private let container: Container
     private var notes: Vault<[String]>
 
-    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server, `LATCHKEY_TCTI` another TPM
-    ///   than this machine's, `LATCHKEY_PIN_SOURCE` another place for PINs than the terminal, `BROWSER` the browser.
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server and the client, `LATCHKEY_TCTI` the
+    ///   TPM, `LATCHKEY_PIN_SOURCE` the source of PINs instead of the terminal, and `BROWSER` the browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
             directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
@@ -29,7 +29,7 @@ struct Notebook {
         notes = VaultFactory.retrieveVault(key: "notes")
     }
 
-    /// How the notes stand, in a line.
+    /// The state of the notes, in one line.
     var state: String {
         switch notes {
         case .empty, .emptyWithBiometrics: "There are no notes yet."
@@ -38,9 +38,9 @@ struct Notebook {
         }
     }
 
-    /// Logs in with the key, or in the browser where there is none yet, and makes one.
+    /// Logs in with the key. Without a key, logs in in the browser and creates one.
     ///
-    /// - Returns: What the user is called.
+    /// - Returns: The user's name.
     func logIn() async throws -> String {
         let user: UserInfo
         if try await container.isBiometricEnabled {
