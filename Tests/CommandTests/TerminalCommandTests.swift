@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LatchkeySimulators
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// The tool at a terminal.
