@@ -2,7 +2,7 @@
 
 import PackageDescription
 
-/// Swift 6 mode with the upcoming features that swift-subprocess and GRDB's generation of packages use.
+/// Swift 6 mode with the upcoming features that packages such as swift-subprocess use.
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -12,7 +12,7 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// What `swift package init` gives to an app.
+/// The settings of an app from `swift package init`.
 let example: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
 
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
@@ -45,15 +45,10 @@ let package = Package(
         .library(name: "LatchkeySimulators", targets: ["LatchkeySimulators"]),
         .library(name: "LatchkeyTesting", targets: ["LatchkeyTesting"]),
         .library(name: "VirtualSmartCard", targets: ["VirtualSmartCard"]),
-        .library(name: "FingerprintToken", type: .dynamic, targets: ["FingerprintToken"]),
         .executable(name: "latchkey", targets: ["latchkey"]),
         .executable(name: "latchkey-identity", targets: ["latchkey-identity"]),
         .executable(name: "latchkey-card", targets: ["latchkey-card"]),
         .executable(name: "latchkey-presenced", targets: ["latchkey-presenced"]),
-        // Loaded by tests as a module is, from a file.
-        .library(name: "HostileModule", type: .dynamic, targets: ["HostileModule"]),
-        // Loaded into programs that tests kill.
-        .library(name: "KillSwitch", type: .dynamic, targets: ["KillSwitch"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -99,7 +94,7 @@ let package = Package(
             pkgConfig: "libsystemd",
             providers: [.apt(["libsystemd-dev"])]
         ),
-        // Headers of ours, without a library.
+        // Headers of this package, without a library.
         .systemLibrary(name: "CEnvironment"),
         .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
@@ -212,11 +207,6 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(
-            name: "FingerprintToken",
-            dependencies: ["CPKCS11"],
-            path: "Tests/FingerprintToken"
-        ),
         .systemLibrary(
             name: "CESAPI",
             path: "Tests/CESAPI",
@@ -250,8 +240,6 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        .target(name: "HostileModule", dependencies: ["CPKCS11"], path: "Tests/HostileModule"),
-        .target(name: "KillSwitch", path: "Tests/KillSwitch"),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
@@ -278,7 +266,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // Apps that are ported from iOS: with an app's settings, where code that the seeds print may warn.
+        // Ported iOS apps, with an app's settings; their code may cause warnings.
         .testTarget(
             name: "PortingTests",
             dependencies: [
@@ -370,8 +358,7 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
-        // The programs of Examples/, which is a package of its own, so that the tests build and run them: with an app's
-        // settings, and with no more access than an app has.
+        // The programs of the package Examples/, so that the tests build and run them, with an app's settings and access.
         .executableTarget(
             name: "greeting",
             dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTPM"],
@@ -396,7 +383,7 @@ let package = Package(
             packageAccess: false,
             swiftSettings: example
         ),
-        // The same parsers under libFuzzer are a package of their own, in the same directory: see scripts/fuzz.
+        // The same directory is also a package that runs the parsers with libFuzzer; see scripts/fuzz.
         .testTarget(
             name: "FuzzTests",
             dependencies: [

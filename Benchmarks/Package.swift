@@ -2,8 +2,8 @@
 
 import PackageDescription
 
-/// What Latchkey costs above the bare hardware, measured side by side. A package of its own, so that nobody who uses or
-/// tests Latchkey builds it. Run it with `scripts/bench`.
+/// Compares the time and memory of Latchkey with the bare hardware. A separate package, so that apps and tests of Latchkey do not
+/// build it. Run it with `scripts/bench`.
 let package = Package(
     name: "latchkey-benchmarks",
     dependencies: [
@@ -36,7 +36,7 @@ let package = Package(
                 .product(name: "LatchkeySimulators", package: "latchkey"),
                 .product(name: "LatchkeyTPM", package: "latchkey"),
                 .product(name: "TPM2", package: "latchkey"),
-                // Programs that are measured as processes: built with it, from the same sources.
+                // Programs that are measured as processes, built from the same sources.
                 .product(name: "latchkey", package: "latchkey"),
                 .product(name: "latchkey-identity", package: "latchkey"),
                 .product(name: "latchkey-presenced", package: "latchkey"),

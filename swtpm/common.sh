@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What start, stop and provision share. Sourced, not run.
+# Functions of start, stop and provision, which source this file.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -14,7 +14,7 @@ misuse() {
     exit 2
 }
 
-# The comment at the head of the script is its manual.
+# Prints the comment at the start of the script.
 manual() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0"; }
 
 need() {
@@ -23,8 +23,8 @@ need() {
 
 default_state() { printf '%s\n' "${LATCHKEY_SWTPM_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/latchkey/swtpm}"; }
 
-# The process that serves the TPM in $state; nothing when there is none. A number in an old pid file may belong to
-# another program by now, so the program is asked for its name and its state directory.
+# Prints the process ID of the TPM in $state, or nothing. The ID in an old pid file may belong to another program, so this checks
+# the program's name and state directory.
 running_pid() {
     local pid
     pid=$(cat "$state/pid" 2>/dev/null) || return 0
@@ -33,9 +33,9 @@ running_pid() {
     return 0
 }
 
-# Makes $state the absolute path of a directory that only its owner can enter.
+# Creates the directory $state with mode 0700 and makes $state absolute.
 open_state() {
-    (umask 077 && mkdir -p -- "$state") || fail "$state can't be made."
+    (umask 077 && mkdir -p -- "$state") || fail "$state cannot be created."
     state=$(cd -- "$state" && pwd -P)
     chmod 700 -- "$state"
 }

@@ -1,15 +1,15 @@
 internal import Glibc
 internal import Latchkey
 internal import Subprocess
+internal import SystemPackage
 
-/// A long-running child of this process that never outlives the object that stands for it.
+/// A long-running child process that ends when this object is released.
 ///
-/// Started through swift-subprocess, which clears the signal mask: a child that inherits the mask of a concurrency
-/// thread would ignore SIGTERM.
+/// swift-subprocess starts it with a cleared signal mask. With the mask of a concurrency thread, it would ignore SIGTERM.
 final class ChildProcess: Sendable {
-    /// How the child is made to end.
+    /// How to end the child.
     enum Ending: Sendable {
-        /// SIGTERM, and SIGKILL for one that is still there five seconds later.
+        /// SIGTERM, and SIGKILL if the child still runs after five seconds.
         case terminate
         /// SIGKILL at once.
         case kill
@@ -28,15 +28,14 @@ final class ChildProcess: Sendable {
 
     /// Starts `program`, found in `PATH` unless it is a path.
     ///
-    /// - Parameter environment: What is set besides this process's environment.
-    /// - Throws: ``KeystoreError`` with code `unavailable` when there is no such program.
+    /// - Parameter environment: Variables to set in addition to this process's environment.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed.
     init(
         _ program: String, arguments: [String], environment: [String: String] = [:]
     ) async throws(KeystoreError) {
         let (orders, order) = AsyncStream.makeStream(of: Ending.self)
         let (starts, start) = AsyncStream.makeStream(of: pid_t.self)
-        // Unstructured on purpose: the child serves until it is ended, also when the task that started it is
-        // cancelled, so that an orderly shutdown stays possible.
+        // Unstructured, because the child must outlive a cancellation of the task that started it.
         let supervisor = Task {
             defer { start.finish() }
             let result = try await Subprocess.run(
@@ -45,7 +44,7 @@ final class ChildProcess: Sendable {
             ) { execution in
                 start.yield(execution.processIdentifier.value)
                 start.finish()
-                // Without an order the loop ends because nobody holds the object any more.
+                // The loop ends without an order when the object is released.
                 for await ending in orders {
                     await execution.teardown(using: ending.steps)
                 }
@@ -65,7 +64,7 @@ final class ChildProcess: Sendable {
         orders.finish()
     }
 
-    /// Whether the child has not exited yet.
+    /// Whether the child still runs.
     var isRunning: Bool {
         var status = siginfo_t()
         // WNOWAIT leaves the child for swift-subprocess to reap.
@@ -73,13 +72,96 @@ final class ChildProcess: Sendable {
         return status.si_signo != SIGCHLD
     }
 
-    /// Ends the child and returns when it is gone.
+    /// Ends the child and waits for its exit.
     ///
-    /// - Returns: What the child wrote to its standard error.
+    /// - Returns: The child's standard error output.
     @discardableResult
     func end(by ending: Ending) async -> String {
         orders.yield(ending)
         orders.finish()
         return (try? await supervisor.value) ?? ""
+    }
+}
+
+/// Runs a program and waits for its exit.
+enum HelperProgram {
+    struct Result: Sendable {
+        let isSuccess: Bool
+        /// Standard output followed by standard error.
+        let text: String
+    }
+
+    /// Runs `program`, found in `PATH`, and kills it if it runs longer than `limit`.
+    ///
+    /// - Parameter environment: Variables to set in addition to this process's environment.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed or reaches the limit.
+    static func run(
+        _ program: String, _ arguments: [String], environment: [String: String] = [:], within limit: Duration
+    ) async throws(KeystoreError) -> Result {
+        let end: End
+        do {
+            end = try await withThrowingTaskGroup(of: End.self) { group in
+                group.addTask { try await .exited(runToEnd(program, arguments, environment)) }
+                group.addTask {
+                    try await Task.sleep(for: limit)
+                    return .late
+                }
+                defer { group.cancelAll() }
+                return try await group.next() ?? .late
+            }
+        } catch {
+            throw .missingProgram(program)
+        }
+        switch end {
+        case .exited(let result): return result
+        case .late:
+            throw KeystoreError(
+                operation: "run \(program)", code: .unavailable,
+                reason: "it did not exit within \(limit)", recovery: "Try again when the machine is less busy.")
+        }
+    }
+
+    private enum End: Sendable {
+        case exited(Result)
+        case late
+    }
+
+    private static func runToEnd(
+        _ program: String, _ arguments: [String], _ environment: [String: String]
+    ) async throws -> Result {
+        let result = try await Subprocess.run(
+            Executable(program), arguments: Arguments(arguments), environment: .inherited(with: environment),
+            input: .none, output: .string(limit: 64 * 1024), error: .string(limit: 64 * 1024))
+        return Result(
+            isSuccess: result.terminationStatus.isSuccess, text: result.standardOutput + result.standardError)
+    }
+}
+
+/// Polls a condition.
+enum Patience {
+    /// Calls `isReady` every three milliseconds until it returns true.
+    ///
+    /// - Returns: false after `limit`, or if the task is cancelled.
+    static func until(_ limit: Duration, _ isReady: () async -> Bool) async -> Bool {
+        let deadline = ContinuousClock.now + limit
+        while ContinuousClock.now < deadline {
+            if await isReady() { return true }
+            guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
+        }
+        return false
+    }
+}
+
+extension Environment {
+    /// This process's environment with changed or added variables.
+    static func inherited(with variables: [String: String]) -> Environment {
+        .inherit.updating(variables.reduce(into: [:]) { $0[Environment.Key(stringLiteral: $1.key)] = $1.value })
+    }
+}
+
+extension Executable {
+    /// Creates an executable from a path, or from a name to find in `PATH`.
+    init(_ program: String) {
+        self = program.contains("/") ? .path(FilePath(program)) : .name(program)
     }
 }

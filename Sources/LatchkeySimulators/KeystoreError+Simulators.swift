@@ -3,8 +3,8 @@ internal import Latchkey
 extension KeystoreError {
     static func missingProgram(_ program: String) -> KeystoreError {
         unavailable(
-            "start a simulator", "\(program) can't be run",
-            recovery: "Install \(program); scripts/setup brings all that simulators need.")
+            "start a simulator", "\(program) cannot be run",
+            recovery: "Install \(program), or run scripts/setup, which installs the programs of all simulators.")
     }
 
     static func readerFailed(_ reason: String, recovery: String, text: String = "") -> KeystoreError {
@@ -14,41 +14,41 @@ extension KeystoreError {
     static func simulatorFailed(_ reason: String, text: String = "") -> KeystoreError {
         unavailable(
             "start a software TPM", reason,
-            recovery: "See that swtpm works here, and that TMPDIR is a short path that you may write to.",
+            recovery: "Check that swtpm runs and that TMPDIR is a short, writable path.",
             said: text, by: "swtpm")
     }
 
     static func fingerprintReaderFailed(_ reason: String, text: String = "") -> KeystoreError {
         unavailable(
             "use a virtual fingerprint reader", reason,
-            recovery: "See that dbus-daemon, fprintd and python3-dbusmock work here, and that TMPDIR is a short path.",
+            recovery: "Check that dbus-daemon, fprintd and python3-dbusmock run and that TMPDIR is a short path.",
             said: text, by: "fprintd")
     }
 
     static func softwareTokenFailed(_ reason: String, text: String = "") -> KeystoreError {
         unavailable(
             "make a software token", reason,
-            recovery: "Install the package softhsm2 (scripts/setup does), and see that TMPDIR is yours to write to.",
+            recovery: "Install the package softhsm2 or run scripts/setup, and check that TMPDIR is writable.",
             said: text, by: "softhsm2")
     }
 
     static func messageBusFailed(_ reason: String, text: String = "") -> KeystoreError {
         unavailable(
-            "use a message bus of its own", reason,
-            recovery: "See that dbus-daemon and gdbus work here, and that TMPDIR is a short path.", said: text,
+            "start a message bus", reason,
+            recovery: "Check that dbus-daemon and gdbus run and that TMPDIR is a short path.", said: text,
             by: "dbus")
     }
 
     static func softwareTPMTokenFailed(_ reason: String, text: String = "") -> KeystoreError {
         unavailable(
             "make a token in a software TPM", reason,
-            recovery: "See that swtpm, tpm2-abrmd, tpm2-pkcs11 and pkcs11-tool work here.", said: text,
+            recovery: "Check that swtpm, tpm2-abrmd, tpm2-pkcs11 and pkcs11-tool run.", said: text,
             by: "tpm2-pkcs11")
     }
 
     /// - Parameters:
-    ///   - text: What the program said; empty when it said nothing.
-    ///   - program: Which one.
+    ///   - text: The output of the program.
+    ///   - program: The program's name.
     private static func unavailable(
         _ operation: String, _ reason: String, recovery: String, said text: String = "", by program: String = ""
     ) -> KeystoreError {

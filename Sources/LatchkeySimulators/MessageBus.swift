@@ -3,21 +3,19 @@ internal import Glibc
 internal import Latchkey
 internal import Subprocess
 
-/// A D-Bus system bus of its own: a `dbus-daemon` on a UNIX socket in a directory, with a policy that lets everybody
-/// do everything.
+/// A private D-Bus system bus: a `dbus-daemon` on a UNIX socket in a directory, with a policy that permits everything.
 ///
-/// Every user of the machine may connect who can reach the socket, and has his own user identifier there, as on the
-/// machine's bus. Nothing is activated: services are programs that somebody starts.
+/// Every user who can reach the socket may connect, with that user's UID. The bus does not activate services.
 final class MessageBus: Sendable {
-    /// What a client sets `DBUS_SYSTEM_BUS_ADDRESS` to.
+    /// The value of `DBUS_SYSTEM_BUS_ADDRESS` for clients.
     let address: String
     private let process: ChildProcess
 
     /// Starts the daemon.
     ///
-    /// - Parameter directory: Where the socket `bus` and the configuration `bus.conf` are made.
-    /// - Throws: ``KeystoreError`` with code `unavailable` when `dbus-daemon` is not installed or does not answer
-    ///   within ten seconds.
+    /// - Parameter directory: The directory of the socket `bus` and the configuration `bus.conf`.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if `dbus-daemon` is not installed or does not answer within ten
+    ///   seconds.
     init(in directory: TemporaryDirectory) async throws(KeystoreError) {
         let socket = directory.path(of: "bus")
         address = "unix:path=\(socket)"
@@ -25,7 +23,7 @@ final class MessageBus: Sendable {
         do {
             try Data(Self.configuration(address: address).utf8).write(to: URL(filePath: configuration))
         } catch {
-            throw .messageBusFailed("the bus's configuration can't be written", text: "\(error)")
+            throw .messageBusFailed("the configuration file cannot be written", text: "\(error)")
         }
         process = try await ChildProcess(
             "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
@@ -35,25 +33,25 @@ final class MessageBus: Sendable {
         }
     }
 
-    /// The environment in which a program takes this bus for the machine's.
+    /// The variables with which a program uses this bus as the system bus.
     var environment: [String: String] { ["DBUS_SYSTEM_BUS_ADDRESS": address] }
 
     var processIdentifier: Int32 { process.processIdentifier }
 
-    /// Waits until somebody owns `name`.
+    /// Waits until a process owns `name`.
     func wait(for name: String, within limit: Duration) async throws(KeystoreError) {
         let result = try await HelperProgram.run(
             "gdbus", ["wait", "--address", address, "--timeout", "\(limit.components.seconds)", name],
             within: limit + .seconds(1))
         guard result.isSuccess else {
-            throw .messageBusFailed("nobody came to own \(name)", text: result.text)
+            throw .messageBusFailed("no process owned \(name) in time", text: result.text)
         }
     }
 
     /// Calls a method.
     ///
-    /// - Parameter method: Its interface and name, `org.example.Interface.Method`.
-    /// - Returns: What `gdbus` prints: the answer, or the error.
+    /// - Parameter method: The interface and the method, `org.example.Interface.Method`.
+    /// - Returns: The output of `gdbus`: the reply or the error.
     func call(
         _ method: String, of object: String, at name: String, _ arguments: String..., within limit: Duration
     ) async throws(KeystoreError) -> HelperProgram.Result {

@@ -1,51 +1,52 @@
 internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
-public import Latchkey
+package import Latchkey
 
-/// A private pcscd with one virtual reader of two slots, into which virtual cards are put.
+/// A private pcscd with one virtual reader, which has two slots for virtual cards.
 ///
-/// For tests and development, as root: pcscd's socket has one fixed place, `/run/pcscd`, so a machine (or a mount
-/// namespace) has one pcscd. Readers of other processes wait for each other; a pcscd that is not ours is left alone
-/// and makes this one refuse.
+/// For tests and development. It needs root, because pcscd's socket has a fixed path in `/run/pcscd`. A machine (or a mount
+/// namespace) has one pcscd: readers of several processes wait for each other, and the initializer fails if another pcscd runs.
 ///
-/// The driver is `vpcd` of vsmartcard. It listens on the slots' ports on **every** address of the machine, and takes
-/// the first connection for the card: nothing for a machine with neighbours that you don't trust.
-public actor SmartCardReader {
-    /// How the reader is called. Yubico's programs take readers that begin with "Yubico" only.
-    public static let name = "Yubico YubiKey OTP+FIDO+CCID"
-    /// How many cards it holds.
-    public static let slotCount = 2
+/// The driver is `vpcd` of vsmartcard. It listens on the slots' ports on **every** address of the machine and accepts the first
+/// connection as the card. Do not use it in a network that you do not trust.
+package actor SmartCardReader {
+    /// The name of the reader. Yubico's programs only use readers whose name begins with "Yubico".
+    package static let name = "Yubico YubiKey OTP+FIDO+CCID"
+    /// The number of slots.
+    package static let slotCount = 2
 
-    /// Where a card for each slot connects to, on 127.0.0.1.
-    public nonisolated let ports: [UInt16]
+    /// The TCP port on 127.0.0.1 for the card of each slot.
+    package nonisolated let ports: [UInt16]
 
     private let directory: TemporaryDirectory
     private let lock: FileLock
     private var process: ChildProcess?
 
-    /// Starts pcscd and waits until it shows the reader.
+    /// Starts pcscd and waits until it lists the reader.
     ///
-    /// It ends when the last reference goes; prefer ``withRunning(_:)``, which also waits for the end.
+    /// pcscd ends when the last reference is released. Prefer ``withRunning(_:)``, which waits for the end.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` without root's rights, without pcscd or its driver, when
-    ///   another pcscd runs, or when it does not show the reader within ten seconds.
-    public init() async throws(KeystoreError) {
+    /// - Throws: `KeystoreError` with code `unavailable` without root, without pcscd or its driver, if another pcscd runs, or if
+    ///   pcscd does not list the reader within ten seconds.
+    package init() async throws(KeystoreError) {
         guard geteuid() == 0 else {
             throw .readerFailed(
-                "only root can make \(PCSCDaemon.socketPath)", recovery: "Run it as root, in a container for example.")
+                "only root can create \(PCSCDaemon.socketPath)", recovery: "Run as root, for example in a container.")
         }
         guard FileManager.default.fileExists(atPath: Self.driver) else {
             throw .readerFailed(
-                "\(Self.driver) is not there", recovery: "Install the package vsmartcard-vpcd; scripts/setup does.")
+                "\(Self.driver) is missing", recovery: "Install the package vsmartcard-vpcd, or run scripts/setup.")
         }
         mkdir(PCSCDaemon.directory, 0o755)
         lock = try await Self.takeTurn()
         guard !PCSCDaemon.isRunning else {
-            throw .readerFailed("another pcscd runs", recovery: "Stop it: there can be one at a time.")
+            throw .readerFailed("another pcscd is running", recovery: "Stop it: only one pcscd can run at a time.")
         }
         guard let port = LoopbackPorts.freePair() else {
-            throw .readerFailed("no two free ports were found", recovery: "See what listens on so many ports here.")
+            throw .readerFailed(
+                "no two adjacent TCP ports are free",
+                recovery: "Check which programs listen on the ports 20000 to 32000.")
         }
         ports = (0..<UInt16(Self.slotCount)).map { port + $0 }
         directory = try TemporaryDirectory()
@@ -53,8 +54,8 @@ public actor SmartCardReader {
         try await start()
     }
 
-    /// Starts pcscd again after ``stop()``, with the same ports, and waits until it shows the reader.
-    public func start() async throws(KeystoreError) {
+    /// Starts pcscd again after ``stop()``, with the same ports, and waits until it lists the reader.
+    package func start() async throws(KeystoreError) {
         guard process == nil else { return }
         let process = try await ChildProcess(
             "pcscd", arguments: ["--foreground", "--critical", "--config", directory.path])
@@ -64,12 +65,12 @@ public actor SmartCardReader {
             self.process = nil
             let complaint = await process.end(by: .kill)
             throw .readerFailed(
-                "pcscd did not show the reader", recovery: "See that pcscd works here.", text: complaint)
+                "pcscd did not list the reader", recovery: "Check that pcscd runs on this machine.", text: complaint)
         }
     }
 
-    /// Lends a running reader to `body` and ends it afterwards.
-    public static func withRunning<R>(_ body: (SmartCardReader) async throws -> R) async throws -> R {
+    /// Runs `body` with a running reader, then stops the reader.
+    package static func withRunning<R>(_ body: (SmartCardReader) async throws -> R) async throws -> R {
         let reader = try await SmartCardReader()
         do {
             let result = try await body(reader)
@@ -81,38 +82,38 @@ public actor SmartCardReader {
         }
     }
 
-    /// The name under which programs see a slot, the first of which is 0.
-    public static func name(ofSlot slot: Int) -> String { "\(name) 00 0\(slot)" }
+    /// The name of a slot, numbered from 0.
+    package static func name(ofSlot slot: Int) -> String { "\(name) 00 0\(slot)" }
 
-    /// Waits until pcscd has noticed that there is a card in the slot, or none any more. It looks every 0.4 seconds.
+    /// Waits until pcscd reports a card in the slot, or an empty slot. pcscd polls the slot every 0.4 seconds.
     ///
-    /// - Returns: Whether that came true within ten seconds.
-    public func waitUntil(slot: Int, hasCard: Bool) async -> Bool {
+    /// - Returns: false after ten seconds.
+    package func waitUntil(slot: Int, hasCard: Bool) async -> Bool {
         let name = Self.name(ofSlot: slot)
         return await waitUntil { $0.contains { $0.name == name && $0.hasCard == hasCard } }
     }
 
-    /// How often pcscd has noticed that a card came into the slot or went; nil when it does not answer.
+    /// The number of insertions and removals that pcscd has seen in the slot, or nil if pcscd does not answer.
     package func changes(slot: Int) async -> UInt32? {
         let name = Self.name(ofSlot: slot)
         return await Self.readers()?.first { $0.name == name }?.changes
     }
 
-    /// Waits until pcscd has noticed that a card went. That a program failed to use the card says less: pcscd does not
-    /// notice a card that comes back before pcscd has looked.
+    /// Waits until pcscd has seen the removal of a card. A program's failure to use the card is not enough, because pcscd misses
+    /// a card that returns before the next poll.
     ///
-    /// - Parameter changes: ``changes(slot:)`` while the card was there.
-    /// - Returns: Whether that came true within ten seconds.
+    /// - Parameter changes: ``changes(slot:)`` before the removal.
+    /// - Returns: false after ten seconds.
     package func waitForRemoval(slot: Int, since changes: UInt32) async -> Bool {
         let name = Self.name(ofSlot: slot)
         return await waitUntil { $0.contains { $0.name == name && !$0.hasCard && $0.changes != changes } }
     }
 
-    /// Whether pcscd is there.
-    public var isRunning: Bool { process?.isRunning ?? false }
+    /// Whether pcscd runs.
+    package var isRunning: Bool { process?.isRunning ?? false }
 
-    /// Ends pcscd. The cards stay what they are.
-    public func stop() async {
+    /// Stops pcscd. The cards keep their state.
+    package func stop() async {
         guard let process else { return }
         self.process = nil
         await process.end(by: .terminate)
@@ -121,7 +122,7 @@ public actor SmartCardReader {
     private static let driver = "/usr/lib/pcsc/drivers/serial/libifdvpcd.so"
     private static let patience = Duration.seconds(10)
 
-    /// The lock lies beside the socket, so that it covers what the socket covers.
+    /// The lock is in the directory of the socket, so that it applies to the same mount namespace.
     private static func takeTurn() async throws(KeystoreError) -> FileLock {
         let deadline = ContinuousClock.now + .seconds(120)
         while ContinuousClock.now < deadline {
@@ -129,7 +130,8 @@ public actor SmartCardReader {
             guard (try? await Task.sleep(for: .milliseconds(20))) != nil else { break }
         }
         throw .readerFailed(
-            "another process has had its virtual reader for two minutes", recovery: "See what it is, and try again.")
+            "another process has used its virtual reader for two minutes",
+            recovery: "Wait for that process to end, then try again.")
     }
 
     /// Writes reader.conf(5).
@@ -143,7 +145,7 @@ public actor SmartCardReader {
             """
         guard FileManager.default.createFile(atPath: directory.path(of: "vpcd"), contents: Data(text.utf8)) else {
             throw .readerFailed(
-                "its configuration can't be written", recovery: "Set TMPDIR to a directory that you may write to.")
+                "its configuration cannot be written", recovery: "Set TMPDIR to a writable directory.")
         }
     }
 
@@ -156,10 +158,96 @@ public actor SmartCardReader {
         return false
     }
 
-    /// Asks pcscd on a thread that may block.
+    /// Queries pcscd on a thread that may block.
     private static func readers() async -> [PCSCDaemon.Reader]? {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async { continuation.resume(returning: PCSCDaemon.readers()) }
         }
+    }
+}
+
+/// A client for pcscd's list of readers (pcsc-lite, winscard_msg.h, protocol version 4.4).
+enum PCSCDaemon {
+    /// The directory of pcscd's state, fixed at its compilation.
+    static let directory = "/run/pcscd"
+    static let socketPath = "\(directory)/pcscd.comm"
+
+    /// The state of a reader.
+    struct Reader: Hashable {
+        let name: String
+        let hasCard: Bool
+        /// The number of insertions and removals.
+        let changes: UInt32
+    }
+
+    /// Whether a pcscd accepts connections.
+    static var isRunning: Bool { UNIXSocket(path: socketPath) != nil }
+
+    /// - Returns: nil if no pcscd answers within a second, or if its protocol version differs.
+    static func readers() -> [Reader]? {
+        guard
+            let socket = UNIXSocket(path: socketPath),
+            let version = socket.exchange(message(versionRequest, protocolVersion + word(0)), within: 1000),
+            version.count == 12, version.suffix(4).allSatisfy({ $0 == 0 }),
+            let states = socket.exchange(message(readersRequest, []), within: 1000),
+            states.count == maximumReaders * stateLength
+        else { return nil }
+        return (0..<maximumReaders).compactMap { reader(states.dropFirst($0 * stateLength).prefix(stateLength)) }
+    }
+
+    private static let versionRequest: UInt32 = 0x11
+    private static let readersRequest: UInt32 = 0x12
+    private static let protocolVersion = word(4) + word(4)
+    /// PCSCLITE_MAX_READERS_CONTEXTS.
+    private static let maximumReaders = 16
+    /// The name in 128 bytes, three words with the state in the second, 33 bytes of ATR padded to 36, and its length in 8 bytes.
+    private static let stateLength = 184
+    private static let nameLength = 128
+    private static let changesOffset = 128
+    private static let stateOffset = 132
+    /// SCARD_PRESENT.
+    private static let presentBit: UInt8 = 0x04
+
+    private static func reader(_ state: ArraySlice<UInt8>) -> Reader? {
+        let name = state.prefix(nameLength).prefix { $0 != 0 }
+        guard !name.isEmpty, let flags = state.dropFirst(stateOffset).first else { return nil }
+        let changes = state.dropFirst(changesOffset).prefix(4).reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        return Reader(
+            name: String(decoding: name, as: UTF8.self), hasCard: flags & presentBit != 0, changes: changes)
+    }
+
+    private static func message(_ command: UInt32, _ body: [UInt8]) -> [UInt8] {
+        word(UInt32(body.count)) + word(command) + body
+    }
+
+    private static func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value) { Array($0) } }
+}
+
+/// Finds free TCP ports.
+enum LoopbackPorts {
+    /// Finds two adjacent free ports.
+    ///
+    /// - Returns: The first of them, or nil after 64 attempts.
+    static func freePair() -> UInt16? {
+        for _ in 0..<64 {
+            // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
+            let first = UInt16.random(in: 20_000..<32_000)
+            if isFree(first), isFree(first + 1) { return first }
+        }
+        return nil
+    }
+
+    private static func isFree(_ port: UInt16) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        } == 0
     }
 }

@@ -1,10 +1,11 @@
 internal import FoundationEssentials
+internal import Glibc
 public import Latchkey
 
-/// A private TPM 2.0 in software: an `swtpm` process with its own state, on its own UNIX socket.
+/// A private software TPM 2.0: an `swtpm` process with its own state and UNIX socket.
 ///
-/// For development, tests and continuous integration. It does what a TPM does and protects nothing from whoever can
-/// read its state directory: keys made in it have the assurance `simulated(swtpm)`.
+/// For development, tests and continuous integration. It behaves like a TPM but does not protect keys: a process that can read
+/// its state directory can read them. Keys in it have the assurance `simulated(swtpm)`.
 ///
 /// ```swift
 /// try await SoftwareTPM.withRunning { tpm in
@@ -13,36 +14,36 @@ public import Latchkey
 /// }
 /// ```
 ///
-/// One `swtpm` serves **one connection at a time**, and tpm2-tss opens one for each command: programs that use it at
-/// once interleave, and share its three places for objects. Put a resource manager between where that matters.
+/// An `swtpm` serves **one connection at a time**, and tpm2-tss opens one for each command. The commands of concurrent programs
+/// interleave, and the programs share its three object slots. If that matters, use a ``ResourceManager``.
 public actor SoftwareTPM {
-    /// What the TPM has before it is first switched on.
+    /// The state of the TPM before its first start.
     public enum Provisioning: Sendable {
-        /// No endorsement key: a TPM in the state in which it is manufactured. Takes no time.
+        /// No endorsement key.
         case blank
-        /// Endorsement keys (RSA 2048 and ECC P-384) and their certificates in NV memory, issued by a certificate
-        /// authority made for this TPM alone. Takes about a second.
+        /// Endorsement keys (RSA 2048 and ECC P-384) with certificates in NV memory, issued by a certificate authority for this
+        /// TPM only. Takes about a second.
         case endorsementCertificate
     }
 
-    /// The TCTI configuration string under which tpm2-tss reaches this TPM: `swtpm:path=…`.
+    /// The TCTI configuration of this TPM for tpm2-tss: `swtpm:path=…`.
     public nonisolated let tcti: String
 
-    /// The password that resets the count of wrong PINs; nil for a TPM without one, as most TPMs are delivered. Keystores
-    /// refuse short PINs there.
+    /// The password that resets the count of wrong PINs, or nil if none is set, as in most TPMs from the factory. Without it,
+    /// keystores reject short PINs.
     public nonisolated let lockoutPassword: String?
 
     private let directory: TemporaryDirectory
     private var process: ChildProcess?
 
-    /// Makes a TPM and switches it on.
+    /// Creates and starts a TPM.
     ///
-    /// It ends, and its state is removed, when the last reference goes; prefer ``withRunning(_:_:)``, which also waits
-    /// for the end.
+    /// It ends, and its state is removed, when the last reference is released. Prefer ``withRunning(_:_:)``, which waits for the
+    /// end.
     ///
-    /// - Parameter hasLockoutPassword: Whether a random ``lockoutPassword`` is set, as an administrator should do.
-    /// - Throws: `KeystoreError` with code `unavailable` when `swtpm` (or `swtpm_setup`, for certificates) is not
-    ///   installed or does not answer within ten seconds.
+    /// - Parameter hasLockoutPassword: Whether to set a random ``lockoutPassword``, as an administrator should.
+    /// - Throws: `KeystoreError` with code `unavailable` if `swtpm` (or `swtpm_setup`, for certificates) is not installed or does
+    ///   not answer within ten seconds.
     public init(
         _ provisioning: Provisioning = .blank, hasLockoutPassword: Bool = true
     ) async throws(KeystoreError) {
@@ -59,7 +60,7 @@ public actor SoftwareTPM {
         if let lockoutPassword { try await set(lockoutPassword) }
     }
 
-    /// Lends a running TPM to `body`, ends it afterwards, and removes its state.
+    /// Runs `body` with a running TPM, then ends the TPM and removes its state.
     public static func withRunning<R>(
         _ provisioning: Provisioning = .blank, _ body: (SoftwareTPM) async throws -> R
     ) async throws -> R {
@@ -74,22 +75,22 @@ public actor SoftwareTPM {
         }
     }
 
-    /// The directory that holds the TPM's state, mode 0700. It goes when this object goes.
+    /// The directory of the TPM's state, with mode 0700. It is removed when this object is released.
     public nonisolated var stateDirectory: String { directory.path }
 
-    /// The certificate (PEM) at the root of the chain of the endorsement certificates. There is one only with
+    /// The path of the root certificate (PEM) of the endorsement certificates. The file exists only with
     /// ``Provisioning/endorsementCertificate``.
-    public nonisolated var rootCertificatePath: String { directory.path(of: "ca/swtpm-localca-rootca-cert.pem") }
+    package nonisolated var rootCertificatePath: String { directory.path(of: "ca/swtpm-localca-rootca-cert.pem") }
 
-    /// Whether the process is there.
+    /// Whether the TPM runs.
     public var isRunning: Bool { process?.isRunning ?? false }
 
-    /// The process, while it is there.
-    public var processIdentifier: Int32? { process?.processIdentifier }
+    /// The process ID, or nil if the TPM does not run.
+    package var processIdentifier: Int32? { process?.processIdentifier }
 
-    /// Switches the TPM on with the state that it had. Does nothing when it is on.
+    /// Starts the TPM with its earlier state. Does nothing if it runs.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when it does not answer within ten seconds.
+    /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within ten seconds.
     public func start() async throws(KeystoreError) {
         guard !isRunning else { return }
         let process = try await ChildProcess("swtpm", arguments: arguments)
@@ -101,20 +102,20 @@ public actor SoftwareTPM {
         }
     }
 
-    /// Switches the TPM off as an operating system does: TPM2_Shutdown first.
+    /// Stops the TPM as an operating system does, with TPM2_Shutdown first.
     ///
-    /// A client that still holds the connection keeps the shutdown from being said; the power then goes without.
+    /// If a client still holds the connection, the TPM stops without TPM2_Shutdown.
     public func stop() async {
         _ = await UNIXSocket.exchange(Self.shutdown, with: socketPath, within: 1000)
         await end(by: .terminate)
     }
 
-    /// Takes the power away without a word (SIGKILL). What the TPM had not written to NV memory is lost.
+    /// Ends the TPM without a shutdown (SIGKILL). State that is not in NV memory is lost.
     public func cutPower() async {
         await end(by: .kill)
     }
 
-    /// Switches the TPM off and on again, as a reboot does. Everything that was loaded is gone afterwards.
+    /// Stops and starts the TPM, as a reboot does. Loaded objects and sessions are lost.
     public func restart() async throws(KeystoreError) {
         await stop()
         try await start()
@@ -122,7 +123,7 @@ public actor SoftwareTPM {
 
     private var socketPath: String { directory.path(of: Self.socketName) }
 
-    /// Where the swtpm TCTI of tpm2-tss looks for the control channel: beside the socket, with `.ctrl` at the end.
+    /// The path of the control channel, as the swtpm TCTI of tpm2-tss derives it.
     private var controlPath: String { "\(socketPath).ctrl" }
 
     private static let socketName = "sock"
@@ -133,7 +134,7 @@ public actor SoftwareTPM {
         let request = [0x80, 0x02, 0, 0, 0, UInt8(command.count + 6)] + command
         let response = await UNIXSocket.exchange(request, with: socketPath, within: 1000)
         guard response?.dropFirst(6).prefix(4) == [0, 0, 0, 0] else {
-            throw .simulatorFailed("swtpm did not take a lockout password")
+            throw .simulatorFailed("swtpm did not accept a lockout password")
         }
     }
 
@@ -158,21 +159,79 @@ public actor SoftwareTPM {
             let response = await UNIXSocket.exchange(
                 Self.getRandom, with: socketPath, within: 1000)
             if let response, response.starts(with: Self.randomByteFollows) { return true }
-            // The process opens its socket when it is ready; nothing tells when but trying.
+            // swtpm does not report when its socket is ready, so retry.
             guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
         }
         return false
     }
 
-    /// TPM2_HierarchyChangeAuth of TPM_RH_LOCKOUT, authorized by the empty password (TPM 2.0 Part 3 section 24.8), without
-    /// the new password.
+    /// TPM2_HierarchyChangeAuth for TPM_RH_LOCKOUT with the empty password (TPM 2.0 Part 3 section 24.8), up to the new password.
     private static let hierarchyChangeAuth: [UInt8] = [
         0, 0, 0x01, 0x29, 0x40, 0, 0, 0x0A, 0, 0, 0, 9, 0x40, 0, 0, 0x09, 0, 0, 0, 0, 0,
     ]
     /// TPM2_GetRandom for one byte (TPM 2.0 Part 3 section 16.1).
     private static let getRandom: [UInt8] = [0x80, 0x01, 0, 0, 0, 12, 0, 0, 0x01, 0x7B, 0, 1]
-    /// The head of its response: no sessions, 13 bytes, success.
+    /// The header of its response: no sessions, 13 bytes, success.
     private static let randomByteFollows: [UInt8] = [0x80, 0x01, 0, 0, 0, 13, 0, 0, 0, 0]
     /// TPM2_Shutdown with TPM_SU_CLEAR (TPM 2.0 Part 3 section 9.4).
     private static let shutdown: [UInt8] = [0x80, 0x01, 0, 0, 0, 12, 0, 0, 0x01, 0x45, 0, 0]
+}
+
+/// Creates a software TPM's endorsement keys and certificates before its first start.
+///
+/// It uses `swtpm_setup` with a certificate authority in the TPM's directory, so it needs neither root nor
+/// `/var/lib/swtpm-localca`.
+struct EndorsementProvisioner {
+    let stateDirectory: String
+
+    func run() async throws(KeystoreError) {
+        try writeConfiguration()
+        let result = try await HelperProgram.run("swtpm_setup", arguments, within: .seconds(120))
+        guard result.isSuccess else { throw .simulatorFailed("swtpm_setup failed", text: result.text) }
+    }
+
+    private var arguments: [String] {
+        [
+            "--tpm2", "--tpmstate", stateDirectory, "--create-ek-cert", "--ecc",
+            "--config", "\(stateDirectory)/setup.conf",
+        ] + (geteuid() == 0 ? Self.asRoot : [])
+    }
+
+    /// As root, swtpm_setup would switch to the user tss, which has no access to the directory. Other users may not use the
+    /// option.
+    private static let asRoot = ["--runas", "root"]
+
+    private func writeConfiguration() throws(KeystoreError) {
+        let authority = "\(stateDirectory)/ca"
+        do {
+            try FileManager.default.createDirectory(
+                atPath: authority, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+            try write(
+                """
+                create_certs_tool = swtpm_localca
+                create_certs_tool_config = \(authority)/localca.conf
+                create_certs_tool_options = \(authority)/localca.options
+                active_pcr_banks = sha256
+                """, to: "\(stateDirectory)/setup.conf")
+            try write(
+                """
+                statedir = \(authority)
+                signingkey = \(authority)/signkey.pem
+                issuercert = \(authority)/issuercert.pem
+                certserial = \(authority)/certserial
+                """, to: "\(authority)/localca.conf")
+            try write(
+                """
+                --platform-manufacturer Latchkey
+                --platform-version 1
+                --platform-model Simulator
+                """, to: "\(authority)/localca.options")
+        } catch {
+            throw .simulatorFailed("its configuration cannot be written", text: "\(error)")
+        }
+    }
+
+    private func write(_ text: String, to path: String) throws {
+        try Data("\(text)\n".utf8).write(to: URL(filePath: path))
+    }
 }

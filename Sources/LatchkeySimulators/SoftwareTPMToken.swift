@@ -1,14 +1,13 @@
 internal import FoundationEssentials
 public import Latchkey
 
-/// A PKCS#11 token in a software TPM: tpm2-pkcs11 over a ``SoftwareTPM``, with a resource manager between, since
-/// tpm2-pkcs11 leaves objects loaded that a bare TPM has no room for.
+/// A PKCS#11 token in a software TPM: tpm2-pkcs11 on a ``SoftwareTPM`` with a ``ResourceManager``, because tpm2-pkcs11 keeps more
+/// objects loaded than a TPM has slots for.
 ///
-/// It is a token with a PIN that hardware counts (the TPM's guard against dictionary attacks, which the token does not
-/// tell of), without key agreement but with RSA, and with a serial number that is all zeros: its label names it.
+/// The TPM counts wrong PINs (dictionary attack protection), but the token does not report the count. The token has RSA but no
+/// key agreement. Its serial number is all zeros, so use its label.
 ///
-/// tpm2-pkcs11 finds store and TPM through variables of the whole process: use it in a process that was given
-/// ``environment``.
+/// tpm2-pkcs11 finds its store and TPM through environment variables. Use it in a process with ``environment``.
 ///
 /// ```swift
 /// try await SoftwareTPMToken.withToken { token in
@@ -20,23 +19,23 @@ public import Latchkey
 public actor SoftwareTPMToken {
     /// The token's label.
     public nonisolated let label = "Chip"
-    /// The PIN that opens private keys.
+    /// The PIN for private keys.
     public nonisolated let userPIN = "123456"
     /// The PIN of the token's security officer.
     public nonisolated let securityOfficerPIN = "12345678"
-    /// The module to load.
+    /// The path of the PKCS#11 module.
     public nonisolated let modulePath: String
-    /// What a process needs in its environment to find the token, and to be spared the TPM stack's messages.
+    /// The variables with which a process finds the token. They also silence the messages of the TPM stack.
     public nonisolated let environment: [String: String]
 
     private let directory: TemporaryDirectory
     private let tpm: SoftwareTPM
     private let bus: MessageBus
-    private let manager: ChildProcess
+    private let manager: ResourceManager
 
-    /// Makes a TPM and a token in it. Prefer ``withToken(_:)``, which also waits for the end.
+    /// Creates a TPM and a token in it. Prefer ``withToken(_:)``, which waits for the end.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when a program is not installed or does not answer.
+    /// - Throws: `KeystoreError` with code `unavailable` if a program is not installed or does not answer.
     public init() async throws(KeystoreError) {
         modulePath = try Self.installedModule
         directory = try TemporaryDirectory()
@@ -44,18 +43,16 @@ public actor SoftwareTPMToken {
         bus = try await MessageBus(in: directory)
         environment = bus.environment.merging([
             "TPM2_PKCS11_STORE": directory.path,
-            "TPM2_PKCS11_TCTI": "tabrmd:bus_type=system",
+            "TPM2_PKCS11_TCTI": ResourceManager.tcti,
             "TSS2_LOG": "all+NONE",
             "TPM2_PKCS11_LOG_LEVEL": "0",
         ]) { $1 }
-        manager = try await ChildProcess(
-            "tpm2-abrmd", arguments: ["--allow-root", "--tcti=\(tpm.tcti)"], environment: bus.environment)
-        try await bus.wait(for: "com.intel.tss2.Tabrmd", within: .seconds(10))
+        manager = try await ResourceManager(tpm, busAddress: bus.address)
         try await run("--slot-index", "0", "--init-token", "--label", label, "--so-pin", securityOfficerPIN)
         try await run("--token-label", label, "--init-pin", "--so-pin", securityOfficerPIN, "--pin", userPIN)
     }
 
-    /// Lends a token to `body` and ends everything afterwards.
+    /// Runs `body` with a token, then ends the token's processes.
     public static func withToken<R>(_ body: (SoftwareTPMToken) async throws -> R) async throws -> R {
         let token = try await SoftwareTPMToken()
         do {
@@ -71,9 +68,9 @@ public actor SoftwareTPMToken {
     /// The token as an RFC 7512 URI: its label and the module.
     public nonisolated var uri: String { "pkcs11:token=\(label)?module-path=\(modulePath)" }
 
-    /// Ends everything and returns when it is gone.
+    /// Ends the token's processes and waits for their exit.
     public func end() async {
-        await manager.end(by: .kill)
+        await manager.end()
         await bus.end()
         await tpm.cutPower()
     }
@@ -84,7 +81,7 @@ public actor SoftwareTPMToken {
         guard result.isSuccess else { throw .softwareTPMTokenFailed("pkcs11-tool failed", text: result.text) }
     }
 
-    /// Where distributions put tpm2-pkcs11's module.
+    /// The paths of the tpm2-pkcs11 module in Linux distributions.
     private static let places = [
         "/usr/lib/x86_64-linux-gnu/pkcs11/libtpm2_pkcs11.so", "/usr/lib/aarch64-linux-gnu/pkcs11/libtpm2_pkcs11.so",
         "/usr/lib64/pkcs11/libtpm2_pkcs11.so", "/usr/lib/pkcs11/libtpm2_pkcs11.so",
@@ -97,5 +94,37 @@ public actor SoftwareTPMToken {
             }
             return path
         }
+    }
+}
+
+/// A resource manager for a software TPM: `tpm2-abrmd` on a given system bus.
+///
+/// With it, programs share the TPM as if each had its own object and session slots. For a hardware TPM, the kernel has one
+/// (`/dev/tpmrm0`).
+public actor ResourceManager {
+    /// The TCTI configuration for programs on that bus. They take the bus from `DBUS_SYSTEM_BUS_ADDRESS`.
+    public static let tcti = "tabrmd:bus_type=system"
+    private static let name = "com.intel.tss2.Tabrmd"
+
+    private let process: ChildProcess
+
+    /// Starts the resource manager.
+    ///
+    /// - Throws: `KeystoreError` with code `unavailable` if `tpm2-abrmd` is not installed or does not answer within ten seconds.
+    public init(_ tpm: SoftwareTPM, busAddress: String) async throws(KeystoreError) {
+        process = try await ChildProcess(
+            "tpm2-abrmd", arguments: ["--allow-root", "--tcti=\(tpm.tcti)"],
+            environment: ["DBUS_SYSTEM_BUS_ADDRESS": busAddress])
+        let result = try await HelperProgram.run(
+            "gdbus", ["wait", "--address", busAddress, "--timeout", "10", Self.name], within: .seconds(11))
+        guard result.isSuccess else {
+            let complaint = await process.end(by: .kill)
+            throw .simulatorFailed("tpm2-abrmd did not answer", text: complaint)
+        }
+    }
+
+    /// Ends the resource manager. The TPM and the bus stay.
+    public func end() async {
+        await process.end(by: .kill)
     }
 }

@@ -1,49 +1,49 @@
 internal import FoundationEssentials
 public import Latchkey
 
-/// A PKCS#11 token in software: one of SoftHSM2's, with a label, a serial number and PINs of its own.
+/// A software PKCS#11 token of SoftHSM2.
 ///
-/// For development, tests and continuous integration. It does what a token does and protects nothing from whoever can
-/// read its directory: keys made in it have the assurance `simulated(softhsm)`. It counts no wrong PINs.
+/// For development, tests and continuous integration. It behaves like a token but does not protect keys: a process that can
+/// read its directory can read them. Keys in it have the assurance `simulated(softhsm)`. It does not count wrong PINs.
 ///
 /// ```swift
 /// let token = try await SoftwareToken(label: "work")
 /// let keystore = try PKCS11Keystore(uri: token.uri)
 /// ```
 ///
-/// SoftHSM2 finds its tokens through an environment variable: one process sees one directory. Here each token has a
-/// directory of its own and brings a copy of the module that reads a variable of its own, so that many of them work side
-/// by side (``Placement/thisProcess``). A child process is given ``environment``.
+/// SoftHSM2 finds its token directory through an environment variable, so a process normally sees one directory. Here each token
+/// has its own directory and its own copy of the module, which reads its own variable, so that one process can use many tokens
+/// (``Placement/thisProcess``). Start child processes with ``environment``.
 public final class SoftwareToken: Sendable {
-    /// Who is to find the token.
+    /// The processes that can use the token.
     public enum Placement: Sendable {
-        /// This process, through ``SoftwareToken/modulePath``; and whoever is given ``SoftwareToken/environment``.
+        /// This process, through ``SoftwareToken/modulePath``, and child processes with ``SoftwareToken/environment``.
         ///
-        /// Sets a variable `SOFTHSM2_0000` … of this process, which the next token takes over.
+        /// Sets a variable `SOFTHSM2_0000` … in this process; later tokens reuse it.
         case thisProcess
-        /// Whoever is given ``SoftwareToken/environment``.
+        /// Only child processes with ``SoftwareToken/environment``.
         case ownDirectory
     }
 
     /// The token's label, at most 32 bytes.
     public let label: String
-    /// The token's serial number, 16 hexadecimal digits, which SoftHSM2 chose.
+    /// The token's serial number, 16 hexadecimal digits.
     public let serial: String
-    /// The PIN that opens private keys, 4 to 255 bytes.
+    /// The PIN for private keys, 4 to 255 bytes.
     public let userPIN: String
-    /// The PIN of the token's security officer, who can set the user's.
+    /// The PIN of the token's security officer. The security officer can set the user PIN.
     public let securityOfficerPIN: String
-    /// The module to load.
+    /// The path of the PKCS#11 module.
     public let modulePath: String
-    /// What a child process needs in its environment to find the token, through ``modulePath`` or the installed module.
+    /// The variables with which a child process finds the token, through ``modulePath`` or the installed module.
     public let environment: [String: String]
 
     private let directory: TemporaryDirectory
     private let variable: SoftwareTokenVariable?
 
-    /// Makes a token. Its files go when the object goes.
+    /// Creates a token. Its files are removed when the object is released.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when SoftHSM2 is not installed or refuses.
+    /// - Throws: `KeystoreError` with code `unavailable` if SoftHSM2 is not installed or fails.
     public init(
         label: String = "Latchkey", userPIN: String = "123456", securityOfficerPIN: String = "12345678",
         placement: Placement = .thisProcess
@@ -74,12 +74,12 @@ public final class SoftwareToken: Sendable {
     /// The token as an RFC 7512 URI: its label, its serial number and the module.
     public var uri: String { uri(through: modulePath) }
 
-    /// The token as an RFC 7512 URI, seen through a module that uses ``modulePath``.
+    /// The token as an RFC 7512 URI for another module that uses ``modulePath``.
     public func uri(through module: String) -> String {
         "pkcs11:token=\(escaped(label));serial=\(serial)?module-path=\(escaped(module))"
     }
 
-    /// Everything but the unreserved characters of RFC 3986 as `%XX`.
+    /// Encodes all characters except `/` and the unreserved ones of RFC 3986 as `%XX`.
     private func escaped(_ text: String) -> String {
         text.utf8.map { byte in
             let scalar = Unicode.Scalar(byte)
@@ -88,5 +88,46 @@ public final class SoftwareToken: Sendable {
             return isPlain || "-._~/".unicodeScalars.contains(scalar)
                 ? String(scalar) : "%" + (byte < 16 ? "0" : "") + hexadecimal
         }.joined()
+    }
+}
+
+/// A copy of SoftHSM2's module for one token.
+///
+/// The dynamic loader treats it as a separate library. In the copy, the name of the configuration variable, `SOFTHSM2_CONF`, is
+/// replaced by another name of the same length. So one process can use many independent tokens, and a module finds its token
+/// again after finalization or in a child process.
+struct SoftwareTokenModule {
+    let path: String
+
+    /// Copies the installed module and makes the copy read the variable `name`, which must have the same length.
+    init(copiedTo path: String, readingVariable name: String) throws(KeystoreError) {
+        self.path = path
+        let installed = try Self.installed
+        do {
+            var bytes = [UInt8](try Data(contentsOf: URL(filePath: installed)))
+            guard let place = bytes.firstRange(of: Array(SoftwareTokenStore.variable.utf8)),
+                place.count == name.utf8.count
+            else { throw KeystoreError.softwareTokenFailed("\(installed) does not read SOFTHSM2_CONF") }
+            bytes.replaceSubrange(place, with: name.utf8)
+            try Data(bytes).write(to: URL(filePath: path))
+        } catch {
+            throw (error as? KeystoreError) ?? .softwareTokenFailed("its module cannot be copied", text: "\(error)")
+        }
+    }
+
+    /// The paths of the SoftHSM2 module in Linux distributions.
+    private static let places = [
+        "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib64/softhsm/libsofthsm2.so", "/usr/lib64/pkcs11/libsofthsm2.so",
+        "/usr/local/lib/softhsm/libsofthsm2.so",
+    ]
+
+    /// The path of the installed module.
+    static var installed: String {
+        get throws(KeystoreError) {
+            guard let path = places.first(where: { FileManager.default.fileExists(atPath: $0) }) else {
+                throw .softwareTokenFailed("libsofthsm2.so is in none of \(places.joined(separator: ", "))")
+            }
+            return path
+        }
     }
 }

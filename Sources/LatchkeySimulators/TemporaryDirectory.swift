@@ -2,23 +2,23 @@ public import FoundationEssentials
 internal import Glibc
 public import Latchkey
 
-/// A directory of its own for one test or one simulator: readable by its owner only, and removed with all it holds
-/// when the last reference goes.
+/// A private directory for a test or a simulator, with mode 0700. It is removed with its contents when the last reference is
+/// released.
 public final class TemporaryDirectory: Sendable {
-    /// The absolute path, without a slash at its end.
+    /// The absolute path, without a trailing slash.
     public let path: String
 
-    /// Makes `latchkey-XXXXXX` with mode 0700 under `$TMPDIR`, or under `/tmp` where that is not set.
+    /// Creates `latchkey-XXXXXX` with mode 0700 in `$TMPDIR`, or in `/tmp` if that is not set.
     ///
-    /// - Throws: `KeystoreError` with code `failed` when the directory can't be made.
+    /// - Throws: `KeystoreError` with code `failed` if the directory cannot be created.
     public init() throws(KeystoreError) {
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array("\(parent)/latchkey-XXXXXX".utf8CString)
         guard let made = mkdtemp(&template) else {
             throw KeystoreError(
-                operation: "make a temporary directory", code: .failed,
-                reason: "\(parent) takes no new directory: \(String(cString: strerror(errno)))",
-                recovery: "Set TMPDIR to a directory that you may write to.")
+                operation: "create a temporary directory", code: .failed,
+                reason: "mkdtemp failed in \(parent): \(String(cString: strerror(errno)))",
+                recovery: "Set TMPDIR to a writable directory.")
         }
         path = String(cString: made)
     }
@@ -33,10 +33,51 @@ public final class TemporaryDirectory: Sendable {
     /// The path of `name` in this directory.
     public func path(of name: String) -> String { "\(path)/\(name)" }
 
-    /// Lends a new directory to `body` and removes it afterwards.
+    /// Runs `body` with a new directory, then removes the directory.
     public static func withDirectory<R>(_ body: (TemporaryDirectory) async throws -> R) async throws -> R {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         return try await body(directory)
+    }
+}
+
+extension TemporaryDirectory {
+    /// Copies the store in this directory as an attacker who can read its files would: the database and its write-ahead log,
+    /// without the lock files.
+    ///
+    /// - Throws: The error of the failed copy.
+    package func copyOfStore(profile: String = "default") throws -> TemporaryDirectory {
+        let copy = try TemporaryDirectory()
+        try FileManager.default.createDirectory(
+            atPath: copy.path(of: profile), withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        for name in try FileManager.default.contentsOfDirectory(atPath: path(of: profile))
+        where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
+            try FileManager.default.copyItem(
+                atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+        }
+        return copy
+    }
+}
+
+/// A lock between processes, held until the last reference is released. The kernel releases it when the process ends.
+final class FileLock: Sendable {
+    private let descriptor: Int32
+
+    /// Locks the file at `path`, and creates it if it does not exist.
+    ///
+    /// - Returns: nil if another process holds the lock or the file cannot be opened.
+    init?(path: String) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { return nil }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        close(descriptor)
     }
 }

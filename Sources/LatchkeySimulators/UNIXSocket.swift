@@ -1,14 +1,14 @@
 internal import Dispatch
 internal import Glibc
 
-/// One connection to a server on a UNIX socket, for a request and its response.
+/// A connection to a server on a UNIX socket, for one request and its response.
 struct UNIXSocket: ~Copyable {
-    /// The longest path that fits into a socket's address with its terminating zero (`sun_path`, unix(7)), in bytes.
+    /// The maximum length of a socket's path in bytes, without the terminating zero (`sun_path`, unix(7)).
     static let maximumPathBytes = 107
 
     private let descriptor: Int32
 
-    /// - Returns: nil when nobody listens at `path`, or the path is too long.
+    /// - Returns: nil if no server listens at `path`, or if the path is too long.
     init?(path: String) {
         guard var address = Self.address(of: path) else { return nil }
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -29,9 +29,9 @@ struct UNIXSocket: ~Copyable {
         close(descriptor)
     }
 
-    /// Sends `request` and returns what comes back at first, at most 4096 bytes.
+    /// Sends `request` and returns the first bytes of the response, at most 4096.
     ///
-    /// - Returns: nil when nothing came within `milliseconds`.
+    /// - Returns: nil if no response arrives within `milliseconds`.
     borrowing func exchange(_ request: [UInt8], within milliseconds: Int32) -> [UInt8]? {
         guard send(descriptor, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else {
             return nil
@@ -54,9 +54,10 @@ struct UNIXSocket: ~Copyable {
         }
     }
 
-    /// Connects, sends `message`, says that it was all, and waits for the server to hang up, on a thread that may block.
+    /// Connects, sends `message`, closes the sending side, and waits until the server closes the connection, on a thread that may
+    /// block.
     ///
-    /// - Returns: Whether the server took the message: false when nobody listens, or it does not hang up in time.
+    /// - Returns: Whether the server accepted the message: false if no server listens, or if it does not close in time.
     static func deliver(_ message: [UInt8], to path: String, within milliseconds: Int32) async -> Bool {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {

@@ -1,18 +1,19 @@
 package import Foundation
+internal import Glibc
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
 /// Needs Debian's packages `chromium` and `chromium-driver`: see ``isAvailable``.
 package final class Chromium: Sendable {
-    /// A browser that could not do what it was asked, and what it said.
+    /// An error of the browser, with its message.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
     }
 
-    /// Whether both programs are installed. A test that needs a browser is skipped without, and says so.
+    /// Whether both programs are installed.
     package static var isAvailable: Bool { path(of: "chromium") != nil && path(of: "chromedriver") != nil }
 
-    /// How long a command or a wait may take, in seconds.
+    /// The time limit of a command or a wait, in seconds.
     package static let deadline = 120
 
     private let driver: Driver
@@ -23,7 +24,7 @@ package final class Chromium: Sendable {
         let directory: URL
     }
 
-    /// Where commands go.
+    /// The address of a WebDriver session.
     private struct Session: Sendable {
         let port: Int
         let path: String
@@ -34,7 +35,7 @@ package final class Chromium: Sendable {
         self.session = session
     }
 
-    /// Starts a browser, lends it to `body`, and stops it.
+    /// Runs `body` with a new browser, then stops the browser.
     package static func run<Value: Sendable>(
         _ body: @Sendable (Chromium) async throws -> Value
     ) async throws -> Value {
@@ -51,37 +52,37 @@ package final class Chromium: Sendable {
 
     // MARK: Commands
 
-    /// Opens an address and waits until it has loaded.
+    /// Opens a URL and waits until the page has loaded.
     package func open(_ address: String) async throws {
         _ = try await command("POST", "url", ["url": address])
     }
 
-    /// The address that is shown.
+    /// The URL of the page.
     package func address() async throws -> String {
         try text(await command("GET", "url"))
     }
 
-    /// The page's HTML as it stands.
+    /// The page's current HTML.
     package func source() async throws -> String {
         try text(await command("GET", "source"))
     }
 
-    /// Types into the one element that a CSS selector finds.
+    /// Types into the first element that matches a CSS selector.
     package func type(_ text: String, into selector: String) async throws {
         _ = try await command("POST", "element/\(find(selector))/value", ["text": text])
     }
 
-    /// Clicks on the first element that a CSS selector finds, and waits for what it leads to.
+    /// Clicks the first element that matches a CSS selector, and waits for the next page.
     package func click(_ selector: String) async throws {
         _ = try await command("POST", "element/\(find(selector))/click", [:])
     }
 
-    /// The visible text of the first element that a CSS selector finds.
+    /// The visible text of the first element that matches a CSS selector.
     package func text(of selector: String) async throws -> String {
         try text(await command("GET", "element/\(find(selector))/text"))
     }
 
-    /// Waits until the address satisfies `condition`.
+    /// Waits until the URL satisfies `condition`.
     package func waitForAddress(_ condition: @Sendable (String) -> Bool) async throws -> String {
         let end = Date().addingTimeInterval(TimeInterval(Self.deadline))
         while Date() < end {
@@ -92,7 +93,7 @@ package final class Chromium: Sendable {
         throw Failure(description: "the browser stayed at \(try await address())")
     }
 
-    /// Writes a picture of the window to a PNG file.
+    /// Writes a screenshot to a PNG file.
     package func screenshot(to file: URL) async throws {
         guard let image = Data(base64Encoded: try text(await command("GET", "screenshot"))) else {
             throw Failure(description: "the screenshot is not base64")
@@ -164,7 +165,7 @@ package final class Chromium: Sendable {
                 throw Failure(description: "chromedriver made no session")
             }
             let browser = Chromium(driver: driver, session: Session(port: port, path: "/session/\(id)"))
-            // A click may return before the page that it leads to is there: finding an element waits for it.
+            // A click may return before the next page has loaded, so finding an element waits for it.
             _ = try await browser.command("POST", "timeouts", ["implicit": 5_000])
             return browser
         } catch {
@@ -173,7 +174,7 @@ package final class Chromium: Sendable {
         }
     }
 
-    /// Starts chromedriver, again where it ends at once: the port that it was given for IPv4 may be another's for IPv6.
+    /// Starts chromedriver. Retries if it exits, because its IPv4 port may be in use for IPv6.
     private static func startDriver(_ program: String) async throws -> (RunningProgram, port: Int) {
         var failure: any Error = Failure(description: "chromedriver did not start")
         for _ in 1...5 {
@@ -189,13 +190,13 @@ package final class Chromium: Sendable {
     }
 
     private func stop() async {
-        // Ends Chromium; the driver is ended either way.
+        // Ends Chromium. The driver ends next, even if this fails.
         _ = try? await Self.send("DELETE", session, nil)
         await Self.stop(driver)
     }
 
     private static func stop(_ driver: Driver) async {
-        // chromedriver takes its time over SIGTERM, and has nothing to lose.
+        // chromedriver reacts slowly to SIGTERM, and it has no state to save.
         await driver.process.stop(SIGKILL)
         try? FileManager.default.removeItem(at: driver.directory)
     }
@@ -213,5 +214,81 @@ package final class Chromium: Sendable {
     private static func path(of program: String) -> String? {
         (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":")
             .map { "\($0)/\(program)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+    }
+}
+
+/// Sends one request to a WebDriver on the loopback address, over a new connection.
+///
+/// Foundation's URLSession rejects chromedriver's response headers on Linux, so this implements the required part of HTTP.
+enum WebDriverConnection {
+    /// Sends a request and returns the body of the response. It blocks the thread.
+    static func exchange(port: Int, method: String, path: String, body: Data, deadline: Int) throws -> Data {
+        let socket = try connect(port: port, deadline: deadline)
+        defer { close(socket) }
+        let head = """
+            \(method) \(path) HTTP/1.1\r
+            Host: 127.0.0.1:\(port)\r
+            Content-Type: application/json\r
+            Content-Length: \(body.count)\r
+            Connection: close\r
+            \r\n
+            """
+        try write(Data(head.utf8) + body, to: socket)
+        return try response(from: socket)
+    }
+
+    private static func connect(port: Int, deadline: Int) throws -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var limit = timeval(tv_sec: deadline, tv_usec: 0)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let connected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard connected == 0 else {
+            close(descriptor)
+            throw Chromium.Failure(description: "chromedriver cannot be reached: \(String(cString: strerror(errno)))")
+        }
+        return descriptor
+    }
+
+    private static func write(_ bytes: Data, to socket: Int32) throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard count > 0 else { throw Chromium.Failure(description: "chromedriver does not accept the request") }
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    private static func response(from socket: Int32) throws -> Data {
+        var seen = Data()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            if let body = completeBody(of: seen) { return body }
+            let count = recv(socket, &buffer, buffer.count, 0)
+            guard count > 0 else {
+                throw Chromium.Failure(description: "chromedriver did not send a complete response in time")
+            }
+            seen += buffer.prefix(count)
+        }
+    }
+
+    /// The body, or nil if it is shorter than the header's content length.
+    private static func completeBody(of response: Data) -> Data? {
+        guard let end = response.range(of: Data("\r\n\r\n".utf8)) else { return nil }
+        let lines = String(decoding: response[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n")
+        let length = lines.first { $0.lowercased().hasPrefix("content-length:") }?.split(separator: ":").last
+            .flatMap { Int($0.trimmingCharacters(in: .whitespaces)) }
+        guard let length else { return nil }
+        let body = response[end.upperBound...]
+        return body.count >= length ? Data(body.prefix(length)) : nil
     }
 }

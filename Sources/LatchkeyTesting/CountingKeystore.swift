@@ -1,58 +1,58 @@
-public import FoundationEssentials
-public import Latchkey
+package import FoundationEssentials
+package import Latchkey
 internal import Synchronization
 
-/// A keystore that counts what it is asked for, and can be made to fail at one of its calls.
-public final class CountingKeystore: Keystore {
+/// A keystore that records its calls, and can fail at one of them.
+package final class CountingKeystore: Keystore {
     private struct State {
         var calls: [String] = []
         var failure: (call: Int, side: Side)?
         var reuseEndings = 0
     }
 
-    /// On which side of the hardware's work the program loses it.
-    public enum Side: CaseIterable, Sendable {
-        /// The call never reaches the hardware.
+    /// When a planned failure happens.
+    package enum Side: CaseIterable, Sendable {
+        /// Before the call reaches the hardware.
         case before
-        /// The hardware did it, and the answer is lost.
+        /// After the hardware has done its work, so that only the answer is lost.
         case after
     }
 
     private let keystore: any Keystore
     private let state = Mutex(State())
 
-    /// Counts what this keystore is asked for.
-    public init(_ keystore: any Keystore) { self.keystore = keystore }
+    /// Records the calls to this keystore.
+    package init(_ keystore: any Keystore) { self.keystore = keystore }
 
-    public var backend: String { keystore.backend }
-    public var mayHaveReader: Bool { keystore.mayHaveReader }
+    package var backend: String { keystore.backend }
+    package var mayHaveReader: Bool { keystore.mayHaveReader }
 
-    /// The names of all calls so far.
-    public var calls: [String] { state.withLock { $0.calls } }
+    /// The names of the calls so far.
+    package var calls: [String] { state.withLock { $0.calls } }
 
-    /// Makes the `index`th call from now on fail; the first is 0.
-    public func fail(at index: Int, _ side: Side) {
+    /// Plans a failure of the call with this index from now on, counted from 0.
+    package func fail(at index: Int, _ side: Side) {
         state.withLock { $0.failure = ($0.calls.count + index, side) }
     }
 
-    /// Takes a planned failure back.
-    public func heal() { state.withLock { $0.failure = nil } }
+    /// Removes the planned failure.
+    package func heal() { state.withLock { $0.failure = nil } }
 
-    public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
+    package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         try await call("capabilities") { () throws(KeystoreError) in try await keystore.capabilities() }
     }
 
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+    package func pinStatus() async throws(KeystoreError) -> PINStatus {
         try await call("pinStatus") { () throws(KeystoreError) in try await keystore.pinStatus() }
     }
 
-    public func createKey(
+    package func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         try await keystore.createKey(request, authorizedBy: presence)
     }
 
-    public func createRevocableKey(
+    package func createRevocableKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
@@ -61,14 +61,14 @@ public final class CountingKeystore: Keystore {
         }
     }
 
-    public func sign(
+    package func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
     }
 
-    public func seal(
+    package func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
@@ -77,7 +77,7 @@ public final class CountingKeystore: Keystore {
         }
     }
 
-    public func sealRevocably(
+    package func sealRevocably(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
@@ -88,11 +88,11 @@ public final class CountingKeystore: Keystore {
         }
     }
 
-    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+    package func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         try await call("revoke") { () throws(KeystoreError) in try await keystore.revoke(secret) }
     }
 
-    public func unseal(
+    package func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         try await call("unseal") { () throws(KeystoreError) in
@@ -100,24 +100,24 @@ public final class CountingKeystore: Keystore {
         }
     }
 
-    /// How often reuse was ended. It is none of the ``calls``.
-    public var reuseEndings: Int { state.withLock { $0.reuseEndings } }
+    /// The number of calls of `endReuse()`, which are not in ``calls``.
+    package var reuseEndings: Int { state.withLock { $0.reuseEndings } }
 
-    public func endReuse() {
+    package func endReuse() {
         state.withLock { $0.reuseEndings += 1 }
         keystore.endReuse()
     }
 
-    public func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
+    package func delete(_ key: HardwareKey) async throws(KeystoreError) { try await keystore.delete(key) }
 
-    public func changePIN(
+    package func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         try await keystore.changePIN(of: keys, secrets: secrets, for: prompt, authorizedBy: presence)
     }
 
-    public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
         try await keystore.attest(key, challenge: challenge)
     }
 
@@ -135,5 +135,5 @@ public final class CountingKeystore: Keystore {
     }
 
     private static let lost = KeystoreError(
-        operation: "use the hardware", code: .failed, reason: "the test pulled the plug", recovery: "None.")
+        operation: "use the hardware", code: .failed, reason: "the test planned this failure", recovery: "None.")
 }

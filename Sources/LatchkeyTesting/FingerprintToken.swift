@@ -4,45 +4,44 @@ package import Latchkey
 package import LatchkeySimulators
 internal import Synchronization
 
-/// A PKCS#11 token that takes a fingerprint instead of a PIN: a `SoftwareToken` behind the module that
-/// `Tests/FingerprintToken` builds.
+/// A PKCS#11 token that verifies a fingerprint instead of a PIN: a `SoftwareToken` behind the module of
+/// `Tests/FingerprintToken`.
 ///
-/// Its flags say `CKF_PROTECTED_AUTHENTICATION_PATH`, a login takes no PIN and waits for a finger, and a PIN that a
-/// program hands over is refused unread.
+/// It has the flag `CKF_PROTECTED_AUTHENTICATION_PATH`. A login waits for a finger; the token rejects a login with a PIN.
 package final class FingerprintToken: Sendable {
-    /// What the sensor says of a finger.
+    /// The sensor's result.
     package enum Verdict: UInt8, Sendable {
-        /// The finger is the right one.
+        /// The correct finger.
         case match = 0
-        /// It is another one.
+        /// Another finger.
         case noMatch = 1
-        /// Nobody put a finger there.
+        /// No finger.
         case cancelled = 2
-        /// The sensor could say nothing, or not in time.
+        /// No result, or not in time.
         case rejected = 3
-        /// There were too many wrong fingers.
+        /// Too many wrong fingers.
         case locked = 4
     }
 
-    /// The token as an RFC 7512 URI: its label, its serial number and the module.
+    /// The token as an RFC 7512 URI with label, serial number and module.
     package let uri: String
-    /// The module to load, of this token alone.
+    /// The path of this token's copy of the module.
     package let modulePath: String
-    /// The token behind it, whose PIN and module a test may use to look behind the sensor.
+    /// The underlying token, with whose PIN and module a test can bypass the sensor.
     package let token: SoftwareToken
 
     private let directory: TemporaryDirectory
     private let verdicts: Int32
 
-    /// Makes a token whose sensor says what `show(_:)` tells it, one verdict for each login. A login waits
-    /// for that up to twenty seconds, then the sensor rejects it.
+    /// Creates a token with a sensor that reports the verdicts of `show(_:)`, one for each login. After twenty seconds without
+    /// a verdict, the sensor rejects the login.
     ///
-    /// - Throws: `KeystoreError` with code `unavailable` when SoftHSM2 is not installed or the module not built.
+    /// - Throws: `KeystoreError` with code `unavailable` if SoftHSM2 is not installed or the module cannot be built.
     package convenience init(placement: SoftwareToken.Placement = .thisProcess) async throws(KeystoreError) {
         try await self.init(verifyingWith: nil, placement: placement)
     }
 
-    /// Makes a token whose sensor is a shell command. Its exit status is the ``Verdict``, anything else a failure.
+    /// Creates a token with a shell command as its sensor. The exit status is the ``Verdict``; other values are failures.
     package convenience init(
         verifyingWith command: String, placement: SoftwareToken.Placement = .thisProcess
     ) async throws(KeystoreError) {
@@ -64,35 +63,34 @@ package final class FingerprintToken: Sendable {
 
             """
         do {
-            try FileManager.default.copyItem(atPath: Self.builtModule(), toPath: modulePath)
+            try FileManager.default.copyItem(atPath: BuiltProduct.library("FingerprintToken"), toPath: modulePath)
             try Data(settings.utf8).write(to: URL(filePath: "\(modulePath).conf"))
         } catch {
-            throw Self.failure("its module can't be copied: \(error)")
+            throw Self.failure("its module cannot be built or copied: \(error)")
         }
-        guard mkfifo(pipe, 0o600) == 0 else { throw Self.failure("its pipe can't be made") }
-        // Open for both, so that a verdict can be left before anybody reads.
+        guard mkfifo(pipe, 0o600) == 0 else { throw Self.failure("its pipe cannot be created") }
+        // Open for reading too, so that a verdict can be written before the sensor reads.
         verdicts = open(pipe, O_RDWR | O_CLOEXEC | O_NONBLOCK)
-        guard verdicts >= 0 else { throw Self.failure("its pipe can't be opened") }
+        guard verdicts >= 0 else { throw Self.failure("its pipe cannot be opened") }
     }
 
     deinit {
         close(verdicts)
     }
 
-    /// Tells the sensor what to say at the next login.
+    /// Sets the verdict for the next login.
     package func show(_ verdict: Verdict) {
         var digit = UInt8(ascii: "0") + verdict.rawValue
         write(verdicts, &digit, 1)
     }
 
-    /// Shows the sensor a finger, as ``KeystoreContract/Device/PINOwner/atReader(_:)`` wants it: the right one is the
-    /// PIN `correct`.
+    /// Shows a finger for ``KeystoreContract/Device/PINOwner/atReader(_:)``; the correct finger is the PIN `correct`.
     package func show(_ step: ScriptedPresence.Step) {
         switch step {
         case .pin("correct"): show(Verdict.match)
         case .pin: show(Verdict.noMatch)
         case .decline, .unavailable: show(Verdict.cancelled)
-        // Nobody touches the sensor.
+        // No touch.
         case .hesitate: break
         }
     }
@@ -101,15 +99,9 @@ package final class FingerprintToken: Sendable {
         "exit $(timeout 20 dd bs=1 count=1 if='\(pipe)' 2>/dev/null || echo \(Verdict.rejected.rawValue))"
     }
 
-    /// The module as the build left it, beside the running tests.
-    private static func builtModule() throws -> String {
-        let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        return URL(filePath: tests).deletingLastPathComponent().appending(path: "libFingerprintToken.so").path()
-    }
-
     private static func failure(_ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "make a token with a fingerprint sensor", code: .unavailable, reason: reason,
-            recovery: "Build everything, tests included: swift build --build-tests.")
+            operation: "create a token with a fingerprint sensor", code: .unavailable, reason: reason,
+            recovery: "Run scripts/setup, which installs SoftHSM2 and p11-kit; the module also needs clang.")
     }
 }

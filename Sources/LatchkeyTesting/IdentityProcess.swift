@@ -1,24 +1,25 @@
-internal import Foundation
+package import Foundation
+internal import Latchkey
 internal import LatchkeySimulators
 internal import Subprocess
 internal import SystemPackage
-internal import Testing
+package import Testing
 
-/// The identity server of this package, as a process of its own on a free port.
+/// A process of latchkey-identity in demo mode, on a free port.
 package struct IdentityProcess: Sendable {
     /// A user of a server in demo mode.
     package struct User: Decodable, Sendable {
-        /// The name to log in with.
+        /// The name for the login.
         package let username: String
-        /// The password to log in with.
+        /// The password for the login.
         package let password: String
     }
 
-    /// The server's address, with its port.
+    /// The server's URL with its port.
     package let endpoint: String
-    /// The client that the server knows.
+    /// The ID of the registered client.
     package let clientID: String
-    /// The users that the server made up.
+    /// The demo users.
     package let users: [User]
 
     private struct Ready: Decodable {
@@ -27,12 +28,12 @@ package struct IdentityProcess: Sendable {
         let users: [User]
     }
 
-    /// Runs the server for the time of `body`, and stops it.
+    /// Runs `body` with a running server, then stops the server.
     ///
     /// - Parameters:
     ///   - client: Members of the client's configuration.
     ///   - configuration: Other members of the server's configuration.
-    /// - Throws: An issue of the test when the server does not start; whatever `body` throws.
+    /// - Throws: An issue of the test if the server does not start, or the error of `body`.
     package static func with<R: Sendable>(
         client: [String: Any] = [:], _ configuration: [String: Any] = [:], _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
@@ -64,5 +65,65 @@ package struct IdentityProcess: Sendable {
         }
         withExtendedLifetime(directory) {}
         return try #require(outcome.closureResult, "the server did not start: \(outcome.standardError)").get()
+    }
+}
+
+/// A process of Canaille, an independent OpenID provider, on a free port. `scripts/setup` installs it.
+///
+/// It supports single-use refresh tokens, discovery, RS256, revocation, introspection, user info and a client with a secret.
+package struct OpenIDProvider: Decodable, Sendable {
+    /// The issuer URL.
+    package let issuer: String
+    package let clientID: String
+    package let clientSecret: String
+    /// The token endpoint's JSON response to a login with the nonce `n`.
+    package let answer: Data
+
+    private enum CodingKeys: String, CodingKey {
+        case issuer, clientID, clientSecret, answer
+    }
+
+    private static let interpreter: URL = {
+        let cache = ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? "\(NSHomeDirectory())/.cache"
+        return URL(filePath: "\(cache)/latchkey/canaille/bin/python")
+    }()
+
+    package static let isInstalled = FileManager.default.isExecutableFile(atPath: interpreter.path)
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        issuer = try container.decode(String.self, forKey: .issuer)
+        clientID = try container.decode(String.self, forKey: .clientID)
+        clientSecret = try container.decode(String.self, forKey: .clientSecret)
+        answer = try JSONEncoder().encode(container.decode(JSONValue.self, forKey: .answer))
+    }
+
+    /// Runs `body` with a running provider, then stops the provider.
+    ///
+    /// - Parameter seconds: The delay of each response of the token endpoint.
+    /// - Returns: The result of `body`, and the number of requests to the token endpoint.
+    package static func withRunning<R>(
+        holding seconds: Int = 0, _ body: (OpenIDProvider) async throws -> R
+    ) async throws -> (result: R, tokenRequests: Int) {
+        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/openid-provider.py").path
+        let process = try RunningProgram(interpreter, [script, String(seconds)])
+        let line = await process.output { _ in true }
+        do {
+            let provider = try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
+            let result = try await body(provider)
+            await process.stop()
+            let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
+            return (result, requests)
+        } catch {
+            await process.stop()
+            throw error
+        }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Skips the test, with the reason, if the OpenID provider is not installed.
+    package static var requiresOpenIDProvider: Self {
+        .enabled(if: OpenIDProvider.isInstalled, "needs the OpenID provider that scripts/setup installs")
     }
 }

@@ -3,9 +3,9 @@ internal import Glibc
 internal import Latchkey
 package import LatchkeySimulators
 
-/// `latchkey-presenced` as a process of its own, on a test's bus, reader and TPM.
+/// A process of `latchkey-presenced` with the bus, reader and TPM of a test.
 package actor PresenceBrokerProcess {
-    /// Where it keeps its key and what it knows of users.
+    /// The directory of the broker's key and user records.
     package nonisolated let stateDirectory: TemporaryDirectory
     private let program: URL
     private let environment: [String]
@@ -16,8 +16,8 @@ package actor PresenceBrokerProcess {
 
     /// - Parameters:
     ///   - program: The built program.
-    ///   - timeLimit: How long it lets a person take, in seconds.
-    ///   - seesPrints: Whether it may read fprintd's files.
+    ///   - timeLimit: The time limit for the user, in seconds.
+    ///   - seesPrints: Whether the broker may read fprintd's files.
     package init(
         _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true
     ) async throws {
@@ -26,12 +26,12 @@ package actor PresenceBrokerProcess {
             prints: seesPrints ? reader.printsDirectory : nil)
     }
 
-    /// On any bus.
+    /// Starts a broker on any bus.
     ///
     /// - Parameters:
-    ///   - prints: Where fprintd's files are; nil for nowhere.
-    ///   - user: As whom it runs, with `CAP_DAC_READ_SEARCH` and no other capability, as its unit has it; nil for who
-    ///     runs the tests. Takes root.
+    ///   - prints: The directory of fprintd's files, or nil if the broker may not read them.
+    ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its unit; needs root. nil for the
+    ///     user that runs the tests.
     package init(
         _ program: URL, tcti: String, busAddress: String, timeLimit: Int = 20, prints: String? = nil,
         as user: UInt32? = nil
@@ -57,7 +57,7 @@ package actor PresenceBrokerProcess {
         try await start()
     }
 
-    /// Lends a running broker to `body` and ends it afterwards.
+    /// Runs `body` with a running broker, then ends the broker.
     package static func withRunning<R>(
         _ program: URL, tcti: String, reader: VirtualFingerprintReader, timeLimit: Int = 20, seesPrints: Bool = true,
         _ body: (PresenceBrokerProcess) async throws -> R
@@ -74,10 +74,10 @@ package actor PresenceBrokerProcess {
         }
     }
 
-    /// The process, while it is there.
+    /// The process ID, or nil if the broker does not run.
     package var processIdentifier: Int32? { process?.id }
 
-    /// Starts it with the state that it had, and waits until it serves.
+    /// Starts the broker with its earlier state, and waits until it owns its bus name.
     package func start() async throws {
         guard process == nil else { return }
         let process = try RunningProgram(
@@ -91,12 +91,15 @@ package actor PresenceBrokerProcess {
             kill(process.id, SIGKILL)
             let complaint = await process.remainder().errors
             throw KeystoreError(
-                operation: "start latchkey-presenced", code: .unavailable, reason: "it does not serve: \(complaint)",
-                recovery: "Look at what it said.")
+                operation: "start latchkey-presenced", code: .unavailable,
+                reason: "it did not own its bus name: \(complaint)",
+                recovery: "Read the broker's output.")
         }
     }
 
-    /// - Returns: Its exit code, or the number of the signal that it died of.
+    /// Sends a signal and waits for the broker's exit.
+    ///
+    /// - Returns: The exit code, or the number of the signal that ended the broker.
     @discardableResult
     package func stop(_ signal: Int32 = SIGTERM) async -> Int32? {
         guard let process else { return nil }

@@ -1,17 +1,18 @@
 internal import Dispatch
 internal import Glibc
+package import LatchkeySimulators
 internal import Testing
 
-/// A terminal whose keyboard and screen are in the test's hands.
+/// A terminal with a keyboard and screen that the test controls.
 package final class PseudoTerminal: Sendable {
-    /// The device that a program opens.
+    /// The path of the terminal device for programs.
     package let path: String
     private let master: Int32
-    /// Kept open, so that the terminal stays up between two programs.
+    /// Kept open, so that the terminal stays usable between two programs.
     private let slave: Int32
 
     package init() throws {
-        // ioctl_tty(2): TIOCSPTLCK and TIOCGPTN, which don't import.
+        // ioctl_tty(2): TIOCSPTLCK and TIOCGPTN, which Swift does not import.
         master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (lock, number): (CInt, CInt) = (0, 0)
         try #require(master >= 0)
@@ -31,9 +32,9 @@ package final class PseudoTerminal: Sendable {
         #expect(write(master, bytes, bytes.count) == bytes.count)
     }
 
-    /// Reads the screen until `text` shows.
+    /// Reads the output until it contains `text`.
     ///
-    /// - Returns: Everything read by this call.
+    /// - Returns: The output that this call read.
     @discardableResult
     package func wait(for text: String, within seconds: Double = 40) async throws -> String {
         let master = master
@@ -57,7 +58,7 @@ package final class PseudoTerminal: Sendable {
         return screen
     }
 
-    /// What has been shown and not been read yet.
+    /// The output that no call has read yet.
     package func rest() -> String {
         var bytes: [UInt8] = []
         var ready = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
@@ -70,11 +71,38 @@ package final class PseudoTerminal: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether it echoes what is typed, and edits lines.
+    /// Whether the terminal echoes input and edits lines.
     package var isAsUsual: Bool {
         var settings = termios()
         tcgetattr(slave, &settings)
         let usual = tcflag_t(ECHO | ICANON | ISIG)
         return settings.c_lflag & usual == usual
+    }
+}
+
+extension TemporaryDirectory {
+    /// Writes an executable script into the directory.
+    ///
+    /// A separate process writes it. Linux does not execute a file that is open for writing, and a child process that starts
+    /// while this process has the file open inherits the open file until it calls exec.
+    ///
+    /// - Parameter text: The script, with its first line `#!…`, at most 100 KiB.
+    /// - Returns: The path of the script.
+    /// - Throws: An issue of the test if the script cannot be written.
+    package func makeScript(_ name: String, _ text: String) throws -> String {
+        let path = path(of: name)
+        let write = #"printf %s "$2" >"$1" && chmod 700 "$1""#
+        var arguments = ["sh", "-c", write, "sh", path, text].map { (argument: String) in strdup(argument) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var environment: [UnsafeMutablePointer<CChar>?] = [nil]
+        var process: pid_t = 0
+        try #require(posix_spawn(&process, "/bin/sh", nil, nil, &arguments, &environment) == 0)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 {
+            let isInterrupted = errno == EINTR
+            try #require(isInterrupted)
+        }
+        try #require(status == 0, "the shell wrote \(path)")
+        return path
     }
 }

@@ -2,28 +2,28 @@ public import HTTPTypes
 public import Latchkey
 internal import Synchronization
 
-/// A transport that remembers every request, and answers from a script or through another transport.
+/// A transport that records every request, and responds from a script or through another transport.
 public final class RecordingTransport: HTTPTransport {
-    /// A request as it was sent.
+    /// A sent request.
     public struct Recording: Sendable {
         /// The request.
         public let request: HTTPRequest
-        /// Its body.
+        /// The request's body.
         public let body: [UInt8]
 
         /// The body as text.
         public var text: String { String(decoding: body, as: UTF8.self) }
     }
 
-    /// What happens to one request.
+    /// The outcome of one request.
     public enum Step: Sendable {
-        /// This response comes back.
+        /// The transport returns this response.
         case respond(HTTPResponse, [UInt8])
-        /// The request goes through to the other transport.
+        /// The other transport sends the request.
         case forward
-        /// The request goes through to the other transport; its response is lost and the caller gets this error.
+        /// The other transport sends the request, but the response is lost and the caller gets this error.
         case loseResponse(KeystoreError)
-        /// The request does not get out and the caller gets this error.
+        /// The request is not sent and the caller gets this error.
         case fail(KeystoreError)
 
         /// A response with a JSON body.
@@ -41,17 +41,17 @@ public final class RecordingTransport: HTTPTransport {
     private let next: (any HTTPTransport)?
 
     /// - Parameters:
-    ///   - steps: What happens to the first requests, one step each.
-    ///   - next: Where later requests and forwarded ones go. Without it, a request for which there is no step fails.
+    ///   - steps: The outcomes of the first requests.
+    ///   - next: The transport for forwarded and later requests. Without it, a request without a step fails.
     public init(_ steps: [Step] = [], forwardingTo next: (any HTTPTransport)? = nil) {
         state = Mutex(State(steps: steps[...]))
         self.next = next
     }
 
-    /// Every request so far, in order.
+    /// The requests so far, in order.
     public var recordings: [Recording] { state.withLock { $0.recordings } }
 
-    /// Adds steps for the requests to come.
+    /// Adds steps for further requests.
     public func append(_ steps: Step...) {
         state.withLock { $0.steps += steps }
     }
@@ -75,9 +75,40 @@ public final class RecordingTransport: HTTPTransport {
         guard let next else {
             throw KeystoreError(
                 operation: "send a request", code: .failed,
-                reason: "the script has no answer to \(request.method) \(request.path ?? "")",
-                recovery: "Give the test one step for each request that it expects.")
+                reason: "the script has no step for \(request.method) \(request.path ?? "")",
+                recovery: "Give the script one step for each expected request.")
         }
         return try await next.send(request, body: body)
+    }
+}
+
+/// Limits the number of concurrent calls; further calls wait in a queue.
+///
+/// swift-testing starts all tests at once. With hundreds of simulators on two cores, answers would come too late.
+actor Turnstile {
+    private var free: Int
+    private var line: [CheckedContinuation<Void, Never>] = []
+
+    init(width: Int) {
+        free = width
+    }
+
+    func pass<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
+        await enter()
+        defer { leave() }
+        return try await body()
+    }
+
+    private func enter() async {
+        guard free == 0 else {
+            free -= 1
+            return
+        }
+        await withCheckedContinuation { line.append($0) }
+    }
+
+    private func leave() {
+        guard line.isEmpty else { return line.removeFirst().resume() }
+        free += 1
     }
 }

@@ -1,12 +1,14 @@
 package import Foundation
+internal import Subprocess
 internal import Synchronization
+public import Testing
 
-/// A program that a test runs beside itself. Nothing here blocks a task: reading has threads of its own.
+/// A program that a test runs in parallel. Its methods do not block tasks; they read on separate threads.
 package final class RunningProgram: Sendable {
-    /// How long a program may take to end after it was asked to, in seconds. Then it is killed.
+    /// The time limit for a program's exit, in seconds. Then it is killed.
     package static let deadline = 20
 
-    /// The process's number.
+    /// The process ID.
     package let id: Int32
     private let output: FileHandle
     private let errors: FileHandle
@@ -16,8 +18,8 @@ package final class RunningProgram: Sendable {
     /// Starts a program.
     ///
     /// - Parameters:
-    ///   - program: Its path.
-    ///   - input: What it reads from stdin.
+    ///   - program: The program's path.
+    ///   - input: The standard input.
     package init(_ program: URL, _ arguments: [String], input: String = "") throws {
         let process = Process()
         process.executableURL = program
@@ -44,7 +46,7 @@ package final class RunningProgram: Sendable {
         self.process = Mutex(process)
     }
 
-    /// What it writes to stdout up to the first line that `isLast` accepts; less when it ends before.
+    /// Reads standard output up to the first line that `isLast` accepts, or up to the program's exit.
     package func output(upTo isLast: @escaping @Sendable (String) -> Bool) async -> String {
         await Self.onThread { [output] in
             var seen = Data()
@@ -57,7 +59,7 @@ package final class RunningProgram: Sendable {
         }
     }
 
-    /// Everything that it still writes to stdout and stderr.
+    /// Reads the rest of standard output and standard error.
     package func remainder() async -> (output: String, errors: String) {
         async let output = Self.onThread { [output] in
             String(decoding: output.readDataToEndOfFile(), as: UTF8.self)
@@ -68,16 +70,16 @@ package final class RunningProgram: Sendable {
         return await (output, errors)
     }
 
-    /// Sends it a signal and waits until it has ended.
+    /// Sends a signal and waits for the program's exit.
     ///
-    /// - Returns: Its exit code, or the number of the signal that it died of.
+    /// - Returns: The exit code, or the number of the signal that ended the program.
     @discardableResult
     package func stop(_ signal: Int32 = SIGTERM) async -> Int32 {
         kill(id, signal)
         return await wait()
     }
 
-    /// Waits until it has ended.
+    /// Waits for the program's exit.
     @discardableResult
     package func wait() async -> Int32 {
         let watchdog = Task { [id] in
@@ -93,4 +95,109 @@ package final class RunningProgram: Sendable {
             Thread.detachNewThread { continuation.resume(returning: work()) }
         }
     }
+}
+
+/// Runs an installed program, for example as an independent check of our results.
+package struct SystemProgram: Sendable {
+    private let name: String
+    private let environment: [String: String]
+
+    /// - Parameters:
+    ///   - name: The program's name, found in `PATH`.
+    ///   - environment: Variables to set in addition to this process's environment.
+    package init(_ name: String, environment: [String: String] = [:]) {
+        self.name = name
+        self.environment = environment
+    }
+
+    /// Runs the program and waits for its exit.
+    ///
+    /// - Returns: Standard output, standard error, and whether the exit code is 0.
+    package func result(
+        of arguments: [String], input: [UInt8] = []
+    ) async throws -> (output: String, errors: String, isSuccess: Bool) {
+        let variables = environment.map { (Environment.Key(stringLiteral: $0), Optional($1)) }
+        let result = try await Subprocess.run(
+            .name(name), arguments: Arguments(arguments),
+            environment: .inherit.updating(Dictionary(uniqueKeysWithValues: variables)),
+            input: .array(input), output: .string(limit: 1 << 20), error: .string(limit: 1 << 20))
+        return (result.standardOutput, result.standardError, result.terminationStatus.isSuccess)
+    }
+
+    /// Runs the program and requires the exit code 0.
+    ///
+    /// - Returns: Standard output followed by standard error.
+    @discardableResult
+    package func require(
+        _ arguments: [String], input: [UInt8] = [], sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> String {
+        let (output, errors, isSuccess) = try await result(of: arguments, input: input)
+        try #require(
+            isSuccess, "\(name) \(arguments.joined(separator: " ")): \(output)\(errors)",
+            sourceLocation: sourceLocation)
+        return output + errors
+    }
+}
+
+/// Finds programs of this package in the build folder, and builds the C libraries of the tests there.
+package enum BuiltProduct {
+    /// The root folder of this package.
+    static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent()
+
+    private static let libraries = Mutex<[String: String]>([:])
+
+    /// The path of a built program, in the folder of the running tests.
+    static func path(of program: String) throws -> String {
+        let paths = try folders().map { $0.appending(path: program).path() }
+        return try #require(paths.first { FileManager.default.fileExists(atPath: $0) }, "\(program) is not built")
+    }
+
+    /// Builds `Tests/NAME/NAME.c` as a dynamic library, once in each test process.
+    ///
+    /// The libraries are not products of the package, so that apps do not see them.
+    ///
+    /// - Returns: The path of the library, in the folder of the running tests.
+    package static func library(_ name: String) throws -> String {
+        try libraries.withLock { libraries in
+            if let path = libraries[name] { return path }
+            let path = try folders()[0].appending(path: "lib\(name).so").path()
+            let source = packageFolder.appending(path: "Tests/\(name)/\(name).c").path()
+            let compile = Process()
+            compile.executableURL = URL(filePath: "/bin/sh")
+            // The rename keeps the library complete for other test processes.
+            compile.arguments = [
+                "-c",
+                """
+                compiler=$(command -v clang || command -v cc) &&
+                "$compiler" -shared -fPIC -O1 -g -o "$1.$$" "$2" $(pkg-config --cflags p11-kit-1) && mv "$1.$$" "$1"
+                """, "sh", path, source,
+            ]
+            try compile.run()
+            compile.waitUntilExit()
+            try #require(compile.terminationStatus == 0, "the compiler failed for \(source)")
+            libraries[name] = path
+            return path
+        }
+    }
+
+    /// The folders of the test bundle and of the program that runs it.
+    private static func folders() throws -> [URL] {
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        return [CommandLine.arguments.first ?? program, program].map {
+            URL(filePath: $0).deletingLastPathComponent()
+        }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Skips the test, with the reason, if `program` is not in `PATH`.
+    public static func requires(program: String) -> Self {
+        .enabled(if: isInstalled(program), "needs the program \(program), which is not in PATH")
+    }
+}
+
+private func isInstalled(_ program: String) -> Bool {
+    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+    return path.split(separator: ":").contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
 }

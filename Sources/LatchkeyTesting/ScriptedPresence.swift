@@ -1,17 +1,17 @@
 public import Latchkey
 internal import Synchronization
 
-/// An authority that answers from a list, in order, and remembers what it was asked.
+/// A presence authority that answers prompts from a list, in order, and records the prompts.
 public final class ScriptedPresence: PresenceAuthority {
     /// One answer.
     public enum Step: Sendable {
-        /// Gives this PIN.
+        /// Enters this PIN.
         case pin(String)
-        /// Says no.
+        /// Declines.
         case decline
-        /// Says nothing until the prompt is withdrawn.
+        /// Does not answer until the prompt is cancelled.
         case hesitate
-        /// As if there were nobody to ask.
+        /// Fails as if no prompt were available.
         case unavailable
     }
 
@@ -28,10 +28,10 @@ public final class ScriptedPresence: PresenceAuthority {
     private let reader: (@Sendable (Step) async -> Void)?
 
     /// - Parameters:
-    ///   - broker: Who looks at fingers.
-    ///   - officerPIN: The answer to every request for the security officer's PIN, which then takes no step and is not
-    ///     among ``requests``.
-    ///   - reader: Shows the next step to the reader's own pad or sensor, each time that the person is told to use it.
+    ///   - broker: The presence broker for fingerprints.
+    ///   - officerPIN: The answer to every request for the security officer's PIN. These requests use no step and are not in
+    ///     ``requests``.
+    ///   - reader: Receives the next step when the user is told to use the reader's PIN pad or sensor.
     public init(
         _ steps: [Step], broker: PresenceBroker? = nil, preferring preference: PresencePreference = .any,
         officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
@@ -43,29 +43,29 @@ public final class ScriptedPresence: PresenceAuthority {
         self.reader = reader
     }
 
-    /// One with a broker of this package's own.
+    /// Creates an authority with a broker of this package.
     package convenience init(
         _ steps: [Step], broker: any ApprovalService, preferring preference: PresencePreference = .any
     ) {
         self.init(steps, broker: PresenceBroker(broker), preferring: preference)
     }
 
-    /// An authority that types these PINs, one per request.
+    /// Creates an authority that enters these PINs, one for each request.
     public convenience init(pins: String..., officerPIN: String? = nil) {
         self.init(pins.map(Step.pin), officerPIN: officerPIN)
     }
 
-    /// Everything that was asked so far.
+    /// The PIN requests so far.
     public var requests: [PINRequest] { state.withLock { $0.requests } }
 
-    /// For what a proof was wanted so far, typed or shown to the reader.
+    /// The contexts of all prompts so far, for a PIN or at the reader.
     public var asked: [PromptContext] {
         state.withLock { state in
             state.requests.map(\.context) + state.notices.filter { $0.action == .useReader }.map(\.context)
         }
     }
 
-    /// Everything that was told so far.
+    /// The notices so far.
     public var notices: [PresenceNotice] { state.withLock { $0.notices } }
 
     public func notice(_ notice: PresenceNotice) async {
@@ -87,12 +87,12 @@ public final class ScriptedPresence: PresenceAuthority {
         case .decline: return .declined("the script declined")
         case .hesitate:
             while !Task.isCancelled { try? await Task.sleep(for: .seconds(3600)) }
-            return .declined("the prompt was withdrawn")
+            return .declined("the prompt was cancelled")
         case .unavailable: return try await NobodyPresent().pin(request)
         case nil:
             throw KeystoreError(
-                operation: request.context.reason, code: .failed, reason: "the script has no answer left",
-                recovery: "Give the test one answer for each prompt that it expects.")
+                operation: request.context.reason, code: .failed, reason: "the script has no step left",
+                recovery: "Give the script one step for each expected prompt.")
         }
     }
 }

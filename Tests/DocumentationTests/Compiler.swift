@@ -2,13 +2,13 @@ import Foundation
 import Subprocess
 import Testing
 
-/// The compiler, with the modules of this build: what a program is made with that depends on Latchkey.
+/// The compiler with the modules of this build, for programs that depend on Latchkey.
 struct Compiler {
     private struct Failure: Error, CustomStringConvertible {
         let description: String
     }
 
-    /// Where modules are found. SwiftPM's build description has it, for the target that these tests are in.
+    /// The module search options, from SwiftPM's build description of this test target.
     private let places: [String]
 
     init() throws {
@@ -32,7 +32,7 @@ struct Compiler {
         self.places = places
     }
 
-    /// Checks files that make one program together. Throws with what the compiler says, warnings too.
+    /// Type-checks the files of one program. Throws the compiler's errors and warnings.
     func check(_ paths: [String]) async throws {
         let result = try await Subprocess.run(
             .name("swiftc"),

@@ -1,15 +1,15 @@
 import Foundation
 import Testing
 
-/// A tutorial of a catalogue, as its reader follows it.
+/// A tutorial of a catalogue with its steps.
 struct Tutorial: CustomTestStringConvertible {
-    /// A step's code: what the reader calls the file, and where its text is.
+    /// A step's code: the file name in the tutorial and the path of the text.
     struct Code: Hashable {
         let name: String
         let path: String
     }
 
-    /// From the repository's root.
+    /// The path from the root folder of the repository.
     let path: String
     let steps: [Code]
 
@@ -25,7 +25,7 @@ struct Tutorial: CustomTestStringConvertible {
             return Tutorial(path: path, steps: steps)
         }
 
-    /// The files that the reader has after each step.
+    /// The reader's files after each step.
     var stages: [[Code]] {
         var files: [String: Code] = [:]
         return steps.map { step in

@@ -7,20 +7,20 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(5)), arguments: Tutorial.all)
-    func `what a reader has after each step compiles`(_ tutorial: Tutorial) async throws {
+    func `the code after each step compiles`(_ tutorial: Tutorial) async throws {
         let compiler = try Compiler()
         for stage in tutorial.stages { try await compiler.check(stage.map(\.path)) }
     }
 
-    @Test func `a step that does not compile is noticed`() async throws {
+    @Test func `a compiler error fails the check`() async throws {
         await #expect(throws: (any Error).self) {
-            // The notebook without the file that it needs.
+            // The notebook without one of its files.
             try await Compiler().check(["Examples/Sources/notes/Notebook.swift"])
         }
     }
 
-    /// So it is run by a test, too: the programs by `TerminalTests`, the tests by themselves.
-    @Test(arguments: Tutorial.all) func `what a reader has at the end is a program of this package`(
+    /// So the tests run it, too: `TerminalTests` runs the programs.
+    @Test(arguments: Tutorial.all) func `the final code is a program of this package`(
         _ tutorial: Tutorial
     ) throws {
         let compiled = Document.compiled.compactMap(Document.read)

@@ -1,17 +1,15 @@
-/* A PKCS#11 module for tests: another module whose token takes a fingerprint instead of a PIN.
+/* A PKCS#11 module for tests. It wraps another module and verifies a fingerprint instead of a PIN.
  *
- * Its settings are in the file that is called like the module with ".conf" at the end, one NAME=VALUE per line:
+ * The file MODULE.conf next to the module has its settings, one NAME=VALUE per line:
  *
- *   module=   the module that does the work, for example a copy of SoftHSM2's
- *   pin=      the user PIN of its token, which this module keeps to itself
- *   verify=   a command for /bin/sh that checks a finger and says so by its exit status (enum verdict)
+ *   module=   the wrapped module, for example a copy of SoftHSM2's
+ *   pin=      the user PIN of its token, which programs do not see
+ *   verify=   a command for /bin/sh that verifies a finger; its exit status is the result (enum verdict)
  *
- * The token's flags gain CKF_PROTECTED_AUTHENTICATION_PATH. C_Login as the user, or for one use, takes no PIN: with
- * a NULL PIN it runs the command, with any other it answers CKR_PIN_INCORRECT and does not look at it, as a reader
- * with its own pad does. The user's PIN can't be changed from outside. All else is the other module's. */
+ * The module adds CKF_PROTECTED_AUTHENTICATION_PATH to the token's flags. C_Login for CKU_USER and CKU_CONTEXT_SPECIFIC runs the
+ * command if the PIN is NULL; with another PIN it returns CKR_PIN_INCORRECT, as a reader with a PIN pad does. The user PIN cannot
+ * be changed. All other calls go to the wrapped module. The tests build the module with BuiltProduct.library. */
 #define _GNU_SOURCE
-#include "FingerprintToken.h"
-
 #include <dlfcn.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,7 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Exit statuses of the command. Every other, and death by a signal, is a sensor that failed. */
+#include <p11-kit/pkcs11.h>
+
+/* The only exported symbol (PKCS#11 2.40 section 5.4). */
+CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list);
+
+/* The exit statuses of the command. Other statuses and signals are sensor failures. */
 enum verdict { MATCH = 0, NO_MATCH = 1, CANCELLED = 2, REJECTED = 3, LOCKED = 4 };
 
 extern char **environ;

@@ -1,30 +1,33 @@
-/* A PKCS#11 module for tests: passes all calls to another module, and misbehaves on request.
+/* A PKCS#11 module for tests. It passes calls to another module and injects faults.
 
-   The file MODULE.script in its directory contains the requests. It is read at every call, so that a test can change it and an
-   isolated module needs no environment. Each call's name is appended to MODULE.log. Lines of the script:
+   The module reads the file MODULE.script next to it at every call, so a test can change the faults, and an isolated process
+   needs no environment variables. It appends the name of each call to MODULE.log. Lines of the script:
 
-     base PATH                       the module that gets the calls; required, and read once
-     FUNCTION return CODE [TIMES]    answers CODE instead of passing the call, at most TIMES times
+     base PATH                       the other module; required, and read once
+     FUNCTION return CODE [TIMES]    returns CODE instead of passing the call on, at most TIMES times
      FUNCTION hang                   never returns
-     FUNCTION sleep MILLISECONDS     waits before the lines below
-     FUNCTION closesessions [TIMES]  first closes all sessions of the slot without telling the caller
-     FUNCTION finalize [TIMES]       first finalizes the base without telling the caller
-     FUNCTION length NUMBER          writes this length (signature, slots, objects, attributes) after the base did
+     FUNCTION sleep MILLISECONDS     waits before the following lines apply
+     FUNCTION closesessions [TIMES]  first closes all sessions of the slot, unnoticed by the caller
+     FUNCTION finalize [TIMES]       first finalizes the base, unnoticed by the caller
+     FUNCTION length NUMBER          replaces the base's length (signature, slots, objects, attributes)
      FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
-     FUNCTION cantlock               C_Initialize: refuses a caller that uses threads
+     FUNCTION cantlock               C_Initialize: rejects callers that use threads
      FUNCTION absent                 C_GetSlotList: no slot has a token
 
-   strtoul parses CODE, TYPE and NUMBER. TIMES counts per line of text; a changed line starts a new count. */
+   strtoul reads CODE, TYPE and NUMBER. TIMES counts the uses of a line; a changed line starts a new count. The tests build the
+   module with BuiltProduct.library. */
 
 #define _GNU_SOURCE
-#include "HostileModule.h"
-
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <p11-kit/pkcs11.h>
+
+CK_RV C_GetFunctionList(CK_FUNCTION_LIST_PTR_PTR list);
 
 enum { LINE = 1024, LINES = 32 };
 

@@ -1,21 +1,21 @@
-// A library for LD_PRELOAD that kills the process (SIGKILL) before the n-th thing that it does to the world.
+// A library for LD_PRELOAD that kills the process (SIGKILL) before its n-th external effect.
 //
-// An effect is a system call that others can notice: a change of a file or directory, a synchronisation, and what is
-// sent through a socket. Between two effects a killed process leaves the same behind whenever it is killed, so killing
-// it once before each of them is killing it everywhere. What goes to pipes and terminals (its own output, wake-ups
-// between its threads) is no effect. SQLite's shared memory isn't either: it is rebuilt from the files.
+// An effect is a system call that other processes can notice: a change or synchronization of a file or directory, or data sent
+// to a socket. A process that is killed between two effects leaves the same state wherever it is killed, so killing it once
+// before each effect covers all cases. Output to pipes and terminals is not an effect. Neither is SQLite's shared memory, which
+// SQLite rebuilds from the files.
 //
-// The calls are made directly, so that no other library's idea of them comes between.
+// The functions make the system calls directly, so that no other library's version of them runs. The tests build the library
+// with BuiltProduct.library.
 
 #define _GNU_SOURCE
-#include "KillSwitch.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -24,13 +24,27 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+// The content of the file in the variable KILL_SWITCH, which the test and the program map.
+struct kill_switch {
+    // The effect before which to kill the process, counted from 1, or 0.
+    uint64_t lethal;
+    // The number of effects, without the lethal one.
+    uint64_t effects;
+    // The number of changes of files.
+    uint64_t files;
+    // The number of messages to local sockets: a software TPM or a bus.
+    uint64_t local;
+    // The number of messages to the network.
+    uint64_t network;
+};
+
 static struct kill_switch *shared;
 
 enum kind { FILES, LOCAL, NETWORK, NOTHING };
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("KILL_SWITCH");
-    // Only this process is meant, not what it starts.
+    // Child processes are not affected.
     unsetenv("LD_PRELOAD");
     unsetenv("KILL_SWITCH");
     if (!path) return;

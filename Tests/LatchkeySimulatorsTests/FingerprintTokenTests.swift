@@ -3,15 +3,15 @@ import LatchkeyTesting
 import Subprocess
 import Testing
 
-/// Tried with pkcs11-tool, which obeys CKF_PROTECTED_AUTHENTICATION_PATH.
+/// Uses pkcs11-tool, which supports CKF_PROTECTED_AUTHENTICATION_PATH.
 @Suite(.requires(program: "pkcs11-tool"), .requires(program: "softhsm2-util"), .timeLimit(.minutes(15)))
 struct `A fingerprint token` {
-    @Test func `says that it has a reader of its own`() async throws {
+    @Test func `reports a reader`() async throws {
         let listing = try await pkcs11Tool(FingerprintToken(), "--list-token-slots")
         #expect(listing.contains("PIN pad present"), "\(listing)")
     }
 
-    @Test func `makes and uses a key for the right finger`() async throws {
+    @Test func `creates and uses a key with the correct finger`() async throws {
         let token = try await FingerprintToken()
         token.show(.match)
         let made = try await pkcs11Tool(
@@ -26,7 +26,7 @@ struct `A fingerprint token` {
         (FingerprintToken.Verdict.noMatch, "CKR_PIN_INCORRECT"), (.cancelled, "CKR_FUNCTION_CANCELED"),
         (.rejected, "0x200"), (.locked, "CKR_PIN_LOCKED"),
     ])
-    func `says why it did not open`(_ verdict: FingerprintToken.Verdict, _ code: String) async throws {
+    func `reports why a login failed`(_ verdict: FingerprintToken.Verdict, _ code: String) async throws {
         let token = try await FingerprintToken()
         token.show(verdict)
         let refusal = try await pkcs11Tool(token, "--login", "--list-objects")
@@ -34,12 +34,12 @@ struct `A fingerprint token` {
     }
 
     @Test(arguments: ["exit 9", "kill -KILL $$"])
-    func `fails when its sensor does`(_ command: String) async throws {
+    func `fails when its sensor fails`(_ command: String) async throws {
         let refusal = try await pkcs11Tool(FingerprintToken(verifyingWith: command), "--login", "--list-objects")
         #expect(refusal.contains("CKR_DEVICE_ERROR"), "\(refusal)")
     }
 
-    @Test func `takes no PIN, not even the one that opens the token behind it`() async throws {
+    @Test func `rejects every PIN, even that of the underlying token`() async throws {
         let token = try await FingerprintToken(verifyingWith: "exit 2")
         let behind = try await tool(
             "--module", token.token.modulePath, "--token-label", token.token.label, "--login", "--pin",
@@ -49,7 +49,7 @@ struct `A fingerprint token` {
         #expect(refusal.contains("CKR_PIN_INCORRECT"), "\(refusal)")
     }
 
-    @Test func `lets nobody change the PIN behind it`() async throws {
+    @Test func `rejects a PIN change`() async throws {
         let token = try await FingerprintToken()
         token.show(.match)
         let change = try await pkcs11Tool(token, "--login", "--change-pin", "--new-pin", "654321")
@@ -57,7 +57,7 @@ struct `A fingerprint token` {
     }
 
     @Test(.virtualFinger, .requires(program: "fprintd-verify"), .requires(program: "dbus-daemon"))
-    func `asks fprintd for the finger`() async throws {
+    func `verifies the finger with fprintd`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
         let token = try await FingerprintToken(

@@ -5,11 +5,11 @@ import Subprocess
 import Testing
 
 @Suite(.requires(program: "tpm2_getcap")) struct `The swtpm scripts` {
-    @Test func `start a TPM once, tell its TCTI, and stop it`() async throws {
+    @Test func `start a TPM once, print its TCTI, and stop it`() async throws {
         try await withState { state in
             let tcti = try await script("start", "--state", state)
             #expect(tcti == "swtpm:path=\(state)/sock")
-            #expect(try await script("start", "--state", state) == tcti, "a TPM that runs is left running")
+            #expect(try await script("start", "--state", state) == tcti, "a running TPM keeps running")
             #expect(try await script("start", "--state", state, "--export") == "export LATCHKEY_TCTI=\(tcti)")
             #expect(try await capability("properties-fixed", tcti).contains("TPM2_PT_FAMILY_INDICATOR"))
 
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func `leave one TPM when many start it at once`() async throws {
+    @Test func `start one TPM when many processes start it`() async throws {
         try await withState { state in
             let answers = try await withThrowingTaskGroup { group in
                 for _ in 0..<4 { group.addTask { try await script("start", "--state", state) } }
@@ -39,11 +39,11 @@ import Testing
             #expect(try String(contentsOfFile: root, encoding: .utf8).contains("BEGIN CERTIFICATE"))
             let tcti = try await script("start", "--state", state)
             #expect(try await capability("handles-nv-index", tcti).contains("0x1C00016"))
-            #expect(try await script("provision", "--state", state) == root, "what is provisioned is left alone")
+            #expect(try await script("provision", "--state", state) == root, "a provisioned TPM is unchanged")
         }
     }
 
-    @Test func `refuse what can't be, with exit code 2`() async throws {
+    @Test func `reject invalid arguments with exit code 2`() async throws {
         for arguments in [["start", "--port", "65535"], ["start", "--nonsense"], ["stop", "everything"]] {
             let result = try await runScript(arguments)
             #expect(result.status == .exited(2), "\(arguments)")
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// Lends a path for a TPM's state, and stops the TPM afterwards.
+    /// Runs a closure with a path for a TPM's state, then stops the TPM.
     private func withState(_ body: (String) async throws -> Void) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let state = directory.path(of: "tpm")

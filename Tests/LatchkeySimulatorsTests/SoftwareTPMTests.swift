@@ -6,13 +6,13 @@ import Testing
 
 @Suite struct `A software TPM` {
     @Test(.softwareTPM, .requires(program: "tpm2_getcap"))
-    func `answers tpm2-tools on the TCTI that it names`() async throws {
+    func `answers tpm2-tools on its TCTI`() async throws {
         let properties = try await tool("tpm2_getcap", "properties-fixed", on: SoftwareTPM.current)
         #expect(properties.contains("TPM2_PT_FAMILY_INDICATOR"))
     }
 
     @Test(.requires(program: "tpm2_evictcontrol"))
-    func `keeps its persistent objects over stop and start`() async throws {
+    func `keeps its persistent objects after a restart`() async throws {
         try await SoftwareTPM.withRunning { tpm in
             let first = await tpm.processIdentifier
             try await makePersistentKey(on: tpm)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(.requires(program: "tpm2_evictcontrol"))
-    func `keeps its persistent objects when the power fails`() async throws {
+    func `keeps its persistent objects after a power cut`() async throws {
         try await SoftwareTPM.withRunning { tpm in
             try await makePersistentKey(on: tpm)
             await tpm.cutPower()
@@ -34,8 +34,8 @@ import Testing
         }
     }
 
-    /// A child that inherits the signal mask of a concurrency thread would not hear SIGTERM.
-    @Test func `blocks no signal`() async throws {
+    /// A child with the signal mask of a concurrency thread would not get SIGTERM.
+    @Test func `does not block signals`() async throws {
         try await SoftwareTPM.withRunning { tpm in
             let pid = try #require(await tpm.processIdentifier)
             let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `leaves no process and no directory behind`() async throws {
+    @Test func `leaves no process or directory`() async throws {
         let (path, pid) = try await SoftwareTPM.withRunning { tpm in
             #expect(FileManager.default.fileExists(atPath: tpm.stateDirectory))
             return (tpm.stateDirectory, try #require(await tpm.processIdentifier))
@@ -55,7 +55,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: "/proc/\(pid)/exe"))
     }
 
-    @Test func `ends also when the work with it throws`() async throws {
+    @Test func `ends when the closure throws`() async throws {
         struct Failure: Error {}
         var path: String?
         await #expect(throws: Failure.self) {
@@ -77,7 +77,7 @@ import Testing
     @Test(
         .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"), .requires(program: "tpm2_nvread"),
         .requires(program: "openssl"))
-    func `has an endorsement certificate that its own authority issued`() async throws {
+    func `has an endorsement certificate of its own authority`() async throws {
         let tpm = try SoftwareTPM.current
         #expect(try await tool("tpm2_getcap", "handles-nv-index", on: tpm).contains("0x1C00016"))
         try await TemporaryDirectory.withDirectory { directory in

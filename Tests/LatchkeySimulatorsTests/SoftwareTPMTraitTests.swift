@@ -7,7 +7,7 @@ import Testing
 @Suite(.softwareTPM) struct `The trait .softwareTPM` {
     private static let seen = Mutex<Set<String>>([])
 
-    @Test(arguments: 0..<24) func `gives each of many cases a TPM of its own`(_ number: Int) async throws {
+    @Test(arguments: 0..<24) func `gives each test case its own TPM`(_ number: Int) async throws {
         let tpm = try SoftwareTPM.current
         #expect(await tpm.isRunning)
         let isNew = Self.seen.withLock { $0.insert(tpm.tcti).inserted }
@@ -16,7 +16,7 @@ import Testing
 }
 
 @Suite struct `A test without the trait .softwareTPM` {
-    @Test func `is told what it lacks`() {
+    @Test func `gets an error that names the trait`() {
         let error = #expect(throws: KeystoreError.self) { try SoftwareTPM.current }
         #expect(error?.code == .wrongState)
     }

@@ -9,7 +9,7 @@ import Testing
 @Suite(.softwareToken, .requires(program: "pkcs11-tool")) struct `A software token` {
     private static let seen = Mutex<Set<String>>([])
 
-    @Test(arguments: 0..<12) func `is another one for each of many cases`(_ number: Int) throws {
+    @Test(arguments: 0..<12) func `is different in each test case`(_ number: Int) throws {
         let token = try SoftwareToken.current
         let isNew = Self.seen.withLock { seen in
             seen.insert(token.serial).inserted && seen.insert(token.modulePath).inserted
@@ -18,7 +18,7 @@ import Testing
         #expect(token.uri == "pkcs11:token=Latchkey;serial=\(token.serial)?module-path=\(token.modulePath)")
     }
 
-    @Test func `shows itself to other programs, and takes its PIN`() async throws {
+    @Test func `works in other programs with its PIN`() async throws {
         let token = try SoftwareToken.current
         let listing = try await pkcs11Tool(token, "--login", "--pin", "correct", "--list-objects")
         #expect(listing.isSuccess, "\(listing.text)")
@@ -26,7 +26,7 @@ import Testing
         #expect(refusal.text.contains("CKR_PIN_INCORRECT"))
     }
 
-    @Test func `in a directory of its own is seen by those only who are told`() async throws {
+    @Test func `in its own directory is visible only with its environment`() async throws {
         let inherited = try SoftwareToken.current
         let token = try await SoftwareToken(label: "läbel;x", placement: .ownDirectory)
         #expect(token.environment != inherited.environment)

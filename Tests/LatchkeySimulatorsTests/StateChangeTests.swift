@@ -1,9 +1,9 @@
 import LatchkeyTesting
 import Testing
 
-/// The points at which the suites kill programs.
+/// Tests of the points at which the suites kill programs.
 struct StateChangeTests {
-    @Test func `together they are as many as a run of the tests must visit`() {
+    @Test func `the samples have the minimum number of points`() {
         #expect(StateChange.allCases.map(\.share).reduce(0, +) >= StateChange.minimum)
     }
 }

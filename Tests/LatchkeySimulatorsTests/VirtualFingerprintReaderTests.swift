@@ -9,7 +9,7 @@ import Testing
     .virtualFinger, .requires(program: "dbus-daemon"), .requires(program: "fprintd-verify"),
     .requires(program: "gdbus"), .timeLimit(.minutes(15)))
 struct `A virtual fingerprint reader` {
-    @Test func `tells an enrolled finger from another`() async throws {
+    @Test func `distinguishes an enrolled finger from another`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
         #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
@@ -18,7 +18,7 @@ struct `A virtual fingerprint reader` {
         )
     }
 
-    @Test func `keeps each user's fingers apart`() async throws {
+    @Test func `separates the fingers of users`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(.rightIndex, as: "alice's", for: "alice")
         try await reader.enroll(.leftThumb, as: "bob's", for: "bob")
@@ -26,7 +26,7 @@ struct `A virtual fingerprint reader` {
             try await verification(of: "bob", by: .finger("alice's"), at: reader).contains("verify-no-match (done)"))
     }
 
-    @Test func `goes on after a swipe that can't be read`() async throws {
+    @Test func `continues after an unreadable swipe`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
         let text = try await verification(of: "alice", by: .tooShort, .offCentre, .finger("alice's"), at: reader)
@@ -35,13 +35,13 @@ struct `A virtual fingerprint reader` {
         #expect(text.contains("verify-match (done)"))
     }
 
-    @Test func `fails`() async throws {
+    @Test func `reports a sensor failure`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
         #expect(try await verification(of: "alice", by: .failure, at: reader).contains("verify-unknown-error (done)"))
     }
 
-    @Test func `forgets the fingers that are deleted`() async throws {
+    @Test func `forgets deleted fingers`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(.rightIndex, as: "first", for: "alice")
         try await reader.enroll(.rightThumb, as: "second", for: "alice")
@@ -52,7 +52,7 @@ struct `A virtual fingerprint reader` {
         #expect(try await client("fprintd-list", "alice", of: reader).contains("has no fingers enrolled"))
     }
 
-    @Test func `keeps its fingers while fprintd is gone`() async throws {
+    @Test func `keeps its fingers while fprintd is stopped`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.enroll(as: "alice's", for: "alice")
         await reader.stop()
@@ -61,7 +61,7 @@ struct `A virtual fingerprint reader` {
         #expect(try await verification(of: "alice", by: .finger("alice's"), at: reader).contains("verify-match (done)"))
     }
 
-    @Test func `refuses what polkit does not allow`() async throws {
+    @Test func `fails when polkit refuses`() async throws {
         let reader = try VirtualFingerprintReader.current
         try await reader.authorize(false)
         let refused = await #expect(throws: KeystoreError.self) { try await reader.enroll(as: "x", for: "alice") }
@@ -70,7 +70,7 @@ struct `A virtual fingerprint reader` {
         try await reader.enroll(as: "x", for: "alice")
     }
 
-    @Test func `says when nobody uses the sensor`() async throws {
+    @Test func `reports that no program waits for a finger`() async throws {
         let reader = try VirtualFingerprintReader.current
         let error = await #expect(throws: KeystoreError.self) {
             try await reader.present(.finger("x"), within: .milliseconds(50))
@@ -78,7 +78,7 @@ struct `A virtual fingerprint reader` {
         #expect(error?.code == .unavailable)
     }
 
-    @Test func `leaves no process and no directory behind`() async throws {
+    @Test func `leaves no process or directory`() async throws {
         let (address, served) = try await VirtualFingerprintReader.withRunning { reader in
             let path = String(reader.busAddress.dropFirst("unix:path=".count))
             #expect(FileManager.default.fileExists(atPath: path))
@@ -89,7 +89,7 @@ struct `A virtual fingerprint reader` {
         for pid in served { #expect(!FileManager.default.fileExists(atPath: "/proc/\(pid)/exe")) }
     }
 
-    /// What `fprintd-verify`, which we did not write, says of `touches`.
+    /// The output of `fprintd-verify` for `touches`.
     private func verification(
         of user: String, by touches: VirtualFingerprintReader.Touch..., at reader: VirtualFingerprintReader
     ) async throws -> String {

@@ -1,9 +1,9 @@
-// What Thread Sanitizer has to be told of Swift's Mutex, so that what it guards is not reported: linked into every
-// program that scripts/sanitize builds for threads.
+// Reports the order that Swift's Mutex creates to Thread Sanitizer. scripts/sanitize links it into every program for
+// Thread Sanitizer.
 //
-// The quick ways through a Mutex are compiled into the code that uses it, and the sanitizer sees their atomics. The slow
-// ones, when a thread has to wait or be woken, are in libswiftSynchronization, which no sanitizer sees into (Swift 6.3,
-// Linux). Each function here takes the place of one of those, calls it, and says what order it made.
+// The fast paths of a Mutex are inlined, so the sanitizer sees their atomics. The slow paths, in which a thread waits or is
+// woken, are in libswiftSynchronization, which is not instrumented (Swift 6.3, Linux). Each function here replaces one of
+// them, calls it, and reports the order.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@ import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
 
-/// Whole logins with a key, against `latchkey-identity` over HTTP: what they cost besides the signature and the requests,
-/// and what many at once take.
+/// Measures logins with a key at `latchkey-identity` over HTTP: the time besides the signature and the requests, and the time of
+/// concurrent logins.
 struct Authentications {
     let rounds: Int
     let crowds: [Int]
@@ -22,7 +22,7 @@ struct Authentications {
         let users: [User]
     }
 
-    /// A device of one user, with everything that is measured.
+    /// A user's device with the measured parts.
     private struct Device {
         let keystore: TPMKeystore
         let store: RecordStore
@@ -30,7 +30,7 @@ struct Authentications {
         let signing = Waiting()
         let requests = Waiting()
 
-        /// One of its programs, enrolled.
+        /// An enrolled program on the device.
         func container(_ name: String) async throws -> Container {
             guard let user = server.users.first else { throw Failure(reason: "the server has no users") }
             let records = try RecordContainer(
@@ -66,7 +66,7 @@ struct Authentications {
         }
     }
 
-    /// One after the other: of each, the time that went neither into the signature nor into a request.
+    /// Sequential logins: the time of each without the signature and the requests.
     private func alone(_ device: Device) async throws -> Findings {
         let container = try await device.container("alone")
         var (whole, signature, requests, rest) = (Samples(), Samples(), Samples(), Samples())
@@ -92,7 +92,7 @@ struct Authentications {
         table.add("the three requests", requests)
         table.add("everything else; the store is in memory", rest)
         table.add("authenticateBiometric", whole)
-        table.add("what this disk would take to keep the session: one write of 4 KiB, synchronised", disk)
+        table.add("one synchronized write of 4 KiB to this disk, as for storing the session", disk)
         return Findings(
             goals: [
                 .limit(
@@ -101,7 +101,7 @@ struct Authentications {
             ], tables: [table])
     }
 
-    /// So many at once, each for a container of its own: the time for each.
+    /// Concurrent logins, each with its own container: the time of each.
     private func crowded(_ device: Device) async throws -> Findings {
         var containers: [Container] = []
         for number in 0..<(crowds.max() ?? 0) { containers.append(try await device.container("c\(number)")) }
@@ -135,7 +135,7 @@ struct Authentications {
         ])
     }
 
-    /// So many signatures at once, by a key like the containers' own: the time for each.
+    /// Concurrent signatures by a key like those of the containers: the time of each.
     private static func signatures(_ crowd: Int, _ device: Device) async throws -> Duration {
         let prompt = PromptContext(reason: "measure")
         let presence = PromptPresence()
@@ -152,7 +152,7 @@ struct Authentications {
         return (ContinuousClock.now - start) / crowd
     }
 
-    /// No limits that a benchmark meets.
+    /// Limits that a benchmark does not reach.
     private static let configuration = """
         {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
          "identity": {"biometric": {"maximum_devices": 1000}},

@@ -3,8 +3,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// How many commands reach the TPM. `CommandBudgetTests` and `FingerPolicyTests` fail when one of these numbers grows,
-/// those of a finger too, which take a fingerprint reader.
+/// Counts TPM commands. `CommandBudgetTests` and, for fingerprints, `FingerPolicyTests` fail if a number grows.
 struct CommandCounts {
     @concurrent func run() async throws -> Findings {
         try await SoftwareTPM.withRunning { tpm in
@@ -22,12 +21,12 @@ struct CommandCounts {
             func count(_ operation: String, atMost most: Int) {
                 findings.counts.append((operation, counter.take().map { "\($0)" }, most))
             }
-            // The storage root key is there from now on.
+            // The storage root key exists from now on.
             _ = try await keystore().createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: presence)
             _ = counter.take()
             let key = try await keystore().createKey(KeyRequest(policy: .pin, prompt: prompt), authorizedBy: presence)
             count("create a key with a PIN", atMost: 3)
-            // The first proof since the TPM started makes it note that one was asked for, and ask for the command again.
+            // At the first authorization after its start, the TPM records it and requests a retry of the command.
             _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)
             _ = counter.take()
             _ = try await keystore().sign(digest, with: key, for: prompt, authorizedBy: presence)

@@ -1,9 +1,9 @@
 import Synchronization
 import TPM2
 
-/// A connection to a TPM of which the commands are counted.
+/// A connection to a TPM that counts commands.
 final class CountingTransport: TPMTransport {
-    /// The commands of all connections that share it.
+    /// The commands of all connections that share the counter.
     final class Counter: Sendable {
         private let state = Mutex<[TPMCommandCode]>([])
 

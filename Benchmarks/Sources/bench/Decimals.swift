@@ -1,12 +1,12 @@
 import Foundation
 
-/// Numbers as they are printed.
+/// Formats numbers.
 enum Decimals {
     static func format(_ number: Double, _ places: Int) -> String {
         String(format: "%.\(places)f", number)
     }
 
-    /// A multiple of ten without zeros behind the point, for a scale.
+    /// A power of ten without trailing zeros, for an axis.
     static func mark(_ number: Double) -> String {
         number >= 1000 ? "\(Int(number / 1000))k" : String(format: "%g", number)
     }

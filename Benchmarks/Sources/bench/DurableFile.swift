@@ -1,6 +1,6 @@
 import Foundation
 
-/// A file in the current directory, which is on a disk and not in memory.
+/// A file in the current directory, which is on a disk.
 final class DurableFile {
     private let descriptor: Int32
     private let page = [UInt8](repeating: 0xA5, count: 4096)
@@ -9,7 +9,7 @@ final class DurableFile {
     init() throws {
         var path = Array(".bench-XXXXXX".utf8CString)
         descriptor = mkstemp(&path)
-        guard descriptor >= 0 else { throw Failure(reason: "no file can be made in the current directory") }
+        guard descriptor >= 0 else { throw Failure(reason: "no file can be created in the current directory") }
         unlink(path)
     }
 
@@ -17,7 +17,7 @@ final class DurableFile {
 
     func write() throws {
         guard pwrite(descriptor, page, page.count, off_t(offset)) == page.count, fdatasync(descriptor) == 0 else {
-            throw Failure(reason: "the current directory's disk takes nothing")
+            throw Failure(reason: "writing to the current directory failed")
         }
         offset += page.count
     }

@@ -1,4 +1,4 @@
-/// A measurement that could not be made.
+/// The failure of a measurement.
 struct Failure: Error, CustomStringConvertible {
     let reason: String
 

@@ -1,4 +1,4 @@
-/// What the measurements of one kind found.
+/// The results of one measurement.
 struct Findings: Sendable {
     var goals: [Goal] = []
     var tables: [Table] = []

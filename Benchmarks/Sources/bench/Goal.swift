@@ -1,4 +1,4 @@
-/// One row of `quality.md`: what was measured, beside what it may be.
+/// A measured value with its goal.
 struct Goal: Sendable {
     let work: String
     let value: String
@@ -7,7 +7,7 @@ struct Goal: Sendable {
     let goal: String
     let isMet: Bool
 
-    /// A time as a multiple of a floor's.
+    /// A time as a multiple of the floor.
     static func ratio(
         _ work: String, _ samples: Samples, over floor: Samples, named name: String, atMost limit: Double
     ) -> Goal {
@@ -17,7 +17,7 @@ struct Goal: Sendable {
             ratio: Decimals.format(ratio, 2), goal: "≤ \(Decimals.format(limit, 2))", isMet: ratio <= limit)
     }
 
-    /// A number with a limit of its own.
+    /// A number with a limit.
     static func limit(
         _ work: String, _ value: Double, _ unit: String, atMost limit: Double, floor: String = "–"
     ) -> Goal {

@@ -1,7 +1,7 @@
 import Foundation
 import LatchkeySimulators
 
-/// What the services have in memory at most when they have started and nobody asks for anything.
+/// Measures the peak memory of idle services.
 struct IdleMemory {
     @concurrent func run() async throws -> Findings {
         Findings(goals: [
@@ -42,7 +42,7 @@ struct IdleMemory {
         let status = try String(contentsOfFile: "/proc/\(identifier)/status", encoding: .utf8)
         guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmHWM:") }),
             let kilobytes = line.split(separator: " ").dropFirst().first.flatMap({ Double($0) })
-        else { throw Failure(reason: "the system does not say what a process has in memory") }
+        else { throw Failure(reason: "/proc does not report the memory of the process") }
         return kilobytes * 1024 / 1e6
     }
 }

@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
 
-/// Logs in on the server's page, as a person with a browser does.
+/// A browser that logs in on the server's page.
 actor LoginBrowser: Browser {
     private let username: String
     private let password: String
@@ -52,7 +52,7 @@ actor LoginBrowser: Browser {
             }
             (method, url, body) = (.get, Self.target(next, from: url), "")
         }
-        throw Failure(reason: "the server leads nowhere from \(url)")
+        throw Failure(reason: "no redirect from \(url)")
     }
 
     private static func target(_ reference: String, from url: String) -> String {

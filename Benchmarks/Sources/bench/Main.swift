@@ -1,6 +1,6 @@
 import Foundation
 
-/// Measures everything that `quality.md` has a number for, and prints it beside its floor.
+/// Runs all measurements and prints them with their floors and goals.
 @main struct Main {
     static func main() async throws {
         let isShort = CommandLine.arguments.contains("--short")

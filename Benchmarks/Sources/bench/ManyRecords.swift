@@ -5,13 +5,12 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// One store that grows to many credentials: what it takes to find one of them by a tag or a claim, to store another,
-/// and to open the store.
+/// Measures a growing store of credentials: finding one by a tag or a claim, storing another, and opening the store.
 struct ManyRecords {
     let counts: [Int]
     let rounds: Int
 
-    /// What was measured at one size.
+    /// The measurements at one size.
     private struct Stage {
         let count: Int
         var byTag = Samples()
@@ -51,7 +50,7 @@ struct ManyRecords {
             let wanted = round * 7919 % count
             let start = ContinuousClock.now
             let shelf = try await Shelf(tpm, directory, counter)
-            guard try shelf.store.credential(id: "c\(wanted)") != nil else { throw Failure(reason: "one is lost") }
+            guard try shelf.store.credential(id: "c\(wanted)") != nil else { throw Failure(reason: "a credential is missing") }
             stage.opening.add(ContinuousClock.now - start)
         }
         let shelf = try await Shelf(tpm, directory, counter)
@@ -111,17 +110,17 @@ struct ManyRecords {
                         .init(name: "find by tag", points: curve(\.byTag)),
                         .init(name: "find by claim", points: curve(\.byClaim)),
                         .init(name: "store one more, durably", points: curve(\.storing)),
-                        .init(name: "open the store and look at one", points: curve(\.opening)),
+                        .init(name: "open the store and find one", points: curve(\.opening)),
                     ]),
                 Plot(
-                    file: "records-size", title: "What the store takes", x: "records in the store", y: "MB on disk",
+                    file: "records-size", title: "Size of the store", x: "records in the store", y: "MB on disk",
                     series: [
                         .init(name: "the file", points: stages.map { (Double($0.count), Double($0.bytes) / 1e6) })
                     ]),
             ])
     }
 
-    /// The peak of a process that opens the store and finds one.
+    /// The peak memory of a process that opens the store and finds a credential.
     private static func memory(of directory: TemporaryDirectory, _ tpm: SoftwareTPM, _ wanted: String) throws -> Int {
         let program = Program.built(
             "latchkey", environment: ["LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config")])

@@ -1,7 +1,7 @@
 import Foundation
 import Latchkey
 
-/// A keystore that tells what its uses of keys took.
+/// A keystore that measures the time of key uses.
 struct MeasuredKeystore: Keystore {
     let inner: any Keystore
     let waiting: Waiting

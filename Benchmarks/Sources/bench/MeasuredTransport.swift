@@ -1,7 +1,7 @@
 import HTTPTypes
 import Latchkey
 
-/// A transport that tells what its requests took.
+/// A transport that measures the time of requests.
 struct MeasuredTransport: HTTPTransport {
     let inner: any HTTPTransport
     let waiting: Waiting

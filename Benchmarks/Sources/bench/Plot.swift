@@ -1,13 +1,13 @@
 import Foundation
 
-/// Curves over a scale of powers of ten, both ways, as an SVG that can be read on light and on dark.
+/// Curves on logarithmic axes, as an SVG for light and dark backgrounds.
 struct Plot: Sendable {
     struct Series: Sendable {
         let name: String
         let points: [(x: Double, y: Double)]
     }
 
-    /// The file's name, without its folder and its end.
+    /// The file name without folder and extension.
     let file: String
     let title: String
     let x: String
@@ -51,9 +51,9 @@ struct Plot: Sendable {
         return (lines + ["</svg>", ""]).joined(separator: "\n")
     }
 
-    // MARK: Places
+    // MARK: Coordinates
 
-    /// Powers of ten that hold all values.
+    /// The powers of ten around all values.
     private struct Scale {
         let first: Double
         let last: Double
@@ -67,7 +67,7 @@ struct Plot: Sendable {
             decades = stride(from: ceil(first), through: last, by: 1).map { pow(10, $0) }
         }
 
-        /// 0 at the first and 1 at the last.
+        /// The position on the axis, from 0 to 1.
         func place(_ value: Double) -> Double { (log10(max(value, 1e-9)) - first) / (last - first) }
     }
 

@@ -1,12 +1,12 @@
 import Foundation
 
-/// Programs of this package, and of others, run as processes.
+/// Runs a program as a process.
 struct Program: Sendable {
     let name: String
-    /// What its environment has besides ours.
+    /// Variables to set in addition to this process's environment.
     var environment: [String: String] = [:]
 
-    /// One that was built beside this one.
+    /// A program in the build folder of this program.
     static func built(_ name: String, environment: [String: String] = [:]) -> Program {
         Program(name: "\(directory)/\(name)", environment: environment)
     }
@@ -14,10 +14,10 @@ struct Program: Sendable {
     private static let directory =
         URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent().path
 
-    /// Runs it to its end.
+    /// Runs the program and waits for its exit.
     ///
-    /// - Returns: What it printed.
-    /// - Throws: ``Failure`` with what it complained of unless it ends with 0.
+    /// - Returns: The output.
+    /// - Throws: ``Failure`` with the error output if the exit code is not 0.
     @discardableResult
     func run(_ arguments: [String]) throws -> Data {
         let (process, output) = process(arguments)
@@ -34,9 +34,9 @@ struct Program: Sendable {
         return printed
     }
 
-    /// Runs it to its end under `meter`.
+    /// Runs the program with `meter` and waits for its exit.
     ///
-    /// - Returns: How long it took from its fork to its end, and its peak of memory in bytes.
+    /// - Returns: The time from fork to exit, and the peak memory in bytes.
     func measure(_ arguments: [String]) throws -> (time: Duration, bytes: Int) {
         let printed = try Program.built("meter", environment: environment).run([name] + arguments)
         let numbers = String(decoding: printed, as: UTF8.self).split { !$0.isNumber }.compactMap { Int($0) }
@@ -44,7 +44,7 @@ struct Program: Sendable {
         return (.nanoseconds(numbers[0]), numbers[1] * 1024)
     }
 
-    /// Starts it, lends it to `body` once it has printed a line or, if it prints none, at once, and ends it.
+    /// Starts the program, runs `body` (after the first line of output, if the program prints one), and ends the program.
     func serving<R>(
         _ arguments: [String], printsLine: Bool, _ body: (Int32, Data) async throws -> R
     ) async throws -> R {

@@ -1,13 +1,13 @@
 import Latchkey
 import Synchronization
 
-/// A person who gives the PIN at once. It remembers when.
+/// A user who enters the PIN at once, and the time of that.
 final class PromptPresence: PresenceAuthority {
     static let pin = "493817"
 
     private let answered = Mutex<ContinuousClock.Instant?>(nil)
 
-    /// The time since the PIN was last given.
+    /// The time since the last PIN entry.
     var sincePIN: Duration {
         answered.withLock { $0 }.map { ContinuousClock.now - $0 } ?? .zero
     }

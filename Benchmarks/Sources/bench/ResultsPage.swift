@@ -1,6 +1,6 @@
 import Foundation
 
-/// What was found, as a page of the documentation with its figures.
+/// The results as a documentation page with figures.
 struct ResultsPage {
     private let findings: Findings
 
@@ -21,31 +21,31 @@ struct ResultsPage {
     private var text: String {
         var parts = [
             """
-            # What Latchkey costs
+            # Benchmarks
 
-            Written by `scripts/bench --plots`: one run, release builds, each beside the bare hardware. In every table the
-            rows are measured in turn, round by round, so that a busy machine slows all of them alike; compare ratios, not
-            times. Times are medians, memory is the highest peak. 1 MB is 10⁶ bytes.
+            Written by `scripts/bench --plots`: one run of release builds, compared with the bare hardware. In every table the
+            rows are measured in turn, so that load affects all rows equally; compare ratios, not times. Times are medians,
+            memory is the peak. 1 MB is 10⁶ bytes.
 
             \(Self.machine)
 
-            ## The goals
+            ## Goals
             """,
             Self.table(Goal.columns, findings.goals.map(\.cells)),
             """
             R2 and P2 are the commands of a key with two branches, StartAuthSession (salted), Load, PolicyAuthValue, PolicyOR,
             Sign, FlushContext: written by hand in C with their session cryptography on libcrypto (R2), and through ESAPI
-            (P2). Latchkey's own signature reads the lockout counter before it asks for the PIN, opens a connection of its
-            own, and verifies the signature in software before it returns it; the floors do none of that.
+            (P2). Latchkey also reads the lockout counter before the prompt, opens a connection, and verifies the signature in
+            software before it returns it; the floors do not.
 
             ## TPM commands per operation
 
-            `CommandBudgetTests` and `FingerPolicyTests` fail when one of these numbers grows, those of a finger too.
+            `CommandBudgetTests` and `FingerPolicyTests` fail if one of these numbers grows; the latter for fingerprints.
             """,
-            Self.table(Findings.countColumns, findings.countCells), "## How things grow",
+            Self.table(Findings.countColumns, findings.countCells), "## Growth",
         ]
         parts += findings.plots.map { "![\($0.title)](figures/\($0.file).svg)" }
-        parts.append("## Side by side")
+        parts.append("## Comparisons")
         for table in findings.tables {
             parts.append("### \(table.title)")
             parts.append(Self.table(Table.columns, table.cells))
@@ -58,7 +58,7 @@ struct ResultsPage {
             .joined(separator: "\n")
     }
 
-    /// Date, processor, system and the versions of what is measured against.
+    /// The date, the processor, the system and the versions of the other programs.
     private static var machine: String {
         let date = Date().formatted(.iso8601.year().month().day())
         let processor = first("model name", of: "/proc/cpuinfo", ":") ?? "an unnamed processor"
@@ -70,7 +70,7 @@ struct ResultsPage {
         return ([date, cores, system] + programs.compactMap { version(of: $0, $1) }).joined(separator: " · ")
     }
 
-    /// The first line of what a program says of itself, up to a comma.
+    /// The first line of a program's version output, up to a comma.
     private static func version(of program: String, _ option: String) -> String? {
         guard let printed = try? Program(name: program).run([option]) else { return nil }
         let line = String(decoding: printed, as: UTF8.self).prefix { $0 != "\n" && $0 != "," }

@@ -1,4 +1,4 @@
-/// How long something took, many times.
+/// The times of repeated measurements.
 struct Samples: Sendable {
     private(set) var durations: [Duration] = []
 
@@ -36,7 +36,7 @@ extension Duration {
 
     var milliseconds: Double { microseconds / 1000 }
 
-    /// With three digits or more, in the unit that suits.
+    /// The time in µs or ms, with at least three digits.
     var text: String {
         microseconds < 1000 ? "\(Decimals.format(microseconds, 1)) µs" : "\(Decimals.format(milliseconds, 2)) ms"
     }

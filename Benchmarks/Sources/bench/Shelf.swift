@@ -5,7 +5,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// A store of credentials as a program has it that was just started.
+/// A store of credentials in a program that has just started.
 struct Shelf {
     let store: CredentialStore
     private let records: RecordContainer
@@ -18,8 +18,8 @@ struct Shelf {
         store = CredentialStore(records: records)
     }
 
-    /// Stores the credentials `c…` with the tag `n` and the subject `user-…` of their number. The first is stored as
-    /// any, the others as copies of its rows, so many in a transaction.
+    /// Stores credentials with the ID `c…`, the tag `n` and the subject `user-…`. Stores the first one through the API and the
+    /// others as copies of its rows, many in one transaction.
     func fill(from start: Int, to end: Int) async throws {
         try await store.open()
         if start == 0 { try store.store(Self.token("c0", subject: "user-0"), tags: ["n": "0", "group": "0"]) }
@@ -27,7 +27,7 @@ struct Shelf {
         var rows: [(record: Record, payload: SecretBytes?)] = []
         for name in ["metadata", "token"] {
             guard let row = try await records.read(RecordID(rawValue: "credential.\(name).c0"), for: prompt) else {
-                throw Failure(reason: "the first credential is not there")
+                throw Failure(reason: "the first credential is missing")
             }
             rows.append(row)
         }
@@ -52,7 +52,7 @@ struct Shelf {
             protection: record.protection, attributes: attributes)
     }
 
-    /// A token as a server gives it, with an ID token of a kilobyte.
+    /// A token response with an ID token of one kilobyte.
     static func token(_ id: String, subject: String) throws -> Token {
         func part(_ json: String) -> String {
             Data(json.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_")

@@ -2,8 +2,8 @@ import Foundation
 import Latchkey
 import LatchkeySimulators
 
-/// One process that makes one signature: `latchkey key sign` beside the tools that others sign with, process by process
-/// in turn. All but Latchkey and tpm2-pkcs11 send the PIN in clear.
+/// Compares processes that make one signature each: `latchkey key sign` and other tools, in turn. All except Latchkey and
+/// tpm2-pkcs11 send the PIN in clear text.
 struct SigningProcesses {
     let rounds: Int
 
@@ -11,7 +11,7 @@ struct SigningProcesses {
         let name: String
         let program: Program
         let arguments: [String]
-        /// What has to be done after each run, and is not measured.
+        /// Work after each run that is not measured.
         var cleaning: (@Sendable () throws -> Void)?
         var samples = Samples()
         var peak = 0
@@ -24,7 +24,7 @@ struct SigningProcesses {
                 try Data(SHA256Text.bytes).write(to: directory.url.appending(path: "digest"))
                 var contestants = [
                     try Self.openssl("with the storage root key", ["-pkeyopt", "parent:0x81000001"], tpm, directory),
-                    try Self.openssl("as it comes, with a primary key each time", [], tpm, directory),
+                    try Self.openssl("with a primary key each time", [], tpm, directory),
                     try Self.latchkey(tpm, directory),
                     try Self.tools(tpm, directory),
                     try Self.pkcs11(token, directory),
@@ -81,7 +81,7 @@ struct SigningProcesses {
     private static func openssl(
         _ manner: String, _ parent: [String], _ tpm: SoftwareTPM, _ directory: TemporaryDirectory
     ) throws -> Contestant {
-        // The storage root key is Latchkey's or whoever's comes first.
+        // The storage root key may exist already.
         let program = Program(name: "openssl", environment: ["TPM2OPENSSL_TCTI": tpm.tcti, "TSS2_LOG": "all+NONE"])
         if !parent.isEmpty { try makeStorageRootKey(tpm, directory) }
         let key = directory.path(of: parent.isEmpty ? "default.pem" : "persistent.pem")
@@ -117,7 +117,7 @@ struct SigningProcesses {
                 "-c", context, "-p", PromptPresence.pin, "-g", "sha256", "-d", directory.path(of: "digest"), "-o",
                 directory.path(of: "signature"),
             ],
-            // It leaves the key in one of the three places.
+            // tpm2_sign leaves the key in one of the three object slots.
             cleaning: { try tool("tpm2_flushcontext", tpm, ["-t"]) })
     }
 
@@ -133,7 +133,7 @@ struct SigningProcesses {
             ])
     }
 
-    /// The TCG's template: what Latchkey finds there, it takes.
+    /// The TCG's template, so that Latchkey uses the existing key.
     private static func makeStorageRootKey(_ tpm: SoftwareTPM, _ directory: TemporaryDirectory) throws {
         let program = Program.built(
             "latchkey", environment: ["LATCHKEY_TCTI": tpm.tcti, "XDG_CONFIG_HOME": directory.path(of: "config")])
@@ -149,7 +149,7 @@ struct SigningProcesses {
     }
 }
 
-/// A digest that everybody signs.
+/// The digest to sign.
 private enum SHA256Text {
     static let bytes = [UInt8](repeating: 0xA5, count: 32)
     static let hexadecimal = String(repeating: "a5", count: 32)

@@ -4,12 +4,11 @@ import LatchkeySimulators
 import LatchkeyTPM
 import TPM2
 
-/// `TPMKeystore.sign` with a PIN beside the same commands written by hand, and beside ESAPI, on one swtpm, call by call
-/// in turn.
+/// Compares `TPMKeystore.sign` with hand-written commands and with ESAPI on one swtpm, in alternating calls.
 struct TPMSigning {
     let rounds: Int
 
-    /// What is measured, in the order of a round.
+    /// The contestants, in the order of a round.
     private enum Contestant: String, CaseIterable {
         case raw = "raw: the six commands of a key with two branches (floor R2)"
         case least = "raw: the four commands of a key with a PIN"
@@ -72,7 +71,7 @@ struct TPMSigning {
         return Findings(goals: goals, tables: [table])
     }
 
-    /// What a floor takes: for one that is primed, only what comes after the PIN.
+    /// The time of a floor; for a primed one, only the time after the PIN.
     private static func time(
         _ contestant: Contestant, _ floor: OpaquePointer, _ digest: MessageDigest
     ) throws -> Duration {

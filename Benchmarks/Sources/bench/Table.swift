@@ -1,4 +1,4 @@
-/// Rows of medians beside the floor of the same run.
+/// A table of medians with the floor of the same run.
 struct Table: Sendable {
     let title: String
     private var rows: [(name: String, samples: Samples)] = []
@@ -12,7 +12,7 @@ struct Table: Sendable {
         rows.append((name, samples))
     }
 
-    /// Name, median, 95th percentile, and the median as a multiple of the floor's.
+    /// Name, median, 95th percentile, and the median as a multiple of the floor's median.
     var cells: [[String]] {
         guard let floor = rows.first?.samples.median else { return [] }
         return rows.map { name, samples in

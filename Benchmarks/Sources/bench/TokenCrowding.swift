@@ -1,4 +1,4 @@
-/// Signatures by tokens that hold more and more keys.
+/// Measures signatures in an open session on tokens with an increasing number of keys.
 struct TokenCrowding {
     let counts: [Int]
     let rounds: Int

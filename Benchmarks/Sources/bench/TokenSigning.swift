@@ -3,10 +3,10 @@ import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
 
-/// `PKCS11Keystore.sign` beside `C_SignInit` and `C_Sign` on one token of SoftHSM2, call by call in turn, so that a busy
-/// machine slows both alike.
+/// Compares `PKCS11Keystore.sign` with `C_SignInit` and `C_Sign` on one SoftHSM2 token, in alternating calls, so that load affects
+/// both equally.
 struct TokenSigning {
-    /// How many keys the token holds.
+    /// The number of keys on the token.
     let keys: Int
     let rounds: Int
 
@@ -27,7 +27,7 @@ struct TokenSigning {
             throw Failure(reason: "the floor can't be opened")
         }
         let filled = floor_fill(floor, Int32(max(keys - 2, 0)))
-        guard filled == 0 else { throw Failure(reason: "the token can't be filled: \(filled)") }
+        guard filled == 0 else { throw Failure(reason: "the keys cannot be created: \(filled)") }
 
         var raw = Samples()
         var verified = Samples()
@@ -63,7 +63,7 @@ struct TokenSigning {
 
     private static let crowd = 8
 
-    /// The time per signature when many tasks sign: the token's thread never waits, and verification is done beside it.
+    /// The time per signature with concurrent tasks: the token's thread never waits, and other threads verify.
     @concurrent private func crowdedSignatures(
         _ keystore: PKCS11Keystore, _ key: HardwareKey, _ prompt: PromptContext
     ) async throws -> Samples {

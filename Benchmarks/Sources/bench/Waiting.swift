@@ -1,10 +1,10 @@
 import Synchronization
 
-/// How often something was waited for, and how long.
+/// The number and total time of waits.
 final class Waiting: Sendable {
     private let state = Mutex((calls: 0, time: Duration.zero))
 
-    /// What was waited for since the last call.
+    /// The waits since the last call.
     func take() -> (calls: Int, time: Duration) {
         state.withLock { state in
             defer { state = (0, .zero) }

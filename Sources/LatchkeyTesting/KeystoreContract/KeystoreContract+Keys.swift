@@ -5,21 +5,21 @@ internal import Testing
 
 extension KeystoreContract {
     func signsWithoutPresence(_ keystore: any Keystore) async throws {
-        let nobody = person()
+        let user = person()
         guard device.hasOpenKeys else {
-            await Self.expect(.unsupported, of: "create a key that needs nobody") {
-                _ = try await create(keystore, KeyRequest(policy: .none, prompt: Self.prompt), nobody)
+            await Self.expect(.unsupported, of: "create a key without user verification") {
+                _ = try await create(keystore, KeyRequest(policy: .none, prompt: Self.prompt), user)
             }
-            #expect(nobody.asked.isEmpty)
+            #expect(user.asked.isEmpty)
             return
         }
         let request = KeyRequest(policy: .none, label: "contract", prompt: Self.prompt)
-        let key = try await create(keystore, request, nobody)
-        let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: nobody)
+        let key = try await create(keystore, request, user)
+        let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: user)
 
         #expect(key.publicKey.isValid(signature, for: Self.digest))
         #expect(!key.publicKey.isValid(signature, for: MessageDigest(sha256: Array("another message".utf8))))
-        #expect(nobody.requests.isEmpty)
+        #expect(user.requests.isEmpty)
         #expect(key.id == request.id)
         #expect(key.label == "contract")
         #expect(key.policy == .none)
@@ -88,14 +88,14 @@ extension KeystoreContract {
         guard device.canDelete else {
             await Self.expect(.unsupported, of: "delete") { try await keystore.delete(key) }
             let signature = try await sign(keystore, key)
-            #expect(key.publicKey.isValid(signature, for: Self.digest), "what can't be deleted still signs")
+            #expect(key.publicKey.isValid(signature, for: Self.digest), "a key that cannot be deleted still signs")
             return
         }
         try await keystore.delete(key)
         try await keystore.delete(key)
         if device.lendsKeys {
             let signature = try await sign(keystore, key)
-            #expect(key.publicKey.isValid(signature, for: Self.digest), "what was there before stays there")
+            #expect(key.publicKey.isValid(signature, for: Self.digest), "an adopted key stays on the device")
         }
         let signature = try await sign(keystore, kept)
         #expect(kept.publicKey.isValid(signature, for: Self.digest))
@@ -109,7 +109,7 @@ extension KeystoreContract {
             return
         }
         let attestation = try await keystore.attest(key, challenge: challenge)
-        // A certificate is made without knowing the challenge; it holds the key instead.
+        // A PIV attestation certificate has no challenge; it contains the key.
         let subject = attestation.format == KeyAttestation.piv ? key.publicKey.x : challenge
         #expect(attestation.statement.firstRange(of: subject) != nil)
         #expect(attestation.publicArea.firstRange(of: key.publicKey.x) != nil)
@@ -117,6 +117,72 @@ extension KeystoreContract {
             await Self.expect(.invalidInput, of: "attest with a challenge of \(count) bytes") {
                 _ = try await keystore.attest(key, challenge: Data(count: count))
             }
+        }
+    }
+}
+
+extension KeystoreContract {
+    func sealsWithoutPresence(_ keystore: any Keystore) async throws {
+        guard device.canSeal, device.sealsOpenly else { return try await refusesUnsupportedPolicies(keystore) }
+        let user = person()
+        let bytes = SecretBytes.random(count: 32)
+        let secret = try await keystore.seal(bytes, policy: .none, for: Self.prompt, authorizedBy: user)
+        #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: user) == bytes)
+        #expect(user.requests.isEmpty)
+        #expect(secret.backend == keystore.backend)
+        #expect(secret.policy == .none)
+        let isInTheClear = bytes.withUnsafeBytes { bytes in secret.blob.firstRange(of: Array(bytes)) != nil }
+        #expect(!isInTheClear)
+    }
+
+    func sealsWithPIN(_ keystore: any Keystore) async throws {
+        guard device.canSeal else {
+            _ = try await sealed(keystore, guarded)
+            return
+        }
+        let presence = person(.right, .right, .wrong)
+        let bytes = SecretBytes.random(count: 32)
+        let secret = try await keystore.seal(bytes, policy: guarded, for: Self.prompt, authorizedBy: presence)
+        #expect(try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence) == bytes)
+        await Self.expect(.wrongProof, of: "unseal with a wrong PIN") {
+            _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence)
+        }
+        #expect(presence.requests.map(\.purpose) == device.purposes(birth: 1, uses: 2))
+        #expect(presence.asked == [Self.prompt, Self.prompt, Self.prompt])
+        #expect(secret.assurance.presence == device.enforcedPresence)
+    }
+
+    func seals32BytesOnly(_ keystore: any Keystore) async throws {
+        for policy in [AccessPolicy.none, guarded] {
+            for count in [0, 31, 33, 128] {
+                let presence = person(.right)
+                await Self.expect(.invalidInput, of: "seal \(count) bytes under \(policy)") {
+                    _ = try await keystore.seal(
+                        .random(count: count), policy: policy, for: Self.prompt, authorizedBy: presence)
+                }
+                #expect(presence.asked.isEmpty)
+            }
+        }
+    }
+
+    func refusesUnsupportedPolicies(_ keystore: any Keystore) async throws {
+        let capabilities = try await keystore.capabilities()
+        for requirement in AccessPolicy.Requirement.allCases {
+            let policy = try #require(AccessPolicy(requirement))
+            let presence = person(.right)
+            if !capabilities.requirements.contains(requirement) {
+                await Self.expect(.unsupported, of: "create a key under \(policy)") {
+                    _ = try await keystore.createKey(
+                        KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: presence)
+                }
+            }
+            if !capabilities.sealing.contains(requirement) {
+                await Self.expect(.unsupported, of: "seal under \(policy)") {
+                    _ = try await keystore.seal(
+                        .random(count: 32), policy: policy, for: Self.prompt, authorizedBy: presence)
+                }
+            }
+            #expect(presence.asked.isEmpty)
         }
     }
 }

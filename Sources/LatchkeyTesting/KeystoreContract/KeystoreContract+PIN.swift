@@ -9,7 +9,7 @@ extension KeystoreContract {
         let error = await Self.expect(.wrongProof, of: "sign with a wrong PIN") {
             _ = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
         }
-        #expect(presence.asked.count == 1, "a wrong PIN is not asked for again behind the caller's back")
+        #expect(presence.asked.count == 1, "the keystore does not prompt again after a wrong PIN")
         #expect(error?.attemptsLeft == before.map { $0 - 1 })
         #expect(try await keystore.pinStatus().attemptsLeft == before.map { $0 - 1 })
 
@@ -24,9 +24,9 @@ extension KeystoreContract {
         let limit: Int
         switch device.guessing {
         case .counted:
-            limit = try #require(try await keystore.pinStatus().attemptsLeft, "the device does not tell its limit")
+            limit = try #require(try await keystore.pinStatus().attemptsLeft, "the device does not report its limit")
         case .locks(let after), .locksSilently(let after): limit = after
-        case .unlimited: return try await saysThatNothingLocks(keystore, guarded)
+        case .unlimited: return try await reportsNoLimit(keystore, guarded)
         }
         for attempt in 1...limit {
             await Self.expect(.wrongProof, .lockedOut, of: "wrong PIN \(attempt) of \(limit)") {
@@ -41,16 +41,16 @@ extension KeystoreContract {
         await Self.expect(.lockedOut, of: "sign while locked out") {
             _ = try await keystore.sign(Self.digest, with: guarded, for: Self.prompt, authorizedBy: presence)
         }
-        #expect(presence.asked.isEmpty == tellsBefore, "nobody is asked for a PIN that the device won't look at")
+        #expect(presence.asked.isEmpty == tellsBefore, "there is no prompt for a PIN that the device would reject")
         guard device.hasOpenKeys else { return }
         let signature = try await sign(keystore, open)
         #expect(open.publicKey.isValid(signature, for: Self.digest), "a key without a PIN is not locked")
     }
 
-    /// A device without a guard must not look as if it had one.
-    private func saysThatNothingLocks(_ keystore: any Keystore, _ key: HardwareKey) async throws {
+    /// A device without protection against guessing must not report any.
+    private func reportsNoLimit(_ keystore: any Keystore, _ key: HardwareKey) async throws {
         for attempt in 1...12 {
-            let error = await Self.expect(.wrongProof, of: "wrong PIN \(attempt) where nothing counts") {
+            let error = await Self.expect(.wrongProof, of: "wrong PIN \(attempt) without a limit") {
                 _ = try await sign(keystore, key, .wrong)
             }
             #expect(error?.attemptsLeft == nil)
@@ -88,8 +88,8 @@ extension KeystoreContract {
         #expect(key.publicKey.isValid(signature, for: Self.digest))
     }
 
-    /// At a reader of its own the device asks, not the program.
-    func nobodyToAsk(_ keystore: any Keystore) async throws {
+    /// A device with a reader prompts itself.
+    func reportsUnavailablePrompt(_ keystore: any Keystore) async throws {
         if case .atReader = device.pin { return }
         await Self.expect(.unavailable, of: "create a key") {
             _ = try await create(keystore, KeyRequest(policy: guarded, prompt: Self.prompt), NobodyPresent())
@@ -117,7 +117,7 @@ extension KeystoreContract {
         guard device.takes("caf\u{E9}s") else { return try await refusesToSet("caf\u{E9}s", keystore, last) }
         let key = try await key(keystore, openedBy: "caf\u{E9}s", after: last)
         let signature = try await sign(keystore, key, .pin("cafe\u{301}s"))
-        #expect(key.publicKey.isValid(signature, for: Self.digest), "composed and decomposed are one PIN")
+        #expect(key.publicKey.isValid(signature, for: Self.digest), "composed and decomposed forms are the same PIN")
     }
 
     func everyCharacterCounts(_ keystore: any Keystore) async throws {
@@ -134,7 +134,7 @@ extension KeystoreContract {
         }
     }
 
-    /// A guarded key that this very PIN opens: a new one, or one of a device that gets this PIN.
+    /// A guarded key with this PIN: a new key, or a key of a device whose PIN changes to it.
     private func key(
         _ keystore: any Keystore, openedBy pin: String, after last: Device.Proof
     ) async throws -> HardwareKey {
@@ -145,7 +145,7 @@ extension KeystoreContract {
         ).keys[0]
     }
 
-    /// A PIN that is too long or short for the device, or of other characters than it takes, is said to be that, and the old one stays.
+    /// Expects the error `invalidInput` for a PIN that the device does not accept, and that the old PIN still works.
     private func refusesToSet(_ pin: String, _ keystore: any Keystore, _ last: Device.Proof) async throws {
         let key = try await makeKey(keystore, guarded, last)
         await Self.expect(.invalidInput, of: "set the PIN ‘\(pin)’") {
@@ -153,6 +153,78 @@ extension KeystoreContract {
                 of: [key], secrets: [], for: Self.prompt, authorizedBy: person(last, .pin(pin)))
         }
         let signature = try await sign(keystore, key, last)
+        #expect(key.publicKey.isValid(signature, for: Self.digest))
+    }
+}
+
+extension KeystoreContract {
+    func changesPIN(_ keystore: any Keystore) async throws {
+        if case .atReader = device.pin { return try await doesNotChangeTheReadersPIN(keystore) }
+        let first = try await makeKey(keystore, guarded)
+        let second = try await makeKey(keystore, guarded)
+        let secret = try await sealed(keystore, guarded)
+
+        let bytes: SecretBytes? = if let secret { try await unseal(keystore, secret) } else { nil }
+        let presence = person(.right, .new)
+        let changed = try await keystore.changePIN(
+            of: [first, second], secrets: [secret].compactMap(\.self), for: Self.prompt, authorizedBy: presence)
+        #expect(presence.requests.map(\.purpose) == [.current, .new])
+        #expect(changed.keys.map(\.id) == [first.id, second.id])
+        #expect(changed.keys.map(\.publicKey) == [first.publicKey, second.publicKey])
+        #expect(changed.secrets.count == (secret == nil ? 0 : 1))
+
+        for key in changed.keys {
+            let signature = try await sign(keystore, key, .new)
+            #expect(key.publicKey.isValid(signature, for: Self.digest))
+        }
+        for secret in changed.secrets {
+            #expect(try await unseal(keystore, secret, .new) == bytes)
+        }
+
+        await Self.expect(.wrongProof, of: "sign with the old PIN") {
+            _ = try await sign(keystore, changed.keys[0], .right)
+        }
+        for secret in changed.secrets {
+            await Self.expect(.wrongProof, of: "unseal with the old PIN") {
+                _ = try await unseal(keystore, secret, .right)
+            }
+        }
+    }
+
+    func changeNeedsOldPIN(_ keystore: any Keystore) async throws {
+        if case .atReader = device.pin { return try await doesNotChangeTheReadersPIN(keystore) }
+        let key = try await makeKey(keystore, guarded)
+        await Self.expect(.wrongProof, of: "change the PIN") {
+            _ = try await keystore.changePIN(
+                of: [key], secrets: [], for: Self.prompt,
+                authorizedBy: person(.wrong, .new))
+        }
+        let signature = try await sign(keystore, key)
+        #expect(key.publicKey.isValid(signature, for: Self.digest))
+    }
+
+    func declinedChange(_ keystore: any Keystore) async throws {
+        if case .atReader = device.pin { return try await doesNotChangeTheReadersPIN(keystore) }
+        let key = try await makeKey(keystore, guarded)
+        for proofs: [Device.Proof] in [[.declined], [.right, .declined]] {
+            let presence = device.person(proofs)
+            await Self.expect(.cancelled, of: "change the PIN") {
+                _ = try await keystore.changePIN(of: [key], secrets: [], for: Self.prompt, authorizedBy: presence)
+            }
+            #expect(presence.requests.count == proofs.count)
+        }
+        let signature = try await sign(keystore, key)
+        #expect(key.publicKey.isValid(signature, for: Self.digest))
+    }
+
+    /// A PIN that only the reader takes cannot be changed by the program.
+    private func doesNotChangeTheReadersPIN(_ keystore: any Keystore) async throws {
+        let key = try await makeKey(keystore, guarded)
+        await Self.expect(.unsupported, of: "change the PIN of a reader") {
+            _ = try await keystore.changePIN(
+                of: [key], secrets: [], for: Self.prompt, authorizedBy: person(.right, .new))
+        }
+        let signature = try await sign(keystore, key)
         #expect(key.publicKey.isValid(signature, for: Self.digest))
     }
 }

@@ -1,9 +1,9 @@
 internal import Latchkey
+internal import Synchronization
 internal import Testing
 
-/// Proofs that serve for some time, on devices that can have that.
 extension KeystoreContract {
-    /// One use of what the proof opens.
+    /// A use of a key or secret with a proof.
     private typealias Use = (any PresenceAuthority) async throws -> Void
 
     func reusesProof(_ keystore: any Keystore) async throws {
@@ -13,8 +13,8 @@ extension KeystoreContract {
         #expect(first.asked.count <= 1)
         let second = person()
         try await key(second)
-        #expect(second.asked.isEmpty, "the proof still serves")
-        // Whoever asks more often than the policy says keeps it too.
+        #expect(second.asked.isEmpty, "the proof is reused")
+        // A keystore may prompt more often than the policy requires.
         try await secret?(person(.right))
     }
 
@@ -24,7 +24,7 @@ extension KeystoreContract {
             guard let use else { continue }
             try await use(person(.right))
             keystore.endReuse()
-            try await expectQuestion(what, use) { $0 }
+            try await expectPrompt(what, use) { $0 }
         }
     }
 
@@ -34,24 +34,24 @@ extension KeystoreContract {
             guard let use else { continue }
             keystore.endReuse()
             try await use(LockedWhileAsked(person(.right), keystore))
-            try await expectQuestion(what, use) { $0 }
+            try await expectPrompt(what, use) { $0 }
         }
     }
 
-    func asksAnewWhereTold(_ keystore: any Keystore) async throws {
+    func promptsWhenReuseIsForbidden(_ keystore: any Keystore) async throws {
         guard let (key, secret) = try await reusables(keystore) else { return }
         for (use, what) in [(key, "a key"), (secret, "a secret")] {
             guard let use else { continue }
             try await use(person(.right))
-            try await expectQuestion(what, use) { FreshPresence($0) }
+            try await expectPrompt(what, use) { FreshPresence($0) }
             if case .atReader = device.pin { continue }
             try await use(person(.right))
-            await Self.expect(.unavailable, of: "use \(what) for nobody") { try await use(NobodyPresent()) }
+            await Self.expect(.unavailable, of: "use \(what) without a prompt") { try await use(NobodyPresent()) }
         }
     }
 
-    /// Somebody who declines is asked, so nothing is done.
-    private func expectQuestion(
+    /// Expects a prompt, and that the use fails when the user declines.
+    private func expectPrompt(
         _ what: String, _ use: Use, of authority: (ScriptedPresence) -> any PresenceAuthority
     ) async throws {
         let unwilling = person(.declined)
@@ -59,9 +59,9 @@ extension KeystoreContract {
         #expect(unwilling.asked.count == 1, "\(what)")
     }
 
-    /// The uses of a key, and of a secret where the device seals, that one proof opens for five minutes.
+    /// The uses of a key, and of a secret if the device seals, with a proof that is reusable for five minutes.
     ///
-    /// - Returns: nil for a device that can't have such a policy, after it was seen that it says so and asks nobody.
+    /// - Returns: nil if the device reports the policy as unsupported, after a check that it did not prompt.
     private func reusables(_ keystore: any Keystore) async throws -> (key: Use, secret: Use?)? {
         let policy = try #require(AccessPolicy(guarded.requirement, reuseSeconds: 300))
         let owner = person(.right)
@@ -81,7 +81,7 @@ extension KeystoreContract {
     }
 }
 
-/// Somebody who locks everything while they are asked, and answers then.
+/// A presence authority that ends reuse during the prompt, and then answers.
 private struct LockedWhileAsked: PresenceAuthority {
     private let authority: any PresenceAuthority
     private let keystore: any Keystore
@@ -101,5 +101,109 @@ private struct LockedWhileAsked: PresenceAuthority {
     func notice(_ notice: PresenceNotice) async {
         keystore.endReuse()
         await authority.notice(notice)
+    }
+}
+
+extension KeystoreContract {
+    func revokesSecrets(_ keystore: any Keystore) async throws {
+        let capabilities = try await keystore.capabilities()
+        guard capabilities.sealsRevocably else { return try await refusesRevocation(keystore) }
+        for requirement in [AccessPolicy.Requirement.none, guarded.requirement]
+        where capabilities.sealing.contains(requirement) {
+            let policy = try #require(AccessPolicy(requirement))
+            let (bytes, others) = (SecretBytes.random(count: 32), SecretBytes.random(count: 32))
+            let secret = try await sealRevocably(keystore, bytes, policy)
+            let other = try await sealRevocably(keystore, others, policy)
+            #expect(secret.isRevocable && secret.policy == policy && secret.backend == keystore.backend)
+            #expect(try await unseal(keystore, secret) == bytes)
+            try await keystore.revoke(secret)
+            await Self.expect(.invalidated, of: "unseal a revoked secret, policy \(policy)") {
+                _ = try await unseal(keystore, secret)
+            }
+            try await keystore.revoke(secret)
+            #expect(try await unseal(keystore, other) == others, "another secret is unchanged")
+            try await keystore.revoke(other)
+            await Self.expect(.invalidated, of: "unseal the other revoked secret") {
+                _ = try await unseal(keystore, other)
+            }
+        }
+        guard let plain = try await sealed(keystore, freeSecret) else { return }
+        await Self.expect(.unsupported, of: "revoke a secret that is not revocable") {
+            try await keystore.revoke(plain)
+        }
+        _ = try await unseal(keystore, plain)
+    }
+
+    func revokesKeys(_ keystore: any Keystore) async throws {
+        #expect(try await !makeKey(keystore, guarded).isRevocable, "an ordinary key is not revocable")
+        guard try await keystore.capabilities().sealsRevocably else { return try await refusesRevocableKeys(keystore) }
+        for policy in [AccessPolicy.none, guarded] {
+            let (first, second) = (try await revocableKey(keystore, policy), try await revocableKey(keystore, policy))
+            for key in [first, second] {
+                #expect(key.isRevocable && key.policy == policy)
+                #expect(key.publicKey.isValid(try await sign(keystore, key), for: Self.digest))
+            }
+            let changed = try await keystore.changePIN(
+                of: [first], secrets: [], for: Self.prompt, authorizedBy: person(.right, .new))
+            #expect(changed.keys == [first], "the key is unchanged")
+            if policy == guarded {
+                await Self.expect(.wrongProof, of: "sign with the old PIN") { _ = try await sign(keystore, first) }
+            }
+            #expect(first.publicKey.isValid(try await sign(keystore, first, .new), for: Self.digest))
+            try await keystore.delete(first)
+            await Self.expect(.invalidated, of: "sign with a revoked key, policy \(policy)") {
+                _ = try await sign(keystore, first, .new)
+            }
+            try await keystore.delete(first)
+            #expect(
+                second.publicKey.isValid(try await sign(keystore, second), for: Self.digest), "another key is unchanged"
+            )
+            try await keystore.delete(second)
+            await Self.expect(.invalidated, of: "sign with the other revoked key") {
+                _ = try await sign(keystore, second)
+            }
+        }
+    }
+
+    private func revocableKey(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> HardwareKey {
+        let announced = Mutex<SealedSecret?>(nil)
+        let key = try await keystore.createRevocableKey(
+            KeyRequest(policy: policy, prompt: Self.prompt), authorizedBy: person(.right)
+        ) { announcement in announced.withLock { $0 = announcement } }
+        #expect(announced.withLock { $0 } == key.authorization, "the announced value is the result")
+        return key
+    }
+
+    private func refusesRevocableKeys(_ keystore: any Keystore) async throws {
+        let presence = person(.right)
+        await Self.expect(.unsupported, of: "create a revocable key") {
+            _ = try await keystore.createRevocableKey(
+                KeyRequest(policy: guarded, prompt: Self.prompt), authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(presence.asked.isEmpty)
+    }
+
+    private func refusesRevocation(_ keystore: any Keystore) async throws {
+        let presence = person(.right)
+        await Self.expect(.unsupported, of: "seal revocably") {
+            _ = try await keystore.sealRevocably(
+                .random(count: 32), policy: freeSecret, for: Self.prompt, authorizedBy: presence
+            ) { _ in }
+        }
+        #expect(presence.asked.isEmpty)
+        guard let plain = try await sealed(keystore, freeSecret) else { return }
+        await Self.expect(.unsupported, of: "revoke a secret") { try await keystore.revoke(plain) }
+    }
+
+    private func sealRevocably(
+        _ keystore: any Keystore, _ bytes: SecretBytes, _ policy: AccessPolicy
+    ) async throws -> SealedSecret {
+        let announced = Mutex<SealedSecret?>(nil)
+        let sealed = try await keystore.sealRevocably(
+            bytes, policy: policy, for: Self.prompt, authorizedBy: person(.right)
+        ) { announcement in announced.withLock { $0 = announcement } }
+        #expect(announced.withLock { $0 } == sealed, "the announced value is the result")
+        return sealed
     }
 }

@@ -1,10 +1,10 @@
-public import Latchkey
+package import Latchkey
 internal import Testing
 
-/// What every `Keystore` must do, as a suite that runs over any of them.
+/// The test suite that every `Keystore` must pass.
 ///
-/// Each ``Requirement`` is one test, on a device of its own whose guard against guessing is fresh. Where devices rightly
-/// differ, a ``Device`` says what this one is like:
+/// Each ``Requirement`` is one test on a new device without earlier wrong PINs. A ``Device`` describes permitted differences between
+/// devices:
 ///
 /// ```swift
 /// @Test(.softwareTPM, arguments: KeystoreContract.Requirement.allCases)
@@ -16,14 +16,14 @@ internal import Testing
 ///     ).check(requirement)
 /// }
 /// ```
-public struct KeystoreContract: Sendable {
-    /// Opens a keystore on the device; called again, another one on the same device.
-    public typealias Open = @Sendable () async throws -> any Keystore
-    /// Lends a keystore on another device.
-    public typealias OpenOther = @Sendable (_ body: (any Keystore) async throws -> Void) async throws -> Void
+package struct KeystoreContract: Sendable {
+    /// Opens a keystore on the device. A second call opens another keystore on the same device.
+    package typealias Open = @Sendable () async throws -> any Keystore
+    /// Runs a closure with a keystore on another device.
+    package typealias OpenOther = @Sendable (_ body: (any Keystore) async throws -> Void) async throws -> Void
 
-    /// Opens the keystore that makes keys under a policy.
-    public typealias OpenToMake = @Sendable (_ policy: AccessPolicy) async throws -> any Keystore
+    /// Opens the keystore that creates keys with a policy.
+    package typealias OpenToMake = @Sendable (_ policy: AccessPolicy) async throws -> any Keystore
 
     let device: Device
     let open: Open
@@ -31,10 +31,10 @@ public struct KeystoreContract: Sendable {
     let openOther: OpenOther
 
     /// - Parameters:
-    ///   - device: What the device is like; by default as a TPM, with a counted PIN for each key.
-    ///   - openToMake: For a device whose keys are named one by one (adopted): the keystore on the same device that
-    ///     names one of this policy. By default the keystore under contract makes its keys itself.
-    public init(
+    ///   - device: The device's properties; by default those of a TPM, with a counted PIN for each key.
+    ///   - openToMake: For a device with adopted keys: the keystore on the same device that adopts a key with this policy. By
+    ///     default the tested keystore creates its keys.
+    package init(
         device: Device = Device(), open: @escaping Open, openToMake: OpenToMake? = nil, openOther: @escaping OpenOther
     ) {
         self.device = device
@@ -43,8 +43,8 @@ public struct KeystoreContract: Sendable {
         self.openOther = openOther
     }
 
-    /// Checks one requirement. A breach is recorded as an issue of the running test.
-    public func check(_ requirement: Requirement) async throws {
+    /// Checks one requirement. Records an issue of the running test for each violation.
+    package func check(_ requirement: Requirement) async throws {
         let keystore = try await open()
         switch requirement {
         case .signsWithoutPresence: try await signsWithoutPresence(keystore)
@@ -58,7 +58,7 @@ public struct KeystoreContract: Sendable {
         case .locksOut: try await locksOut(keystore)
         case .declinedAtBirth: try await declinedAtBirth(keystore)
         case .declinedAtUse: try await declinedAtUse(keystore)
-        case .nobodyToAsk: try await nobodyToAsk(keystore)
+        case .reportsUnavailablePrompt: try await reportsUnavailablePrompt(keystore)
         case .takesAnyScript: try await takesAnyScript(keystore)
         case .everyCharacterCounts: try await everyCharacterCounts(keystore)
         case .changesPIN: try await changesPIN(keystore)
@@ -67,12 +67,12 @@ public struct KeystoreContract: Sendable {
         case .sealsWithoutPresence: try await sealsWithoutPresence(keystore)
         case .sealsWithPIN: try await sealsWithPIN(keystore)
         case .seals32BytesOnly: try await seals32BytesOnly(keystore)
-        case .takesBack: try await takesBack(keystore)
-        case .takesBackKeys: try await takesBackKeys(keystore)
+        case .revokesSecrets: try await revokesSecrets(keystore)
+        case .revokesKeys: try await revokesKeys(keystore)
         case .reusesProof: try await reusesProof(keystore)
         case .endsReuse: try await endsReuse(keystore)
         case .endsReuseMidway: try await endsReuseMidway(keystore)
-        case .asksAnewWhereTold: try await asksAnewWhereTold(keystore)
+        case .promptsWhenReuseIsForbidden: try await promptsWhenReuseIsForbidden(keystore)
         case .refusesUnsupportedPolicies: try await refusesUnsupportedPolicies(keystore)
         case .damagedKey: try await damagedKey(keystore)
         case .damagedSecret: try await damagedSecret(keystore)
@@ -83,7 +83,7 @@ public struct KeystoreContract: Sendable {
     }
 }
 
-// MARK: - What the requirements share
+// MARK: - Helpers of the requirements
 
 extension KeystoreContract {
     static let prompt = PromptContext(reason: "check the contract", container: "contract")
@@ -92,19 +92,19 @@ extension KeystoreContract {
     /// The policy of the device's guarded keys.
     var guarded: AccessPolicy { device.guardedPolicy }
 
-    /// A second policy for a second key: another one where the device has one key for each.
+    /// The policy of a second key: another policy if the device has only one key for each.
     var secondFree: AccessPolicy { device.hasOneKeyPerPolicy ? guarded : free }
 
-    /// The policy of keys that need nobody, where the device has any.
+    /// The policy of keys without user verification, or the guarded policy if the device has no such keys.
     var free: AccessPolicy { device.hasOpenKeys ? .none : guarded }
 
-    /// The policy of secrets that need nobody, where the device has any.
+    /// The policy of secrets without user verification, or the guarded policy if the device has no such secrets.
     var freeSecret: AccessPolicy { device.sealsOpenly ? .none : guarded }
 
-    /// A person who gives these proofs, in order.
+    /// A user who gives these proofs, in order.
     func person(_ proofs: Device.Proof...) -> ScriptedPresence { device.person(proofs) }
 
-    /// Makes a key of the policy where this device makes them.
+    /// Creates a key with the keystore that creates keys with its policy.
     func create(
         _ keystore: any Keystore, _ request: KeyRequest, _ person: any PresenceAuthority
     ) async throws -> HardwareKey {
@@ -112,7 +112,7 @@ extension KeystoreContract {
         return try await maker.createKey(request, authorizedBy: person)
     }
 
-    /// Makes a key; the proofs answer the prompts.
+    /// Creates a key with a user who gives this proof.
     func makeKey(
         _ keystore: any Keystore, _ policy: AccessPolicy, _ proof: Device.Proof = .right
     ) async throws -> HardwareKey {
@@ -131,7 +131,7 @@ extension KeystoreContract {
         try await keystore.seal(secret, policy: policy, for: Self.prompt, authorizedBy: person(.right))
     }
 
-    /// Seals 32 random bytes, or checks that the device says that it can't.
+    /// Seals 32 random bytes, or checks that the device reports sealing as unsupported.
     func sealed(_ keystore: any Keystore, _ policy: AccessPolicy) async throws -> SealedSecret? {
         guard device.canSeal else {
             let presence = person(.right)
@@ -151,7 +151,7 @@ extension KeystoreContract {
         try await keystore.unseal(secret, for: Self.prompt, authorizedBy: person(proof))
     }
 
-    /// Runs `body` and expects a ``KeystoreError`` with one of the codes.
+    /// Expects a ``KeystoreError`` of `body` with one of the codes.
     ///
     /// - Returns: The error.
     @discardableResult
@@ -171,5 +171,45 @@ extension KeystoreContract {
             Issue.record("\(operation): \(error), not a KeystoreError", sourceLocation: sourceLocation)
             return nil
         }
+    }
+}
+
+extension KeystoreContract {
+    /// A requirement for every keystore.
+    package enum Requirement: String, CaseIterable, Sendable, CustomTestStringConvertible {
+        case signsWithoutPresence = "signs with a key without user verification, without a prompt"
+        case signsWithPIN = "prompts for a new PIN when it creates a key, and for the current PIN at each signature"
+        case eachKeyIsNew = "creates a different key each time"
+        case anotherInstanceUsesTheKey = "uses a key and a secret that were stored and loaded"
+        case signsConcurrently = "signs for concurrent tasks"
+        case deletesTwice = "accepts the deletion of a deleted key"
+        case attests = "attests its keys, or reports attestation as unsupported"
+        case refusesWrongPIN = "rejects a wrong PIN and reports the attempts left"
+        case locksOut = "locks after too many wrong PINs, and then does not prompt"
+        case declinedAtBirth = "creates no key when the user declines"
+        case declinedAtUse = "does not sign when the user declines, and counts no attempt"
+        case reportsUnavailablePrompt = "reports that no prompt is available"
+        case takesAnyScript = "accepts PINs in any script and Unicode composition"
+        case everyCharacterCounts = "checks every character of a long PIN"
+        case changesPIN = "changes the PIN of keys and secrets with two prompts"
+        case changeNeedsOldPIN = "changes no PIN without the old PIN"
+        case declinedChange = "changes no PIN when the user declines the new PIN"
+        case sealsWithoutPresence = "unseals 32 bytes that it sealed without user verification"
+        case sealsWithPIN = "unseals 32 bytes that it sealed with a PIN, with that PIN only"
+        case seals32BytesOnly = "seals only 32 bytes"
+        case revokesSecrets = "revokes a secret that it sealed revocably, or reports this as unsupported"
+        case revokesKeys = "revokes revocable keys and their old PINs, or reports this as unsupported"
+        case reusesProof = "reuses a proof for the time in the policy, or reports this as unsupported"
+        case endsReuse = "prompts again after the end of reuse"
+        case endsReuseMidway = "does not reuse a proof that the user gave during the end of reuse"
+        case promptsWhenReuseIsForbidden = "does not reuse an earlier proof when the caller forbids reuse"
+        case refusesUnsupportedPolicies = "rejects policies that it cannot enforce, without a prompt"
+        case damagedKey = "detects every damage to a stored key"
+        case damagedSecret = "detects every damage to a stored secret"
+        case editedPolicy = "rejects an edited policy"
+        case editedPublicKey = "detects an edited public key"
+        case otherDevice = "rejects keys and secrets of another device"
+
+        package var testDescription: String { rawValue }
     }
 }

@@ -1,7 +1,7 @@
 import Latchkey
 import LatchkeyTPM
 
-/// What the TPM of this machine can do, or the one that a TCTI string names.
+/// The capabilities of this machine's TPM, or of the TPM that a TCTI string names.
 func describeTPM(tcti: String?) async throws -> String {
     let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
     let capabilities = try await keystore.capabilities()

@@ -4,8 +4,8 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-@Test(.softwareTPM) func `a key signs for whoever knows its PIN`() async throws {
-    let tpm = try SoftwareTPM.current  // a TPM of its own for each test, gone at its end
+@Test(.softwareTPM) func `a key signs with its PIN`() async throws {
+    let tpm = try SoftwareTPM.current  // each test has its own TPM
     let keystore = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
     let person = ScriptedPresence(pins: "correct horse", "correct horse")
     let prompt = PromptContext(reason: "sign a release")

@@ -21,17 +21,11 @@ struct HostileToken {
         base = directory.path(of: "base.so")
         serial = token.serial
         try FileManager.default.copyItem(atPath: token.modulePath, toPath: base)
-        try FileManager.default.copyItem(atPath: Self.built, toPath: modulePath)
+        try FileManager.default.copyItem(atPath: BuiltProduct.library("HostileModule"), toPath: modulePath)
         try tell()
     }
 
-    /// The library in SwiftPM's build directory, where the tests are.
-    private static var built: String {
-        let program = CommandLine.arguments.first ?? ""
-        return (program.lastIndex(of: "/").map { String(program[..<$0]) } ?? ".") + "/libHostileModule.so"
-    }
-
-    /// Makes the module misbehave from its next call on; other calls reach the token.
+    /// Has the module behave so from its next call on, and otherwise as the token does.
     func tell(_ rules: String...) throws {
         let script = ["base \(base)"] + rules
         try Data(script.map { "\($0)\n" }.joined().utf8).write(

@@ -5,12 +5,12 @@ import Testing
 
 @Suite struct `The keystore contract` {
     @Test(arguments: KeystoreContract.Requirement.allCases)
-    func `can be kept`(_ requirement: KeystoreContract.Requirement) async throws {
+    func `can be met`(_ requirement: KeystoreContract.Requirement) async throws {
         try await contract(nil).check(requirement)
     }
 
     @Test(arguments: PaperKeystore.Fault.allCases)
-    func `notices each breach`(_ fault: PaperKeystore.Fault) async throws {
+    func `detects each violation`(_ fault: PaperKeystore.Fault) async throws {
         await withKnownIssue { try await contract(fault).check(requirement(broken: fault)) }
     }
 
@@ -34,9 +34,9 @@ import Testing
         case .asksEachTime: .reusesProof
         case .neverForgets: .endsReuse
         case .keepsLateProofs: .endsReuseMidway
-        case .takesNothingBack: .takesBack
-        case .takesNoKeyBack: .takesBackKeys
-        case .servesAnybody: .asksAnewWhereTold
+        case .revokesNoSecret: .revokesSecrets
+        case .revokesNoKey: .revokesKeys
+        case .ignoresForbiddenReuse: .promptsWhenReuseIsForbidden
         }
     }
 

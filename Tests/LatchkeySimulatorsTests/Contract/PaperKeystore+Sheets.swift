@@ -4,7 +4,7 @@ import Latchkey
 import Synchronization
 
 extension PaperKeystore {
-    /// The first bytes of a blob: which device made it.
+    /// The first bytes of a blob, which identify its device.
     private var mark: Data { Data(SHA256.hash(data: device.withUnsafeBytes { Data($0) })).prefix(8) }
 
     func blob(_ sheet: Sheet) throws(KeystoreError) -> Data {
@@ -22,7 +22,7 @@ extension PaperKeystore {
         guard blob.count > mark.count else { throw .damaged("read a blob", "it is too short") }
         if fault != .takesAnyDevice, blob.prefix(mark.count) != mark {
             throw KeystoreError(
-                operation: "read a blob", code: .wrongDevice, reason: "another device made it",
+                operation: "read a blob", code: .wrongDevice, reason: "it belongs to another device",
                 recovery: "Use it there.")
         }
         let sealed = blob.dropFirst(mark.count)
@@ -30,7 +30,7 @@ extension PaperKeystore {
             if fault == .overlooksTheEnd, let sheet = try? open(sealed.dropLast()) { return sheet }
             return try open(sealed)
         } catch {
-            throw .damaged("read a blob", "it is not what was written")
+            throw .damaged("read a blob", "its authentication failed")
         }
     }
 
@@ -59,7 +59,7 @@ extension PaperKeystore {
         guard sheet.policy.requirement != .none else { return }
         let isReusable = sheet.policy.reuseSeconds > 0 && fault != .asksEachTime
         let (pins, endings) = proven.withLock(\.self)
-        let takesAny = presence.acceptsEarlierProof || fault == .servesAnybody
+        let takesAny = presence.acceptsEarlierProof || fault == .ignoresForbiddenReuse
         if isReusable, takesAny, let pin = sheet.pin, pins.contains(pin) { return }
         for attempt in 1...2 {
             let status = try await pinStatus()

@@ -3,19 +3,19 @@ import FoundationEssentials
 import Latchkey
 import Synchronization
 
-/// A keystore that keeps the contract and guards nothing: its "hardware" is an AES key in memory.
+/// A keystore without hardware, with an AES key in memory, that meets the contract.
 ///
-/// It is here to check the contract: that it can be kept, and that each ``Fault`` is noticed.
+/// It tests the contract: a keystore can meet it, and the contract detects each ``Fault``.
 final class PaperKeystore: Keystore {
-    /// One way to break the contract.
+    /// A violation of the contract.
     enum Fault: Sendable, CaseIterable {
         case asksAgain, ignoresPIN, readsHalfThePIN, believesTheRow, weakensPolicies, asksWhenLocked, sealsAnything
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount, checksNoPublicKey
-        case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, servesAnybody
-        case takesNothingBack, takesNoKeyBack
+        case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs, ignoresForbiddenReuse
+        case revokesNoSecret, revokesNoKey
     }
 
-    /// What a blob holds, encrypted with the device's key.
+    /// The content of a blob, encrypted with the device's key.
     struct Sheet: Codable {
         var policy: AccessPolicy
         var pin: Data?
@@ -27,7 +27,7 @@ final class PaperKeystore: Keystore {
     let fault: Fault?
     let device: SymmetricKey
     let failures: Mutex<Int> = Mutex(0)
-    /// The PINs that still serve, and how often all were forgotten.
+    /// The reusable PINs, and the number of times that all were forgotten.
     let proven: Mutex<(pins: Set<Data>, endings: Int)> = Mutex(([], 0))
 
     init(device: SymmetricKey = SymmetricKey(size: .bits256), fault: Fault? = nil) {
@@ -38,7 +38,7 @@ final class PaperKeystore: Keystore {
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         KeystoreCapabilities(
             device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false,
-            sealsRevocably: fault == .takesNothingBack || fault == .takesNoKeyBack)
+            sealsRevocably: fault == .revokesNoSecret || fault == .revokesNoKey)
     }
 
     func pinStatus() async throws(KeystoreError) -> PINStatus {
@@ -64,8 +64,8 @@ final class PaperKeystore: Keystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
-        guard fault == .takesNoKeyBack else {
-            throw .unsupported("create a key", "paper takes nothing back", recovery: "Use hardware.")
+        guard fault == .revokesNoKey else {
+            throw .unsupported("create a key", "paper revokes nothing", recovery: "Use hardware.")
         }
         let plain = try await createKey(request, authorizedBy: presence)
         let authorization = SealedSecret(
@@ -89,7 +89,7 @@ final class PaperKeystore: Keystore {
                 fault == .checksNoPublicKey
                     || privateKey.publicKey.x963Representation == key.publicKey.x963Representation,
                 sheet.policy == key.policy
-            else { throw KeystoreError.damaged("sign", "the row is not the blob's") }
+            else { throw KeystoreError.damaged("sign", "the row does not match the blob") }
             try await authorize(sheet, prompt, presence)
             let signature = try privateKey.signature(for: PaperDigest(bytes: digest.bytes)).rawRepresentation
             guard let signature = ECDSASignature(rawRepresentation: signature) else { throw SheetError() }
@@ -117,8 +117,8 @@ final class PaperKeystore: Keystore {
         authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
-        guard fault == .takesNothingBack else {
-            throw .unsupported("seal", "paper takes nothing back", recovery: "Use hardware.")
+        guard fault == .revokesNoSecret else {
+            throw .unsupported("seal", "paper revokes nothing", recovery: "Use hardware.")
         }
         let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
         let sealed = SealedSecret(
@@ -129,7 +129,7 @@ final class PaperKeystore: Keystore {
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         guard secret.isRevocable else {
-            throw .unsupported("revoke", "paper takes nothing back", recovery: "Use hardware.")
+            throw .unsupported("revoke", "paper revokes nothing", recovery: "Use hardware.")
         }
     }
 
@@ -138,7 +138,7 @@ final class PaperKeystore: Keystore {
     ) async throws(KeystoreError) -> SecretBytes {
         var sheet = try sheet(secret.blob)
         if fault == .believesTheRow { sheet.policy = secret.policy }
-        guard sheet.policy == secret.policy else { throw .damaged("unseal", "the row is not the blob's") }
+        guard sheet.policy == secret.policy else { throw .damaged("unseal", "the row does not match the blob") }
         try await authorize(sheet, prompt, presence)
         return SecretBytes(sheet.content)
     }

@@ -1,0 +1,148 @@
+public import Crypto
+internal import FoundationEssentials
+internal import Latchkey
+package import LatchkeySimulators
+internal import SwiftASN1
+internal import Synchronization
+internal import Testing
+public import VirtualSmartCard
+internal import X509
+
+/// A virtual YubiKey in a private pcscd. ykcs11, OpenSC and yubico-piv-tool recognize it as a YubiKey.
+public final class VirtualYubiKey: Sendable {
+    /// The card reader.
+    package let reader: SmartCardReader
+    /// The card in the first slot.
+    public let card: VirtualCard
+    /// The certificate authority of the attestations of all cards.
+    package let authority: AttestationAuthority
+    private let touchTimeout: Duration
+    /// pcscd's count of changes after the insertion into the first slot.
+    private let insertion = Mutex<UInt32>(0)
+
+    private init(_ profile: CardProfile, touchTimeout: Duration, reader: SmartCardReader) throws {
+        self.reader = reader
+        self.touchTimeout = touchTimeout
+        authority = try AttestationAuthority()
+        card = VirtualCard(
+            PIVApplet(profile: profile, authority: authority), port: reader.ports[0], touchTimeout: touchTimeout)
+    }
+
+    /// Starts a reader with a card in the first slot, and runs `body` when pcscd has noticed the card.
+    public static func withInserted<R>(
+        _ profile: CardProfile = CardProfile(), touchTimeout: Duration = .seconds(15),
+        _ body: (VirtualYubiKey) async throws -> R
+    ) async throws -> R {
+        try await SmartCardReader.withRunning { reader in
+            let yubiKey = try VirtualYubiKey(profile, touchTimeout: touchTimeout, reader: reader)
+            try await yubiKey.wait(slot: 0, hasCard: true)
+            let result = try await body(yubiKey)
+            withExtendedLifetime(yubiKey) {}
+            return result
+        }
+    }
+
+    /// Inserts another card into an empty slot and waits until pcscd has noticed it.
+    ///
+    /// The card stays in the slot until it is ejected or the last reference is released.
+    package func insert(_ profile: CardProfile, slot: Int = 1) async throws -> VirtualCard {
+        let card = VirtualCard(
+            PIVApplet(profile: profile, authority: authority), port: reader.ports[slot], touchTimeout: touchTimeout)
+        try await wait(slot: slot, hasCard: true)
+        return card
+    }
+
+    /// Removes the card from the first slot and waits until pcscd has noticed it.
+    ///
+    /// `VirtualCard.eject()` does not wait: in the 0.4 seconds until pcscd notices, modules behave differently.
+    public func eject() async throws {
+        card.eject()
+        guard await reader.waitForRemoval(slot: 0, since: insertion.withLock { $0 }) else {
+            throw Self.late("pcscd did not notice the removal of the card")
+        }
+    }
+
+    /// Inserts the card into the first slot again and waits until pcscd has noticed it.
+    public func insert() async throws {
+        card.insert()
+        try await wait(slot: 0, hasCard: true)
+    }
+
+    /// Waits until a key of the card in the first slot waits for a touch.
+    ///
+    /// - Throws: `KeystoreError` with code `unavailable` after ten seconds.
+    public func waitUntilTouchIsWanted() async throws {
+        let deadline = ContinuousClock.now + .seconds(10)
+        while !card.isWaitingForTouch {
+            guard ContinuousClock.now < deadline else { throw Self.late("no key waits for a touch") }
+            try await Task.sleep(for: .milliseconds(2))
+        }
+    }
+
+    private func wait(slot: Int, hasCard: Bool) async throws {
+        guard await reader.waitUntil(slot: slot, hasCard: hasCard) else {
+            throw Self.late("pcscd did not notice the card")
+        }
+        if slot == 0, let changes = await reader.changes(slot: 0) { insertion.withLock { $0 = changes } }
+    }
+
+    private static func late(_ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "use the virtual YubiKey", code: .unavailable, reason: reason,
+            recovery: "Check that pcscd runs.")
+    }
+}
+
+extension VirtualYubiKey {
+    /// Generates a P-256 key in a slot of the card with yubico-piv-tool, and imports a certificate for it, which OpenSC requires.
+    /// The card must have the factory management key.
+    ///
+    /// A temporary key signs the certificate, because yubico-piv-tool 2.2.0 cannot create a self-signed one.
+    ///
+    /// - Parameters:
+    ///   - name: The certificate's common name. OpenSC uses the name of slot 9a as the token label.
+    ///   - pinPolicy: nil for the slot's default: always in 9c, never in 9e, once in the others.
+    /// - Returns: The public key.
+    @discardableResult
+    public func provision(
+        _ slot: KeySlot, name: String = "Latchkey", pinPolicy: PINPolicy? = nil, touchPolicy: TouchPolicy = .never,
+        slotOfReader: Int = 0
+    ) async throws -> P256.Signing.PublicKey {
+        try await TemporaryDirectory.withDirectory { directory in
+            let tool = SystemProgram("yubico-piv-tool")
+            let reader = ["-r", SmartCardReader.name(ofSlot: slotOfReader)]
+            let place = ["-s", String(slot.rawValue, radix: 16)]
+            let publicPath = directory.path(of: "public.pem")
+            var policies = ["--touch-policy=\(touchPolicy)"]
+            if let pinPolicy { policies.append("--pin-policy=\(pinPolicy)") }
+            try await tool.require(
+                reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + place + policies)
+            let publicKey = try P256.Signing.PublicKey(
+                pemRepresentation: String(contentsOfFile: publicPath, encoding: .utf8))
+            let certificate = try Self.certificate(for: publicKey, name: name)
+            try await tool.require(
+                reader + ["-a", "import-certificate"] + place, input: Array(certificate.utf8))
+            return publicKey
+        }
+    }
+
+    /// The factory management key, as the security officer's PIN of ykcs11 and as `-k` of yubico-piv-tool.
+    public static let factoryManagementKey = "010203040506070801020304050607080102030405060708"
+
+    private static func certificate(for key: P256.Signing.PublicKey, name: String) throws -> String {
+        let now = Date()
+        let certificate = try Certificate(
+            version: .v3,
+            serialNumber: Certificate.SerialNumber(),
+            publicKey: Certificate.PublicKey(key),
+            notValidBefore: now.addingTimeInterval(-60),
+            notValidAfter: now.addingTimeInterval(365 * 86_400),
+            issuer: DistinguishedName { CommonName("Latchkey test issuer") },
+            subject: DistinguishedName { CommonName(name) },
+            signatureAlgorithm: .ecdsaWithSHA256,
+            // OpenSC derives the key's purpose from the key usage; without it, 9e would only sign.
+            extensions: Certificate.Extensions { KeyUsage(digitalSignature: true, keyAgreement: true) },
+            issuerPrivateKey: Certificate.PrivateKey(P256.Signing.PrivateKey()))
+        return try certificate.serializeAsPEM().pemString
+    }
+}
