@@ -12,7 +12,7 @@ private enum RefreshOutcome {
 }
 
 extension Container {
-    /// Gets a new access token if there is none, or if nine tenths of its lifetime have passed. Concurrent callers share one
+    /// Gets a new access token if none exists, or if nine tenths of its lifetime have passed. Concurrent callers share one
     /// request.
     ///
     /// Without a session, and when the server has ended the session, the call succeeds and the state is `noSession`.

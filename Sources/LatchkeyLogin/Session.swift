@@ -12,6 +12,7 @@ public enum SessionState: String, Hashable, Sendable, Codable {
 
 /// A session state and the reason for it.
 public struct SessionStateChange: Hashable, Sendable {
+    /// The cause of a state.
     public enum Reason: String, Hashable, Sendable {
         /// No session is stored.
         case noToken = "NO_TOKEN"

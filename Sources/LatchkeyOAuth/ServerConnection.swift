@@ -5,7 +5,7 @@ package import Latchkey
 /// Sends the requests of one operation, and throws the facade's errors.
 package struct ServerConnection<Failure: OAuthClientError>: Sendable {
     package let transport: any HTTPTransport
-    /// What the caller does, as a verb phrase for errors.
+    /// The caller's operation, as a verb phrase for errors.
     package let operation: String
 
     package init(transport: any HTTPTransport, operation: String) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LatchkeyOAuth
 
-struct IDTokenValidatorTests {
+struct IDTokenVerifierTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
     private let validator = IDTokenValidator(issuer: "https://a.test", clientID: "app")
 
