@@ -111,11 +111,13 @@ struct ImpostorTests {
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
             let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
+            // A Name begins with its hash algorithm, SHA-256 (TPM 2.0 Part 1 section 16).
+            let name = "[byte 0, byte 11, " + bytes.dropFirst()
             let caller = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
                     "call", "--address", scene.reader.busAddress, "--dest", PresenceWire.name, "--object-path",
-                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", bytes, bytes, bytes,
+                    PresenceWire.path, "--method", "\(PresenceWire.interface).Approve", "sign", name, bytes, bytes,
                     "biometry-any", "0", "vanish", "tests",
                 ])
             try await desktop.progress(upTo: .withdrawn) { prompt in
