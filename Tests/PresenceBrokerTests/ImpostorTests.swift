@@ -112,6 +112,8 @@ struct ImpostorTests {
             let desktop = try await scene.client.prompts()
             let name = "[byte 0, byte 11" + String(repeating: ", byte 1", count: 32) + "]"
             let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
+            // A Name begins with its hash algorithm, SHA-256 (TPM 2.0 Part 1 section 16).
+            let name = "[byte 0, byte 11, " + bytes.dropFirst()
             let caller = try RunningProgram(
                 URL(filePath: "/usr/bin/gdbus"),
                 [
