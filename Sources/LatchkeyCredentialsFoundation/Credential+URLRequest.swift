@@ -1,15 +1,13 @@
-// Foundation, and with it FoundationNetworking, because that is where URLRequest is. Only who imports this module
-// links them.
+// URLRequest is in Foundation and FoundationNetworking. Only programs that import this module link them.
 internal import Foundation
 public import FoundationNetworking
 internal import HTTPTypes
 public import LatchkeyCredentials
 
 extension Credential {
-    /// Puts the access token into a request, refreshed first if it is about to end: `authorize(_:)` for `URLRequest`.
+    /// Adds the access token to a request, as `authorize(_:)` does, and refreshes the token first if it is about to expire.
     ///
-    /// - Throws: `CredentialError`; `refused` for a request that would send the token neither over `https` nor to this
-    ///   machine.
+    /// - Throws: `CredentialError`; `refused` for a request that uses neither `https` nor this machine's loopback address.
     public func authorize(_ request: inout URLRequest) async throws {
         let url = request.url
         let port = url?.port.map { ":\($0)" } ?? ""

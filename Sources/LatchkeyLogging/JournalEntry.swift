@@ -1,22 +1,22 @@
 internal import Latchkey
 package import Logging
 
-/// One entry of the journal: what a person reads, in one line, and the same again in fields that `journalctl` finds it by.
+/// One entry of the journal: a text for people in one line, and fields with the same values for `journalctl` to search.
 package struct JournalEntry: Equatable, Sendable {
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: String
     }
 
-    /// The longest message or value that is kept, in bytes of UTF-8. What is in one may come from anybody.
+    /// The maximum length of a message or value in bytes of UTF-8. An outside source can control one.
     static let longestValue = 4096
-    /// The longest name of a field, in bytes (systemd's `journal-file.c` refuses longer ones).
+    /// The maximum length of a field's name in bytes (systemd's `journal-file.c` refuses longer ones).
     static let longestName = 64
 
     /// 0 (emergency) to 7 (debug), as in syslog (RFC 5424, section 6.2.1).
     package let priority: Int
     package let fields: [Field]
-    /// The message, and behind it each field as `name=value`.
+    /// The message, followed by each field as `name=value`.
     package let text: String
 
     package init(level: Logger.Level, message: String, metadata: Logger.Metadata) {
@@ -27,7 +27,7 @@ package struct JournalEntry: Equatable, Sendable {
         text = Self.line(([message] + words).joined(separator: " "))
     }
 
-    /// The datagram that carries it: a line for each field. No value has a line break, so none can pass for a field.
+    /// The datagram for the journal: one line for each field. No value contains a line break, so none can add a field.
     package func datagram(identifier: String) -> [UInt8] {
         let lines =
             ["PRIORITY=\(priority)", "SYSLOG_IDENTIFIER=\(identifier)", "MESSAGE=\(text)"]
@@ -35,7 +35,7 @@ package struct JournalEntry: Equatable, Sendable {
         return Array(lines.map { "\($0)\n" }.joined().utf8)
     }
 
-    /// The line that carries it on standard error, its priority in front (sd-daemon(3)).
+    /// The line for standard error, preceded by its priority (sd-daemon(3)).
     package var line: String { "<\(priority)>\(text)\n" }
 
     private static func priority(of level: Logger.Level) -> Int {
@@ -49,8 +49,8 @@ package struct JournalEntry: Equatable, Sendable {
         }
     }
 
-    /// A field's name has capitals, digits and underscores, and no underscore in front, which the journal keeps for what it
-    /// vouches for itself.
+    /// Converts a key to a field's name: capitals, digits and underscores, and a prefix, because the journal reserves names
+    /// that begin with an underscore.
     private static func fieldName(_ key: String) -> String {
         let letters = key.uppercased().unicodeScalars.map { scalar in
             ("A"..."Z").contains(scalar) || ("0"..."9").contains(scalar) ? Character(scalar) : "_"
@@ -58,7 +58,7 @@ package struct JournalEntry: Equatable, Sendable {
         return String("LATCHKEY_\(String(letters))".prefix(longestName))
     }
 
-    /// The value, in quotation marks where it has spaces. Its own are written out: none can end it, and pass for a fact.
+    /// The value, in quotation marks if it contains spaces. Its own marks are escaped, so none can end it and add a field.
     private static func quoted(_ value: String) -> String {
         var text = ""
         for scalar in value.unicodeScalars {

@@ -1,6 +1,7 @@
+internal import Glibc
 package import Logging
 
-/// Makes an entry of the journal of each event.
+/// Sends each log event to the journal as an entry.
 package struct JournalLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata = Logger.Metadata()
@@ -26,5 +27,52 @@ package struct JournalLogHandler: LogHandler {
         if let error = event.error { facts["error"] = "\(error)" }
         sink.take(
             JournalEntry(level: event.level, message: event.message.description, metadata: facts), identifier: label)
+    }
+}
+
+/// Sends entries to the journal: with all their fields through its socket, or, if that fails, as lines through the stream
+/// that systemd has connected to it.
+package final class JournalSink: Sendable {
+    private let socketPath: String
+    private let descriptor: Int32
+    private let fallback: Int32
+
+    /// - Parameters:
+    ///   - socketPath: The journal's socket; at most 107 bytes.
+    ///   - fallback: A descriptor that is connected to the journal. The caller owns it.
+    package init(socketPath: String, fallback: Int32) {
+        self.socketPath = socketPath
+        self.fallback = fallback
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    }
+
+    deinit {
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    func take(_ entry: JournalEntry, identifier: String) {
+        guard !send(entry.datagram(identifier: identifier)) else { return }
+        let line = Array(entry.line.utf8)
+        // A failure of this write cannot be reported anywhere.
+        _ = write(fallback, line, line.count)
+    }
+
+    /// Sends by path each time, because the journal can restart at any time.
+    private func send(_ datagram: [UInt8]) -> Bool {
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let fits = withUnsafeMutableBytes(of: &address.sun_path) { path in
+            guard socketPath.utf8.count < path.count else { return false }
+            path.copyBytes(from: socketPath.utf8)
+            return true
+        }
+        guard fits, descriptor >= 0 else { return false }
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                sendto(
+                    descriptor, datagram, datagram.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL),
+                    address, socklen_t(MemoryLayout<sockaddr_un>.size)) == datagram.count
+            }
+        }
     }
 }

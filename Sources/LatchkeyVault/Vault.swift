@@ -1,20 +1,202 @@
-/// A vault in one of its states. Switch over it to see which page to show; the typed vault in each case has the calls
-/// that fit the state. The calls on this type itself work on every state and throw `KeystoreError` with code
-/// `wrongState` where the state does not fit.
+public import Latchkey
+
+/// A vault in one of its states. Switch over it to decide which page to show; the typed vault in each case has the calls
+/// of its state. The calls of this type exist for every state, and throw `KeystoreError` with code `wrongState` in the
+/// wrong one.
 ///
-/// Whether somebody's presence can be verified belongs to the machine at a moment, not to what is stored: `empty` and
-/// `emptyWithBiometrics`, `keychain` and `keychainUpgradable` differ in nothing else.
+/// Whether this machine can verify the user now is not part of the stored state: `empty` and `emptyWithBiometrics`,
+/// `keychain` and `keychainUpgradable` differ only in that.
 public enum Vault<Credentials: Codable & Sendable>: Sendable {
-    /// Nothing is stored, and biometrics can be used.
+    /// Nothing is stored, and biometrics are available.
     case emptyWithBiometrics(EmptyVault<Credentials>)
-    /// Nothing is stored, and biometrics can't be used.
+    /// Nothing is stored, and biometrics are not available.
     case empty(EmptyVault<Credentials>)
-    /// Stored without biometrics, which can't be used.
+    /// Stored without biometrics, which are not available.
     case keychain(KeychainSecureVault<Credentials>)
-    /// Stored without biometrics, which can be used.
+    /// Stored without biometrics, which are available.
     case keychainUpgradable(KeychainSecureVault<Credentials>)
     /// Stored with biometrics, and unlocked in this program.
     case biometrics(BiometricsSecureVault<Credentials>)
-    /// Stored with biometrics and locked, or unusable: see ``LockedBiometricsSecureVault/failure``.
+    /// Stored with biometrics and locked, or not usable: see ``LockedBiometricsSecureVault/failure``.
     case locked(LockedBiometricsSecureVault<Credentials>)
+}
+
+/// The calls of all states. Each forwards to the typed vault, or throws `KeystoreError` with code `wrongState`.
+extension Vault {
+    /// The vault's key.
+    public var key: String { slot.key }
+
+    /// Whether the vault is stored with biometrics, locked or not.
+    public var biometricsEnabled: Bool {
+        switch self {
+        case .biometrics, .locked: true
+        case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable: false
+        }
+    }
+
+    /// The stored credentials, from memory and disk.
+    public var credentials: Credentials {
+        get throws(KeystoreError) {
+            switch self {
+            case .keychain(let vault), .keychainUpgradable(let vault): try vault.slot.read(in: nil)
+            case .biometrics(let vault): try vault.read()
+            case .empty, .emptyWithBiometrics, .locked: throw wrongState("read")
+            }
+        }
+    }
+
+    /// See `EmptyVault.storeToKeychain(credentials:)`.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> Vault {
+        try empty("store").storeToKeychain(credentials: credentials).wrap()
+    }
+
+    /// See `EmptyVault.storeToKeychain(credentials:)`.
+    public func storeToKeychain(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        try await empty("store").storeToKeychain(credentials: credentials).wrap()
+    }
+
+    /// See ``EmptyVault/storeToBiometrics(credentials:)``.
+    public func storeToBiometrics(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        try await empty("store").storeToBiometrics(credentials: credentials).wrap()
+    }
+
+    /// See `KeychainSecureVault.update(credentials:)` and `BiometricsSecureVault.update(credentials:)`.
+    public func update(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        switch self {
+        case .keychain(let vault), .keychainUpgradable(let vault):
+            try await vault.update(credentials: credentials).wrap()
+        case .biometrics(let vault): try await vault.update(credentials: credentials).wrap()
+        case .empty, .emptyWithBiometrics, .locked: throw wrongState("update")
+        }
+    }
+
+    /// See ``KeychainSecureVault/upgrade()``.
+    public func upgrade() async throws(KeystoreError) -> Vault {
+        switch self {
+        case .keychain(let vault), .keychainUpgradable(let vault): try await vault.upgrade().wrap()
+        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState("upgrade")
+        }
+    }
+
+    /// See `BiometricsSecureVault.downgrade()`.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func downgrade() throws(KeystoreError) -> Vault {
+        try open("downgrade").downgrade().wrap()
+    }
+
+    /// See `BiometricsSecureVault.downgrade()`.
+    public func downgrade() async throws(KeystoreError) -> Vault {
+        try await open("downgrade").downgrade().wrap()
+    }
+
+    /// See ``BiometricsSecureVault/lock()``.
+    public func lock() throws(KeystoreError) -> Vault {
+        try open("lock").lock().wrap()
+    }
+
+    /// See ``LockedBiometricsSecureVault/unlock()``.
+    public func unlock() async throws(KeystoreError) -> Vault {
+        guard case .locked(let vault) = self else { throw wrongState("unlock") }
+        return try await vault.unlock().wrap()
+    }
+
+    /// See ``LockedBiometricsSecureVault/reauthenticateOwner()``.
+    public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
+        switch self {
+        case .biometrics(let vault): try await vault.reauthenticateOwner()
+        case .locked(let vault): try await vault.reauthenticateOwner()
+        case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable:
+            throw wrongState("authenticate the owner of")
+        }
+    }
+
+    /// Deletes the stored value, and returns an empty vault.
+    ///
+    /// - Throws: `KeystoreError` if anything remains.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func reset() throws(KeystoreError) -> Vault { try slot.resetNow() }
+
+    /// Deletes the stored value, and returns an empty vault.
+    public func reset() async throws(KeystoreError) -> Vault { try await slot.reset() }
+
+    // MARK: Helpers
+
+    private var slot: VaultSlot<Credentials> {
+        switch self {
+        case .empty(let vault), .emptyWithBiometrics(let vault): vault.slot
+        case .keychain(let vault), .keychainUpgradable(let vault): vault.slot
+        case .biometrics(let vault): vault.slot
+        case .locked(let vault): vault.slot
+        }
+    }
+
+    private func empty(_ operation: String) throws(KeystoreError) -> EmptyVault<Credentials> {
+        switch self {
+        case .empty(let vault), .emptyWithBiometrics(let vault): return vault
+        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState(operation)
+        }
+    }
+
+    private func open(_ operation: String) throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        guard case .biometrics(let vault) = self else { throw wrongState(operation) }
+        return vault
+    }
+
+    private func wrongState(_ operation: String) -> KeystoreError {
+        let state =
+            switch self {
+            case .empty, .emptyWithBiometrics: "empty"
+            case .keychain, .keychainUpgradable: "stored without biometrics"
+            case .biometrics: "unlocked"
+            case .locked: "locked"
+            }
+        return slot.wrongState(operation, state)
+    }
+}
+
+// BiometricsVault has two names for some calls: one in its catalogue of vaults and another in its state diagram.
+
+extension Vault {
+    /// As ``storeToBiometrics(credentials:)``.
+    public func storeWithBiometrics(credentials: Credentials) async throws(KeystoreError) -> Vault {
+        try await storeToBiometrics(credentials: credentials)
+    }
+
+    /// As ``upgrade()``.
+    public func upgradeToBiometrics() async throws(KeystoreError) -> Vault { try await upgrade() }
+
+    /// As `downgrade()`.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func downgradeToKeychain() throws(KeystoreError) -> Vault { try downgrade() }
+
+    /// As `downgrade()`.
+    public func downgradeToKeychain() async throws(KeystoreError) -> Vault { try await downgrade() }
+}
+
+extension EmptyVault {
+    /// As ``storeToBiometrics(credentials:)``.
+    public func storeWithBiometrics(
+        credentials: Credentials
+    ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        try await storeToBiometrics(credentials: credentials)
+    }
+}
+
+extension KeychainSecureVault {
+    /// As ``upgrade()``.
+    public func upgradeWithBiometrics() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        try await upgrade()
+    }
+}
+
+extension BiometricsSecureVault {
+    /// As `downgrade()`.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func downgradeToKeychain() throws(KeystoreError) -> KeychainSecureVault<Credentials> { try downgrade() }
+
+    /// As `downgrade()`.
+    public func downgradeToKeychain() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        try await downgrade()
+    }
 }

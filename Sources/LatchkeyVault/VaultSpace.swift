@@ -1,60 +1,59 @@
 public import Latchkey
 internal import Synchronization
 
-/// Where vaults are, what protects them, and who asks the person: what the operating system is on iOS.
+/// The records, the policy and the user prompts of a program's vaults.
 ///
-/// Make one when the program starts and name it once:
+/// Create one when the program starts, and set it once:
 ///
 /// ```swift
 /// try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence))
 /// ```
 ///
-/// From then on ``VaultFactory/retrieveVault(key:)`` needs nothing but the key. What is synchronous in the vaults touches
-/// memory and disk only; the hardware and people are always awaited.
+/// After that ``VaultFactory/retrieveVault(key:)`` needs only the key. Synchronous calls of the vaults use only memory and
+/// disk. Calls that need hardware or the user are `async`.
 public final class VaultSpace: Sendable {
-    /// The rows, and the keystore that protects them.
+    /// The records, and the keystore that protects them.
     public let records: RecordContainer
-    /// What opens a vault that is stored with biometrics.
+    /// The policy of vaults that are stored with biometrics.
     public let policy: AccessPolicy
     let presence: any PresenceAuthority
     private let available = Mutex(false)
     private static let bootstrapped = Mutex<VaultSpace?>(nil)
 
-    /// Makes a space. Nothing is touched yet.
+    /// Creates a space. Opens and reads nothing yet.
     ///
     /// - Parameters:
-    ///   - policy: What vaults with biometrics demand; a vault keeps the policy under which it was stored. Where the
-    ///     hardware can't enforce it, storing throws `unsupported`.
-    /// - Throws: `KeystoreError` with code `invalidInput` for a policy under which nobody need be present.
+    ///   - policy: The policy of vaults with biometrics. A vault keeps the policy under which it was stored. If the hardware
+    ///     cannot enforce it, storing throws `unsupported`.
+    /// - Throws: `KeystoreError` with code `invalidInput` for a policy without user verification.
     public init(
         records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy = .userPresence
     ) throws(KeystoreError) {
         guard policy.requirement != .none else {
-            throw .invalidInput("open the vaults", "a vault with biometrics needs a policy that asks for somebody")
+            throw .invalidInput("open the vaults", "a vault with biometrics needs a policy with user verification")
         }
         self.records = records
         self.presence = presence
         self.policy = policy
     }
 
-    /// The space of ``VaultFactory/retrieveVault(key:)``, once there is one.
+    /// The space of ``VaultFactory/retrieveVault(key:)``, or nil before ``bootstrap(_:)``.
     public static var shared: VaultSpace? { bootstrapped.withLock { $0 } }
 
-    /// Opens a space, looks what the hardware can do, and makes the space the ``shared`` one.
+    /// Opens a space, queries the hardware's capabilities, and makes the space the ``shared`` one.
     ///
-    /// - Throws: What ``open()`` throws; there is then no new shared space.
+    /// - Throws: The errors of ``open()``. The shared space then stays unchanged.
     public static func bootstrap(_ space: VaultSpace) async throws(KeystoreError) {
         try await space.open()
         await space.refreshAvailability()
         bootstrapped.withLock { $0 = space }
     }
 
-    /// Opens what needs nobody to be present, so that vaults without biometrics can be read and written. One hardware
-    /// operation; at the first start of all, two to make the key. Hardware that opens nothing without its owner asks for
-    /// them.
+    /// Opens the device class, so that vaults without biometrics can be read and written. One hardware operation, or two to
+    /// create the key the first time. Prompts only if the hardware cannot seal without user verification.
     public func open() async throws(KeystoreError) {
         try await open(as: presence)
-        // What a crash left for the hardware to do is in nobody's way; what it can't do now stays noted.
+        // Revocations that fail stay recorded, and do not affect the vaults.
         try? await records.finishRevocations()
     }
 
@@ -62,15 +61,15 @@ public final class VaultSpace: Sendable {
         try await records.open(.device, for: prompt("open the vaults"), authorizedBy: presence)
     }
 
-    /// Whether a vault can be stored with biometrics, or unlocked: as it was when the hardware was looked at last, by
-    /// ``bootstrap(_:)`` or ``refreshAvailability()``. It says nothing about what is stored.
+    /// Whether a vault can be stored with biometrics, or unlocked, as of the last ``bootstrap(_:)`` or
+    /// ``refreshAvailability()``. Independent of the stored vaults.
     public var isUserVerificationAvailable: Bool { available.withLock { $0 } }
 
-    /// Whether the hardware can take back what opens a vault that is stored with biometrics: no copy of the store from before
-    /// a change of the PIN, a downgrade or a reset opens it then. Needs no hardware.
+    /// Whether a vault that is stored with biometrics is revocable: after a PIN change, a downgrade or a reset, no older copy
+    /// of the store opens it. Does not use the hardware.
     ///
     /// - Returns: nil for a vault in which nothing is stored with biometrics.
-    /// - Throws: `KeystoreError`; `invalidInput` for an impossible name.
+    /// - Throws: `KeystoreError`; `invalidInput` for an invalid key.
     public func isStoredRevocably(key: String) async throws(KeystoreError) -> Bool? {
         let row = try VaultRow(key: key)
         guard let record = try await records.metadata(row.id), row.classes.contains(record.protection) else {
@@ -79,12 +78,12 @@ public final class VaultSpace: Sendable {
         return try await records.areRevocable([row.classes])
     }
 
-    /// The names of the vaults in which something is stored, readable or not, oldest first. Needs no hardware.
+    /// The keys of the vaults that are not empty, readable or not, oldest first. Does not use the hardware.
     public func keys() throws(KeystoreError) -> [String] {
         try records.idsNow(VaultRow.kind).map(VaultRow.key)
     }
 
-    /// Looks at the hardware again: a reader may have been unplugged, a lockout be over. Asks nobody.
+    /// Queries the hardware again, for example after a reader was unplugged or a lockout has ended. Does not prompt.
     public func refreshAvailability() async {
         let isAvailable = await canAskForProof()
         available.withLock { $0 = isAvailable }
@@ -94,7 +93,7 @@ public final class VaultSpace: Sendable {
         guard let capabilities = try? await records.keystore.capabilities(),
             capabilities.sealing.contains(policy.requirement)
         else { return false }
-        // What is new needs the finger; what is there may be opened by either.
+        // Storing a new value needs a fingerprint reader; opening an existing one may also use the PIN.
         if policy.hasFinger {
             switch await capabilities.fingerState(through: presence) {
             case .ready: return true
@@ -107,5 +106,24 @@ public final class VaultSpace: Sendable {
 
     func prompt(_ reason: String) -> PromptContext {
         PromptContext(reason: reason, container: records.name)
+    }
+}
+
+/// Retrieves vaults.
+public enum VaultFactory<Credentials: Codable & Sendable> {
+    /// Retrieves a vault of the space that ``VaultSpace/bootstrap(_:)`` has set.
+    ///
+    /// Reads one row: does not prompt, uses no hardware, changes nothing. It never throws, and returns an empty vault only
+    /// if there is no row. If the row is damaged or the store cannot be read, it returns a locked vault with a
+    /// ``LockedBiometricsSecureVault/failure``.
+    ///
+    /// - Parameter key: 1 to 64 bytes of UTF-8 without control characters.
+    public static func retrieveVault(key: String) -> Vault<Credentials> {
+        VaultSlot(key: key, space: VaultSpace.shared).vault
+    }
+
+    /// Retrieves a vault of `space`, as ``retrieveVault(key:)`` does.
+    public static func retrieveVault(key: String, in space: VaultSpace) -> Vault<Credentials> {
+        VaultSlot(key: key, space: space).vault
     }
 }

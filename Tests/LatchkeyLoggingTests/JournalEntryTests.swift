@@ -10,7 +10,7 @@ struct JournalEntryTests {
         #expect(JournalEntry(level: level, message: "m", metadata: [:]).line == "<\(priority)>m\n")
     }
 
-    @Test func `a person reads the facts behind the message, and journalctl finds them by fields`() {
+    @Test func `metadata appears after the message and in fields`() {
         let entry = JournalEntry(
             level: .notice, message: "a finger was looked at",
             metadata: ["uid": "1000", "outcome": "matched", "hb.request.id": "a b"])
@@ -28,7 +28,7 @@ struct JournalEntryTests {
     }
 
     @Test(arguments: ["\n", "\r\n", "\u{1B}[2J", "\u{0}", "\u{85}", "\u{2028}", "\u{202E}", "\u{200B}"])
-    func `what comes from outside begins no line, forges no field and steers no terminal`(hostile: String) {
+    func `outside text starts no line, forges no field and does not control a terminal`(hostile: String) {
         let entry = JournalEntry(
             level: .error, message: "failed\(hostile)PRIORITY=0", metadata: ["path\(hostile)": "/\(hostile)_UID=0"])
         let lines = String(decoding: entry.datagram(identifier: "t"), as: UTF8.self).unicodeScalars
@@ -45,12 +45,12 @@ struct JournalEntryTests {
         }
     }
 
-    @Test func `no value ends its quotation marks and passes for a fact`() {
+    @Test func `no value ends its quotation marks to forge metadata`() {
         let entry = JournalEntry(level: .info, message: "‘m’", metadata: ["name": "a’ uid=‘0", "word": "a’b"])
         #expect(entry.text == #"‘m’ name=‘a\u{2019} uid=\u{2018}0’ word=a\u{2019}b"#)
     }
 
-    @Test func `what is too long is cut, also a field's name`() {
+    @Test func `long values and field names are cut`() {
         let long = String(repeating: "x", count: 100_000)
         let entry = JournalEntry(level: .info, message: "m", metadata: [long: "\(long)"])
         #expect(entry.datagram(identifier: "t").count < 10_000)

@@ -5,7 +5,7 @@ import Logging
 import Testing
 
 struct JournalTests {
-    @Test func `an event goes to the journal's socket with what the logger and the event know`() throws {
+    @Test func `an event goes to the journal's socket with the metadata of logger and event`() throws {
         let directory = try TemporaryDirectory()
         let journal = try ListeningJournal(path: directory.path(of: "socket"))
         let stream = try OutputFile(path: directory.path(of: "stderr"))
@@ -29,7 +29,7 @@ struct JournalTests {
         #expect(try stream.text().isEmpty)
     }
 
-    @Test func `where the journal has no socket, the line says its priority`() throws {
+    @Test func `without the journal's socket, the line contains the priority`() throws {
         let directory = try TemporaryDirectory()
         let stream = try OutputFile(path: directory.path(of: "stderr"))
         let sink = JournalSink(socketPath: directory.path(of: "nothing"), fallback: stream.descriptor)
@@ -39,7 +39,7 @@ struct JournalTests {
         #expect(try stream.text() == "<3>broken reason=‘no bus’\n<2>over\n")
     }
 
-    @Test func `standard error is the journal only where it is the very stream that systemd has named`() throws {
+    @Test func `standard error is the journal only if it is the stream that systemd named`() throws {
         let directory = try TemporaryDirectory()
         let stream = try OutputFile(path: directory.path(of: "stream"))
         let other = try OutputFile(path: directory.path(of: "other"))
@@ -52,7 +52,7 @@ struct JournalTests {
     }
 }
 
-/// A datagram socket in the journal's place.
+/// A datagram socket in place of the journal's.
 private final class ListeningJournal {
     let path: String
     private let descriptor: Int32
@@ -73,7 +73,7 @@ private final class ListeningJournal {
 
     deinit { close(descriptor) }
 
-    /// The next datagram; a sender has put it there before its call returned.
+    /// The next datagram, which the sender's call has already queued.
     func next() throws -> String {
         var bytes = [UInt8](repeating: 0, count: 1 << 16)
         let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))

@@ -38,7 +38,8 @@ struct AvailabilityTests {
                 #expect(await container.isBiometricAvailable() == (expected == .available))
             }
             let alone = try await bench.start(policy: .biometryAny)
-            #expect(await alone.biometricAvailability() == .notAvailable("this program can't ask for a finger"))
+            #expect(
+                await alone.biometricAvailability() == .notAvailable("this program cannot prompt for a fingerprint"))
             let absent = try await bench.start(presence: presence(broker), keystore: AbsentKeystore())
             #expect(await absent.biometricAvailability() == .notAvailable("there is none"))
         }

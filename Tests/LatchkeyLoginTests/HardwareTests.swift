@@ -100,7 +100,7 @@ import Testing
             let unable = try await bench.start(policy: .biometryAny)
             #expect(await !unable.isBiometricAvailable())
             #expect(
-                await unable.biometricAvailability() == .notAvailable("this program can't ask for a finger"))
+                await unable.biometricAvailability() == .notAvailable("this program cannot prompt for a fingerprint"))
             try await unable.authorize()
             await #expect(throws: keystore(.unavailable)) { try await unable.enableBiometric() }
             #expect(try await !unable.isBiometricEnabled)

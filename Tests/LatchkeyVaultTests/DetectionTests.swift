@@ -7,10 +7,10 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Finding out what a vault is.
+/// Retrieving vaults and detecting damage.
 @Suite(.softwareTPM)
 struct DetectionTests {
-    @Test func `looking asks nobody, uses no hardware and writes nothing`() async throws {
+    @Test func `retrieving does not prompt, uses no hardware and writes nothing`() async throws {
         let scene = try Scene()
         for gated in [false, true] {
             let space = try await scene.start()
@@ -28,7 +28,7 @@ struct DetectionTests {
         }
     }
 
-    @Test func `whether biometrics can be used is the machine's matter and no vault's`() async throws {
+    @Test func `the availability of biometrics depends on the machine, not on the vault`() async throws {
         let scene = try Scene()
         let fingers = try await scene.start(policy: .biometryAny)
         #expect(!fingers.isUserVerificationAvailable)
@@ -41,7 +41,7 @@ struct DetectionTests {
         #expect(name(of: vault(in: try await scene.start())) == .keychainUpgradable)
     }
 
-    /// What somebody can do to the row without the hardware.
+    /// Changes of the row that need no hardware.
     @Test(arguments: [
         "attributes = '{'", "kind = 'note'", "policy = '{}'", "class = 'device'", "payload = zeroblob(40)",
         "payload = NULL", "generation = 99", "mac = zeroblob(32)", "class = 'vault.x'",
@@ -65,7 +65,7 @@ struct DetectionTests {
         #expect(try rows(scene).isEmpty)
     }
 
-    @Test func `a copied store says wrong device`() async throws {
+    @Test func `a copied store reports the wrong device`() async throws {
         let scene = try Scene()
         _ = try await vault(in: scene.start()).storeToBiometrics(credentials: .jane)
         try await SoftwareTPM.withRunning { other in
@@ -75,7 +75,7 @@ struct DetectionTests {
         }
     }
 
-    @Test func `what can't be looked at is locked, with the reason`() async throws {
+    @Test func `a vault that cannot be read is locked, with the reason`() async throws {
         guard case .locked(let nameless) = VaultFactory<Login>.retrieveVault(key: "", in: try await Scene().start())
         else {
             Issue.record("not locked")
@@ -94,7 +94,7 @@ struct DetectionTests {
         #expect(try VaultFactory<Int>.retrieveVault(key: "login", in: space).credentials == 7)
     }
 
-    @Test func `vaults, containers and names don't see each other`() async throws {
+    @Test func `vaults, containers and names are separate`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)

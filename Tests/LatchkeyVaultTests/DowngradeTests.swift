@@ -6,13 +6,12 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Somebody with the user's rights, who has the device class without anybody present, puts what is without biometrics in
-/// the place of what is with.
+/// A same-user process that can open the device class replaces a value with biometrics by one without.
 @Suite(.softwareTPM)
 struct DowngradeTests {
     private let prompt = PromptContext(reason: "attack the vault")
 
-    @Test func `a vault that something else has downgraded is damaged, and neither read nor written`() async throws {
+    @Test func `a vault that another program downgraded is damaged, not read or written`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
@@ -31,7 +30,7 @@ struct DowngradeTests {
             #expect(locked.failure?.code == .damaged)
             await #expect(throws: damaged) { try await locked.unlock() }
         }
-        // The row of before the upgrade is what the forger would have liked to leave.
+        // An attacker would have preferred to leave the row from before the upgrade.
         try await queue.write {
             try $0.execute(
                 sql: "DELETE FROM record WHERE kind = 'vault'; INSERT INTO record SELECT * FROM old; DROP TABLE old")
@@ -48,7 +47,7 @@ struct DowngradeTests {
         #expect(try vault(in: space).credentials == .june)
     }
 
-    @Test func `a key that somebody else has put under an empty vault goes when something is stored`() async throws {
+    @Test func `a class key from another program under an empty vault is removed on storing`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)
@@ -60,7 +59,7 @@ struct DowngradeTests {
         #expect(try vault(in: space).credentials == .june)
     }
 
-    /// What a program of the same user can do: it stores a record under the device class.
+    /// A same-user process can store a record under the device class.
     private func forge(_ scene: Scene) async throws {
         let records = try await scene.start().records
         let forged = Record(id: "vault.login", kind: "vault", protection: .device)

@@ -7,11 +7,11 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Random lives of one vault, with a fault at a random step of the hardware or the disk, and a restart after it: nothing
-/// is ever lost, less protected than the last success said, or shown after a lock.
+/// Random operations on one vault, with a fault at a random step of the hardware or the disk and a restart after it: no value
+/// is lost, has less protection than the last success reported, or is readable after a lock.
 @Suite(.softwareTPM, .softwareToken)
 struct FaultTests {
-    /// What a vault is, in so many words.
+    /// The expected state of a vault.
     private enum Model: Equatable {
         case empty
         case plain(Login)
@@ -27,7 +27,7 @@ struct FaultTests {
         case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reset, restart
     }
 
-    /// Where the fault is.
+    /// The place of the fault.
     private enum Fault {
         case none
         case hardware(call: Int, CountingKeystore.Side)
@@ -50,7 +50,7 @@ struct FaultTests {
         for step in 0..<32 {
             serial += 1
             let login = Login(username: "user\(serial)", accessToken: "token\(serial)")
-            // What is refused is another suite's matter.
+            // Other suites test refused calls.
             let possible = Operation.allCases.filter { Self.target(of: $0, from: model, login) != nil }
             let operation = possible.randomElement(using: &random) ?? .restart
             let fault = Self.fault(&random)
@@ -62,7 +62,7 @@ struct FaultTests {
                 if operation == .restart { program = try await start(scene) }
                 model = try #require(target, "\(step): \(operation) is no way out of \(model)")
             } catch let error as KeystoreError {
-                // After a fault the old state stands, or the new one, as after a crash.
+                // After a fault the vault has either the old or the new state, as after a crash.
                 target = target?.asAfterRestart
                 try await disarm(program.keystore, scene)
                 program = try await start(scene)
@@ -80,7 +80,7 @@ struct FaultTests {
 
     // MARK: The model
 
-    /// Where the operation leads; nil where it is refused.
+    /// The next state; nil if the operation is refused.
     private static func target(of operation: Operation, from model: Model, _ login: Login) -> Model? {
         switch (model, operation) {
         case (_, .reset): .empty
@@ -114,7 +114,7 @@ struct FaultTests {
         }
     }
 
-    /// That a vault is what the model says, by itself.
+    /// Checks that a vault has the model's state.
     private func show(_ vault: Vault<Login>, _ model: Model) throws {
         switch (vault, model) {
         case (.emptyWithBiometrics, .empty), (.locked, .locked): break
@@ -124,7 +124,7 @@ struct FaultTests {
         }
     }
 
-    /// What is stored, seen by a program that has just started: a gated vault is opened with the PIN, and locked again.
+    /// The stored state as a new program reads it: a vault with biometrics is opened with the PIN, and locked again.
     private func look(_ space: VaultSpace) async throws -> Model {
         switch vault(in: space) {
         case .empty, .emptyWithBiometrics: return .empty

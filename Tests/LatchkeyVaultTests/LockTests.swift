@@ -7,10 +7,10 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Locking, unlocking, and who is asked when.
+/// Locking, unlocking, and the prompts.
 @Suite(.softwareTPM)
 struct LockTests {
-    @Test func `a lock ends every copy, and unlocking again brings none back`() async throws {
+    @Test func `a lock closes every copy, and unlocking again reopens none`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         guard
@@ -36,7 +36,7 @@ struct LockTests {
         #expect(throws: wrongState) { try copy.read() }
     }
 
-    @Test func `a person is asked once for each opening, and for nothing else`() async throws {
+    @Test func `each opening prompts once, and nothing else prompts`() async throws {
         let presence = ScriptedPresence(pins: "2468", "2468")
         let scene = try Scene()
         let space = try await scene.start(presence)
@@ -52,7 +52,7 @@ struct LockTests {
         #expect(presence.requests.map(\.context.container) == ["default", "default"])
     }
 
-    @Test func `who declines changes nothing`() async throws {
+    @Test func `declining changes nothing`() async throws {
         let scene = try Scene()
         let presence = ScriptedPresence([.decline, .decline, .pin("2468"), .decline])
         let space = try await scene.start(presence)
@@ -83,7 +83,7 @@ struct LockTests {
         #expect(try await locked.unlock().credentials == .jane)
     }
 
-    @Test func `a lockout is told, writes nothing, and no owner gets around it`() async throws {
+    @Test func `a lockout is reported, writes nothing, and also stops reauthentication`() async throws {
         let scene = try Scene()
         let presence = ScriptedPresence([.pin("2468")] + Array(repeating: .pin("1111"), count: 64))
         let space = try await scene.start(presence)
@@ -102,7 +102,7 @@ struct LockTests {
         #expect(name(of: try await locked.reset()) == .empty)
     }
 
-    @Test func `an owner's proof unlocks nothing, and the next unlocking takes it`() async throws {
+    @Test func `reauthentication does not unlock, and the next unlock accepts its proof`() async throws {
         let presence = ScriptedPresence([.pin("2468"), .pin("1111"), .decline, .pin("2468"), .pin("2468")])
         let scene = try Scene()
         let space = try await scene.start(presence)
@@ -119,7 +119,7 @@ struct LockTests {
         #expect(presence.requests.count == 5)
     }
 
-    @Test func `a proof is gone once the vault was locked`() async throws {
+    @Test func `a lock discards the proof`() async throws {
         let presence = ScriptedPresence(pins: "2468", "2468", "2468")
         let scene = try Scene()
         let space = try await scene.start(presence)

@@ -6,10 +6,10 @@ import LatchkeyVault
 import RawDatabase
 import Testing
 
-/// Changes of protection: new keys, old ones destroyed, and programs that get in each other's way.
+/// Changes of protection: new keys, destruction of old ones, and concurrent programs.
 @Suite(.softwareTPM)
 struct ProtectionTests {
-    @Test func `each protection has a key of its own, and the old one is destroyed`() async throws {
+    @Test func `each protection has its own key, and the old one is destroyed`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         let opened = try await vault(in: space).storeToBiometrics(credentials: .jane)
@@ -24,7 +24,7 @@ struct ProtectionTests {
         #expect(try classes(scene) == ["device"])
     }
 
-    @Test func `an old row put back under a new protection opens nothing`() async throws {
+    @Test func `an old row restored under a new protection does not open`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         let plain = try await vault(in: space).storeToKeychain(credentials: .jane)
@@ -48,7 +48,7 @@ struct ProtectionTests {
         #expect(try await vault(in: elsewhere).unlock().credentials == .jane)
     }
 
-    @Test func `a policy that asks for nobody is none for a vault`() async throws {
+    @Test func `a policy without user verification is refused for a vault`() async throws {
         let scene = try Scene()
         await #expect(throws: invalidInput) { try await scene.closed(policy: .none) }
     }
@@ -76,7 +76,7 @@ struct ProtectionTests {
         #expect(throws: conflict) { try held.credentials }
     }
 
-    @Test func `an update on an old copy is a conflict, and reading one shows what is stored`() async throws {
+    @Test func `an update of an old copy is a conflict, and reading it returns the stored value`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         let first = try await vault(in: space).storeToKeychain(credentials: .jane)
@@ -97,7 +97,7 @@ struct ProtectionTests {
         #expect(try await vault(in: after).unlock().credentials == .jane)
     }
 
-    @Test func `the hardware is used as often as it must be`() async throws {
+    @Test func `the hardware is used no more than necessary`() async throws {
         let scene = try Scene()
         var counter: CountingKeystore?
         let space = try await scene.start { keystore in

@@ -4,12 +4,12 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// Vaults under a policy whose proof serves for some time: what ends that, and what never takes such a proof.
+/// Vaults under a policy with reuse: the calls that end it, and those that accept no earlier proof.
 @Suite(.softwareToken)
 struct ReuseTests {
     private let policy = AccessPolicy(.pin, reuseSeconds: 300)
 
-    /// A vault that is open, by a proof that still serves.
+    /// A vault that is open, with a proof that is still valid.
     private func opened(
         _ rest: ScriptedPresence.Step...
     ) async throws -> (vault: Vault<Login>, presence: ScriptedPresence, space: VaultSpace) {
@@ -21,7 +21,7 @@ struct ReuseTests {
         return (stored, presence, space)
     }
 
-    @Test func `whoever unlocks after a lock is asked`() async throws {
+    @Test func `unlocking after a lock prompts`() async throws {
         let (opened, presence, space) = try await opened(.decline, .pin(try SoftwareToken.current.userPIN))
         let locked = try opened.lock()
         await #expect(throws: cancelled) { try await locked.unlock() }
@@ -31,7 +31,7 @@ struct ReuseTests {
         #expect(name(of: vault(in: space)) == .biometrics)
     }
 
-    @Test func `the owner is asked, though a proof would still serve`() async throws {
+    @Test func `reauthentication prompts despite a valid earlier proof`() async throws {
         let (opened, presence, _) = try await opened(.decline, .pin(try SoftwareToken.current.userPIN))
         #expect(try await opened.reauthenticateOwner() == false)
         #expect(presence.asked.count == 2)
@@ -39,7 +39,7 @@ struct ReuseTests {
         #expect(presence.asked.count == 3)
     }
 
-    @Test func `locking all records ends it too`() async throws {
+    @Test func `locking all records ends the reuse too`() async throws {
         let (_, presence, space) = try await opened(.decline)
         await space.records.lock()
         try await space.open()
@@ -47,8 +47,8 @@ struct ReuseTests {
         #expect(presence.asked.count == 2)
     }
 
-    /// The records of a vault are read by code that asks nobody; it must not depend on who was there a moment ago.
-    @Test func `what asks nobody opens nothing by a proof that still serves`() async throws {
+    /// Code that must not prompt reads a vault's records. Its results must not depend on earlier prompts.
+    @Test func `calls without a prompt do not use an earlier proof`() async throws {
         let (_, presence, space) = try await opened()
         let id = RecordID(rawValue: "vault.login")
         let record = try #require(try space.records.metadataNow(id))

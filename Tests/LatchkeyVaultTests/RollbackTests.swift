@@ -3,7 +3,7 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// A store that is put back does not bring the old right back.
+/// Restoring a store does not restore revoked access.
 @Suite(.softwareTPM)
 struct RollbackTests {
     enum Change: CaseIterable {
@@ -11,7 +11,7 @@ struct RollbackTests {
     }
 
     @Test(arguments: Change.allCases)
-    func `a copy from before opens no vault with the old PIN`(_ change: Change) async throws {
+    func `an older copy opens no vault with the old PIN`(_ change: Change) async throws {
         let scene = try Scene()
         let space = try await scene.start(ScriptedPresence(pins: scene.pin, scene.pin, "13579"))
         let opened = try await vault(in: space).storeToBiometrics(credentials: .jane)

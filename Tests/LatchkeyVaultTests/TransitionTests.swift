@@ -3,14 +3,14 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// Every call in every state: what it leads to, or that it is refused and changes nothing.
+/// Every call in every state: it leads to a state, or is refused and changes nothing.
 @Suite(.softwareTPM, .softwareToken)
 struct TransitionTests {
     enum Operation: String, CaseIterable {
         case storeToKeychain, storeToBiometrics, update, upgrade, downgrade, lock, unlock, reauthenticateOwner
         case credentials, reset
 
-        /// The state that it leads to; nil where it is refused.
+        /// The next state; nil if the call is refused.
         func target(from state: StateName) -> StateName? {
             switch (state, self) {
             case (_, .reset): .emptyWithBiometrics
@@ -52,7 +52,7 @@ struct TransitionTests {
     static let calls = states.flatMap { state in Operation.allCases.map { (state, $0) } }
 
     @Test(arguments: SimulatedDevice.allCases, calls)
-    func `a call leads where the diagram says, or nowhere`(
+    func `each call leads to the state in the diagram or is refused`(
         device: SimulatedDevice, call: (state: StateName, operation: Operation)
     ) async throws {
         let (state, operation) = call
@@ -80,7 +80,7 @@ struct TransitionTests {
     }
 
     @Test(arguments: SimulatedDevice.allCases, states)
-    func `a state survives a restart, locked where somebody must be present`(
+    func `a state survives a restart, locked if it requires user verification`(
         device: SimulatedDevice, state: StateName
     ) async throws {
         let scene = try Scene(on: device)

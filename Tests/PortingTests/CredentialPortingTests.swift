@@ -6,11 +6,10 @@ import LatchkeyTPM
 import LatchkeyTesting
 import Testing
 
-/// The seed's own code, running where an app's code runs: on the main actor. One test, since a program has one shared
-/// storage.
+/// Runs the code of AuthFoundation's article on the main actor, as an app does. One test, because a program has one storage.
 @Suite(.softwareTPM) @MainActor
 struct CredentialPortingTests {
-    @Test func `an app of the seed's reader finds its credentials`() async throws {
+    @Test func `an app of the iOS library finds its credentials`() async throws {
         #expect(throws: CredentialError.self) { try Credential.with(id: "x") }
         let directory = try TemporaryDirectory()
         let rows = try await RecordStore(directory: directory.path)

@@ -1,12 +1,12 @@
 import Foundation
 import LatchkeyCredentials
 
-// The code of the seed's article, word for word but for the import, in the places that an app has for it. The rest of
-// this file is the app's own.
+// The unchanged code of AuthFoundation's article, except for the import, where an app has it. The rest of this file is the
+// app's own.
 
-/// An app of the seed's reader.
+/// An app that follows the article.
 final class CredentialApp {
-    /// What it has done, in order.
+    /// The actions, in order.
     nonisolated(unsafe) private(set) static var done: [String] = []
 
     // swift-format-ignore

@@ -5,10 +5,10 @@ import LatchkeyTesting
 import LatchkeyVault
 import Testing
 
-/// The seed's own code, running. One test, since a program has one shared space.
+/// Runs the code of BiometricsVault's README. One test, because a program has one shared space.
 @Suite(.softwareTPM)
 struct VaultPortingTests {
-    @Test func `an app of the seed's reader shows the right screen in each state`() async throws {
+    @Test func `an app of the iOS library shows the right screen in each state`() async throws {
         let directory = try TemporaryDirectory()
         let store = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
@@ -34,7 +34,7 @@ struct VaultPortingTests {
         #expect(app.shown == "locked")
     }
 
-    /// What an iOS app does in its synchronous handlers.
+    /// The calls of an iOS app's synchronous handlers.
     @Test func `the synchronous calls work without a task`() async throws {
         let directory = try TemporaryDirectory()
         let store = try await RecordStore(directory: directory.path)

@@ -1,17 +1,17 @@
 import Foundation
 import LatchkeyVault
 
-// The code of the seed's README, word for word but for the import, in the place that an app has for it. The rest of this
-// file is the app's own.
+// The unchanged code of BiometricsVault's README, except for the import, where an app has it. The rest of this file is the
+// app's own.
 
 struct MyCredentials: Codable, Sendable {
     let username: String
     let accessToken: String
 }
 
-/// An app of the seed's reader.
+/// An app that follows the README.
 final class VaultApp {
-    /// What it has shown.
+    /// The screens that were shown.
     private(set) var shown = ""
 
     // swift-format-ignore

@@ -1,15 +1,15 @@
 internal import FoundationEssentials
 package import HTTPTypes
 
-/// An absolute URL that a secret may be sent to: `https`, or `http` on this machine's own loopback address.
+/// An absolute URL to which a secret may be sent: `https`, or `http` on this machine's own loopback address.
 package struct Endpoint: Hashable, Sendable {
     package let scheme: String
-    /// Host in lower case, and the port where the URL names one.
+    /// The host in lower case, and the port if the URL contains one.
     package let authority: String
     /// Path and query; at least `/`.
     package let path: String
 
-    /// - Returns: nil for anything but an absolute `https` URL, or `http` URL of a loopback host, without user name,
+    /// - Returns: nil unless `text` is an absolute `https` URL, or `http` URL of a loopback host, without user name,
     ///   password or fragment.
     package init?(_ text: String) {
         guard

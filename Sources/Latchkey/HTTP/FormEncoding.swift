@@ -1,15 +1,15 @@
 internal import FoundationEssentials
 
-/// Names and values as `application/x-www-form-urlencoded`, both for a body and for a URL's query.
+/// Encodes names and values as `application/x-www-form-urlencoded`, for a body or a URL's query.
 package enum FormEncoding {
-    /// Everything but RFC 3986's unreserved characters is percent-encoded, spaces too, so that every decoder reads the
-    /// same.
+    /// Percent-encodes everything except RFC 3986's unreserved characters, spaces too, so that every decoder reads the same
+    /// values.
     package static func encode(_ fields: [(name: String, value: String)]) -> String {
         fields.map { "\(escape($0.name))=\(escape($0.value))" }.joined(separator: "&")
     }
 
-    /// - Returns: nil when an escape is broken, the text is not UTF-8, or a name comes twice (RFC 6749 section 3.1
-    ///   forbids that).
+    /// - Returns: nil if an escape is invalid, the text is not UTF-8, or a name is repeated (forbidden by RFC 6749 section
+    ///   3.1).
     package static func decode(_ text: some StringProtocol) -> [String: String]? {
         var fields: [String: String] = [:]
         for pair in text.split(separator: "&") {

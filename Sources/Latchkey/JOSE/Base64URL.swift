@@ -8,10 +8,10 @@ package enum Base64URL {
             .replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    /// The bytes of `text`.
+    /// Decodes `text`.
     ///
-    /// - Returns: nil for padding, for characters outside of the alphabet, for an impossible length, and for text whose
-    ///   unused bits are not zero, so that every byte string has exactly one spelling.
+    /// - Returns: nil for padding, for other characters, for an impossible length, and for text whose unused bits are not
+    ///   zero, so that each byte string has exactly one encoding.
     package static func decode(_ text: some StringProtocol) -> Data? {
         guard text.utf8.allSatisfy(isAllowed), text.utf8.count % 4 != 1 else { return nil }
         let standard = String(text).replacing("-", with: "+").replacing("_", with: "/")

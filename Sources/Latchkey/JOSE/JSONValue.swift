@@ -1,10 +1,10 @@
-/// Any JSON value (RFC 8259): for members whose shape is somebody else's business.
+/// A JSON value of any shape (RFC 8259).
 public enum JSONValue: Hashable, Sendable {
     /// `null`.
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// A number, as IEEE 754 has it in 64 bits.
+    /// A number, as a 64-bit IEEE 754 value.
     case number(Double)
     /// Text.
     case string(String)
@@ -13,31 +13,31 @@ public enum JSONValue: Hashable, Sendable {
     /// An object; its members have no order.
     case object([String: JSONValue])
 
-    /// A member of an object; nil for everything that is not an object with this member.
+    /// The member of an object; nil if this is not an object or lacks the member.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members[name]
     }
 
-    /// The text, when this is a string.
+    /// The text, if this is a string.
     public var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
     }
 
-    /// The truth value, when this is one.
+    /// The truth value, if this is one.
     public var bool: Bool? {
         guard case .bool(let bool) = self else { return nil }
         return bool
     }
 
-    /// The number, when this is one.
+    /// The number, if this is one.
     public var number: Double? {
         guard case .number(let number) = self else { return nil }
         return number
     }
 
-    /// The members, when this is an object.
+    /// The members, if this is an object.
     public var object: [String: JSONValue]? {
         guard case .object(let members) = self else { return nil }
         return members

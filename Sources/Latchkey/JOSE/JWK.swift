@@ -1,14 +1,14 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
 /// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
 public struct JWK: Hashable, Sendable, Codable {
     /// The key type (RFC 7517 section 4.1): `EC` or `RSA`.
     public var kty: String
-    /// The key's name (section 4.5).
+    /// The key's identifier (section 4.5).
     public var kid: String?
-    /// The algorithm that it is meant for (section 4.4).
+    /// The algorithm of the key (section 4.4).
     public var alg: String?
-    /// What it is meant for (section 4.2): `sig` or `enc`.
+    /// The use of the key (section 4.2): `sig` or `enc`.
     public var use: String?
     /// The curve of an EC key: `P-256`.
     public var crv: String?
@@ -21,7 +21,7 @@ public struct JWK: Hashable, Sendable, Codable {
     /// The exponent of an RSA key in base64url.
     public var e: String?
 
-    /// A P-256 key for ES256.
+    /// Creates a JWK of a P-256 key for ES256.
     public init(_ key: PublicKey, kid: KeyID? = nil) {
         kty = "EC"
         self.kid = kid?.rawValue
@@ -31,8 +31,8 @@ public struct JWK: Hashable, Sendable, Codable {
         y = Base64URL.encode(key.y)
     }
 
-    /// An RSA key for RS256, from its modulus and exponent, big-endian.
-    public init(rsaModulus: Data, exponent: Data, kid: String?) {
+    /// Creates a JWK of an RSA key for RS256, from its modulus and exponent, big-endian.
+    package init(rsaModulus: Data, exponent: Data, kid: String?) {
         kty = "RSA"
         self.kid = kid
         alg = "RS256"
@@ -49,5 +49,38 @@ public struct JWK: Hashable, Sendable, Codable {
             let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32, y.count == 32
         else { throw .damaged("read a JWK", "it is not an EC key on P-256") }
         return try PublicKey(x963Representation: Data([4]) + x + y)
+    }
+}
+
+/// A server's keys (RFC 7517 section 5).
+package struct JWKSet: Decodable, Sendable {
+    package let keys: [JWK]
+
+    private enum CodingKeys: String, CodingKey {
+        case keys
+    }
+
+    package init(keys: [JWK]) {
+        self.keys = keys
+    }
+
+    /// Ignores keys of unknown kinds (RFC 7517 section 5).
+    package init(from decoder: any Decoder) throws {
+        keys = try decoder.container(keyedBy: CodingKeys.self).decode([Entry].self, forKey: .keys).compactMap(\.key)
+    }
+
+    private struct Entry: Decodable {
+        let key: JWK?
+
+        init(from decoder: any Decoder) throws {
+            key = try? JWK(from: decoder)
+        }
+    }
+
+    /// The keys that may have created a signature with this algorithm and key ID.
+    func candidates(alg: String, kid: String?) -> [JWK] {
+        keys.filter { key in
+            key.use ?? "sig" == "sig" && key.alg ?? alg == alg && (kid == nil || key.kid == kid)
+        }
     }
 }

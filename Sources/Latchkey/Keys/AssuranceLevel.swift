@@ -1,28 +1,28 @@
-/// What a key can promise: where it lives, and which presence that hardware itself enforces.
+/// Where a key is kept, and which user verification its hardware enforces.
 ///
-/// There is no level below these: Latchkey has no software keys.
+/// Latchkey has no software keys, so there is no lower level.
 public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertible {
-    /// What holds the private key.
+    /// The hardware that contains the private key.
     public enum Root: String, Sendable, Codable, CaseIterable {
         /// A TPM 2.0.
         case tpm
         /// A PKCS#11 token.
         case token
-        /// A software TPM: for development and CI, and worth what its host is worth.
+        /// A software TPM, for development and CI. It is as secure as the machine that it runs on.
         case swtpm
-        /// A software token: likewise.
+        /// A software token, for development and CI.
         case softhsm
     }
 
-    /// What the hardware demands before it uses the key.
+    /// The user verification that the hardware requires before it uses the key.
     public enum EnforcedPresence: String, Sendable, Codable, CaseIterable {
-        /// Nobody need be there.
+        /// No user verification.
         case none
         /// The PIN.
         case pin
-        /// A finger.
+        /// A fingerprint.
         case finger
-        /// A finger or the PIN.
+        /// A fingerprint or the PIN.
         case fingerOrPIN = "finger-or-pin"
         /// A touch of the token.
         case touch
@@ -30,29 +30,29 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         case touchAndPIN = "touch-and-pin"
     }
 
-    /// What counts wrong PINs.
+    /// The counter of wrong PINs.
     public enum PINProtection: String, Sendable, Codable, CaseIterable {
-        /// The hardware's own guard, which all its users share.
+        /// The hardware's counter, shared by all users of the hardware.
         case device
-        /// A count of the user's own, which the presence broker can reset.
+        /// The user's own counter, which the presence broker can reset.
         case user
     }
 
-    /// What the key is rooted in.
+    /// The hardware that contains the private key.
     public let root: Root
-    /// Who must be there, by the hardware's own check.
+    /// The user verification that the hardware enforces.
     public let presence: EnforcedPresence
-    /// Set where a user's own count stands in place of the hardware's guard.
+    /// `true` if the user's own counter replaces the hardware's.
     private let perUserPIN: Bool?
 
-    /// What a keystore says of its key. What guards the PIN is dropped where no PIN is asked for.
-    public init(root: Root, presence: EnforcedPresence, pinProtection: PINProtection = .device) {
+    /// Creates a level. A key that no PIN opens ignores `pinProtection`.
+    package init(root: Root, presence: EnforcedPresence, pinProtection: PINProtection = .device) {
         self.root = root
         self.presence = presence
         perUserPIN = pinProtection == .user ? true : nil
     }
 
-    /// What counts wrong PINs; nil where no PIN opens the key.
+    /// The counter of wrong PINs, or nil if no PIN opens the key.
     public var pinProtection: PINProtection? {
         switch presence {
         case .pin, .fingerOrPIN, .touchAndPIN: perUserPIN == true ? .user : .device
@@ -60,7 +60,7 @@ public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertib
         }
     }
 
-    /// Whether the key is held by real hardware, as opposed to a simulator.
+    /// Whether real hardware contains the key, not a simulator.
     public var isHardware: Bool {
         switch root {
         case .tpm, .token: true

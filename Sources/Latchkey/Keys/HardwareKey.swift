@@ -1,41 +1,40 @@
 public import FoundationEssentials
 
-/// A key pair whose private half is in hardware, in the form in which it is stored.
+/// A key pair whose private half is in hardware, in its stored form.
 ///
-/// It holds nothing secret: a TPM key's ``blob`` is wrapped by the TPM, a token key's only names the key. Any
-/// ``Keystore`` of the same ``backend`` on the same hardware can use it; on other hardware it is refused with
-/// `wrongDevice`.
+/// It contains no secret. Any ``Keystore`` of the same ``backend`` on the same hardware can use it; other hardware
+/// refuses it with `wrongDevice`.
 public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
-    /// The version of the stored form. It changes when a field changes its meaning.
-    public static let currentVersion = 1
+    /// The current version of the stored form. It changes if a field changes its meaning.
+    package static let currentVersion = 1
 
-    /// The version of this form, ``currentVersion`` at its birth.
-    public let version: Int
+    /// The version of this value: ``currentVersion`` when it was created.
+    package let version: Int
     public let id: KeyID
-    /// The kind of keystore that made the key: `tpm` or `pkcs11`.
+    /// The kind of keystore that created the key: `tpm` or `pkcs11`.
     public let backend: String
-    /// Who must be there when it is used.
+    /// The user verification that a use of the key requires.
     public let policy: AccessPolicy
-    /// What it is rooted in, and which presence the hardware enforces.
+    /// The hardware that contains the key, and the user verification that it enforces.
     public let assurance: AssuranceLevel
-    /// Its public half.
+    /// The public half.
     public let publicKey: PublicKey
-    /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a keystore may bind it to
+    /// A name for people; not unique. Change it with ``Keystore/rename(_:to:for:authorizedBy:)``: a keystore can bind it to
     /// the key, and refuse a key with another label as damaged.
     public let label: String?
-    /// Seconds precision is kept.
+    /// When the key was created, in whole seconds.
     public let createdAt: Date
-    /// What the backend needs to find or load the key again. Opaque to everybody else.
-    public let blob: Data
-    /// What authorizes the key's use, where the hardware keeps that whole and can take it back; nil for any other key.
-    public let authorization: SealedSecret?
+    /// The data with which the backend loads or finds the key: a private key wrapped by the TPM, or a reference to a
+    /// token's key. Opaque to other code.
+    package let blob: Data
+    /// The authorization of the key's use, which the hardware can revoke; nil for a key that is not revocable.
+    package let authorization: SealedSecret?
 
-    /// Whether the hardware can take the key back: ``Keystore/delete(_:)`` makes every copy of it worthless then, and a
-    /// change of its PIN makes the old one worthless.
+    /// Whether the hardware can revoke the key. ``Keystore/delete(_:)`` then disables every copy of it, and a PIN change
+    /// disables the old PIN for every copy.
     public var isRevocable: Bool { authorization != nil }
 
-    /// A key as its keystore made it. Only keystores call this.
-    public init(
+    package init(
         id: KeyID,
         backend: String,
         policy: AccessPolicy,
@@ -58,23 +57,130 @@ public struct HardwareKey: Hashable, Sendable, Codable, Identifiable {
         self.authorization = authorization
     }
 
-    /// The same key with another blob: what a change of PIN returns.
-    public func replacing(blob: Data) -> HardwareKey {
+    /// The same key with another blob, as a PIN change returns it.
+    package func replacing(blob: Data) -> HardwareKey {
         replacing(blob: blob, label: label)
     }
 
-    /// The same key with another blob and another label: what ``Keystore/rename(_:to:for:authorizedBy:)`` returns. Only
-    /// keystores call this.
-    public func replacing(blob: Data, label: String?) -> HardwareKey {
+    /// The same key with another blob and another label, as ``Keystore/rename(_:to:for:authorizedBy:)`` returns it.
+    package func replacing(blob: Data, label: String?) -> HardwareKey {
         HardwareKey(
             id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
             createdAt: createdAt, blob: blob, authorization: authorization)
     }
 
-    /// The same key without what authorizes it: something to know it by that signs nothing.
+    /// The same key without its authorization: it identifies the key, and cannot sign.
     package var withoutAuthorization: HardwareKey {
         HardwareKey(
             id: id, backend: backend, policy: policy, assurance: assurance, publicKey: publicKey, label: label,
             createdAt: createdAt, blob: blob)
+    }
+}
+
+/// The identifier of a key: 8 to 64 characters of `A–Z a–z 0–9 _ -`.
+///
+/// A new key gets a random UUID in upper case. Authgear servers accept the same characters in a JOSE `kid`, so the store,
+/// the token and the server use the same identifier.
+public struct KeyID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+    public let rawValue: String
+
+    /// - Returns: nil if `rawValue` is shorter than 8 or longer than 64 characters, or contains another character.
+    public init?(rawValue: String) {
+        guard (8...64).contains(rawValue.utf8.count), rawValue.utf8.allSatisfy(Self.isAllowed) else { return nil }
+        self.rawValue = rawValue
+    }
+
+    /// Creates a random identifier.
+    public static func random() -> KeyID {
+        KeyID(unchecked: UUID().uuidString)
+    }
+
+    public var description: String { rawValue }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let text = try container.decode(String.self)
+        guard let id = KeyID(rawValue: text) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a key id")
+        }
+        self = id
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(rawValue)
+    }
+
+    private init(unchecked rawValue: String) {
+        self.rawValue = rawValue
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+}
+
+/// The properties of a new key.
+public struct KeyRequest: Hashable, Sendable {
+    /// The identifier of the key.
+    public var id: KeyID
+    /// The user verification that a use of the key requires. It cannot change later.
+    public var policy: AccessPolicy
+    /// A name for people; not unique. More than 64 characters are not useful.
+    public var label: String?
+    /// The text of the prompt for a new PIN.
+    public var prompt: PromptContext
+
+    /// Creates a request, by default with a random identifier.
+    public init(id: KeyID = .random(), policy: AccessPolicy, label: String? = nil, prompt: PromptContext) {
+        self.id = id
+        self.policy = policy
+        self.label = label
+        self.prompt = prompt
+    }
+}
+
+/// A statement by the hardware, signed by the hardware, that it created a key.
+///
+/// There are two formats:
+///
+/// - `tpm`: ``statement`` is a `TPMS_ATTEST` of type `TPM_ST_ATTEST_CREATION` that contains the challenge, signed with
+///   ECDSA-SHA256 (TPM 2.0 Part 2 section 10.12.8).
+/// - `piv`: ``statement`` is an X.509 certificate in DER, which a YubiKey created for the key (Yubico's PIV attestation).
+///   It carries its own signature and contains no challenge: a signature of the attested key proves freshness.
+public struct KeyAttestation: Hashable, Sendable, Codable {
+    /// The format of a TPM.
+    package static let tpm = "tpm"
+    /// The format of a YubiKey.
+    package static let piv = "piv"
+
+    /// The format of the other fields: `tpm` or `piv`.
+    public let format: String
+    /// `tpm`: the signed bytes. `piv`: the certificate of the attested key.
+    public let statement: Data
+    /// `tpm`: `r ‖ s`, 64 bytes, over SHA-256 of ``statement``. `piv`: empty.
+    public let signature: Data
+    /// The attested key. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its uncompressed point, 65 bytes.
+    public let publicArea: Data
+    /// The key that signed. `tpm`: its public area (`TPMT_PUBLIC`). `piv`: its SubjectPublicKeyInfo, DER.
+    public let attestationKey: Data
+    /// The certificate chain from the hardware to its manufacturer, DER, the hardware's own certificate first. Empty if
+    /// the hardware has no certificate.
+    public let certificates: [Data]
+
+    package init(
+        format: String, statement: Data, signature: Data, publicArea: Data, attestationKey: Data, certificates: [Data]
+    ) {
+        self.format = format
+        self.statement = statement
+        self.signature = signature
+        self.publicArea = publicArea
+        self.attestationKey = attestationKey
+        self.certificates = certificates
     }
 }

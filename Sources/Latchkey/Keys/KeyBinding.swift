@@ -3,15 +3,16 @@ internal import FoundationEssentials
 
 /// A digest of a key's ID and label, which the key's stored bytes record.
 ///
-/// The store lets every program of the user write its rows, so a label can be moved to another key. A row whose ID or label
-/// differs from the recorded digest is damaged; that needs no hardware. An attacker can write another digest, so a
-/// keystore derives what authorizes the key from it wherever that is possible: the hardware then refuses the key.
+/// Every program of the user can write the rows of the store, so an attacker can move a label to another key. A row whose
+/// ID or label differs from the recorded digest is damaged; checking that needs no hardware. An attacker can also write
+/// another digest, so a keystore derives the key's authorization from the digest if possible: then the hardware refuses
+/// the key.
 package struct KeyBinding: Hashable, Sendable {
     /// 32 bytes.
     package let digest: [UInt8]
 
-    /// `SHA-256("latchkey/key/binding/v1" ‖ ID ‖ label)`, each with its length in front as eight bytes in big-endian order.
-    /// No label at all is another one than an empty one.
+    /// `SHA-256("latchkey/key/binding/v1" ‖ ID ‖ label)`, each preceded by its length as eight bytes in big-endian order.
+    /// A missing label and an empty label give different digests.
     package init(id: KeyID, label: String?) {
         var hash = SHA256()
         for text in ["latchkey/key/binding/v1", id.rawValue] + [label].compactMap(\.self) {
@@ -25,7 +26,7 @@ package struct KeyBinding: Hashable, Sendable {
         self.init(id: key.id, label: key.label)
     }
 
-    /// - Returns: nil unless there are 32 bytes.
+    /// - Returns: nil unless `digest` has 32 bytes.
     package init?(digest: some Sequence<UInt8>) {
         self.digest = Array(digest)
         guard self.digest.count == SHA256.byteCount else { return nil }

@@ -1,25 +1,27 @@
-/// What a keystore's hardware is and what it can enforce.
+public import FoundationEssentials
+
+/// The properties of a keystore's hardware, and the policies that it can enforce.
 public struct KeystoreCapabilities: Hashable, Sendable {
-    /// The hardware in words, for example `STM ST33HTPH firmware 1.258`.
+    /// The name of the hardware, for example `STM ST33HTPH firmware 1.258`.
     public var device: String
-    /// Where its keys live.
+    /// The hardware that contains the keys.
     public var root: AssuranceLevel.Root
-    /// The policies that it can enforce for keys that sign.
+    /// The policies that the hardware can enforce for signing keys.
     public var requirements: Set<AccessPolicy.Requirement>
-    /// The policies under which it can seal. A token may have sealing keys that need nobody and no such signing keys,
-    /// or the other way round.
+    /// The policies that the hardware can enforce for sealed secrets. A token can have sealing keys without user
+    /// verification and no such signing keys, or the other way round.
     public var sealing: Set<AccessPolicy.Requirement>
-    /// Whether the hardware looks at fingers itself, at a reader of its own. Elsewhere that takes a ``PresenceBroker``.
+    /// Whether the hardware has its own fingerprint reader. Other hardware needs a ``PresenceBroker``.
     public var readsFingers: Bool
     /// Whether ``Keystore/attest(_:challenge:)`` works.
     public var canAttest: Bool
-    /// Whether ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` works, and
-    /// ``Keystore/createRevocableKey(_:authorizedBy:announcing:)``: under the policies `none` and, where no
-    /// ``PresenceBroker`` keeps the PIN, `pin`.
+    /// Whether ``Keystore/createRevocableKey(_:authorizedBy:announcing:)`` and
+    /// ``Keystore/sealRevocably(_:policy:for:authorizedBy:announcing:)`` work: under the policy `none`, and under `pin` if
+    /// no ``PresenceBroker`` manages the PIN.
     public var sealsRevocably: Bool
 
-    /// - Parameter sealing: nil when it is the same as `requirements`.
-    public init(
+    /// - Parameter sealing: nil if it equals `requirements`.
+    package init(
         device: String, root: AssuranceLevel.Root, requirements: Set<AccessPolicy.Requirement>,
         sealing: Set<AccessPolicy.Requirement>? = nil, readsFingers: Bool = false, canAttest: Bool,
         sealsRevocably: Bool = false
@@ -33,20 +35,20 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         self.sealsRevocably = sealsRevocably
     }
 
-    /// Whether a finger can be asked for now, at the hardware's own reader or through the broker.
+    /// Whether the hardware's own reader or the broker can read a fingerprint now.
     package func fingerState(through presence: any PresenceAuthority) async -> FingerState {
         if readsFingers { return .ready }
-        guard let broker = presence.broker else { return .notAvailable("this program can't ask for a finger") }
+        guard let broker = presence.broker else { return .notAvailable("this program cannot prompt for a fingerprint") }
         return await broker.fingerState()
     }
 
-    /// What a key is for.
+    /// The use of a key.
     package enum Use: Sendable {
         case signing, sealing
     }
 
-    /// What to demand where nobody has said it: a finger or the PIN where the hardware can enforce that, a finger can be
-    /// checked now, and the person wants no PIN only; else the PIN.
+    /// The default policy: fingerprint or PIN if the hardware can enforce it, a fingerprint can be read now, and the user
+    /// does not prefer the PIN; otherwise the PIN.
     package func preferredPolicy(for use: Use, through presence: any PresenceAuthority) async -> AccessPolicy {
         let enforceable = use == .signing ? requirements : sealing
         guard presence.preference != .pin, enforceable.contains(.userPresence),
@@ -55,8 +57,8 @@ public struct KeystoreCapabilities: Hashable, Sendable {
         return .userPresence
     }
 
-    /// The policy that asks for the least of those under which it can seal, or nil when it can't seal at all.
-    public var leastSealing: AccessPolicy? {
+    /// The weakest policy under which the hardware can seal, or nil if it cannot seal at all.
+    package var leastSealing: AccessPolicy? {
         for policy in [AccessPolicy.none, .pin, .userPresence, .biometryAny, .biometryCurrentSet]
         where sealing.contains(policy.requirement) { return policy }
         return nil
@@ -64,7 +66,7 @@ public struct KeystoreCapabilities: Hashable, Sendable {
 }
 
 extension Keystore {
-    /// ``KeystoreCapabilities/preferredPolicy(for:through:)``. The hardware is looked at only where there may be a reader.
+    /// ``KeystoreCapabilities/preferredPolicy(for:through:)``. Queries the hardware only if there can be a reader.
     package func preferredPolicy(
         for use: KeystoreCapabilities.Use, through presence: any PresenceAuthority
     ) async -> AccessPolicy {
@@ -72,5 +74,31 @@ extension Keystore {
             let capabilities = try? await capabilities()
         else { return .pin }
         return await capabilities.preferredPolicy(for: use, through: presence)
+    }
+}
+
+/// The state of a counter of wrong PINs.
+public struct PINStatus: Hashable, Sendable {
+    /// The number of wrong PINs before the lockout, or nil if unknown.
+    public var attemptsLeft: Int?
+    /// The maximum number of consecutive wrong PINs, or nil if unknown.
+    public var attemptLimit: Int?
+    /// Whether the hardware refuses every PIN now.
+    public var isLockedOut: Bool
+    /// The end of the lockout, or nil if unknown. The hardware counts only the time during which it has power: turning the
+    /// machine off extends the lockout.
+    public var lockedOutUntil: Date?
+    /// The number of seconds after which the hardware restores one attempt, or nil if unknown.
+    public var recoverySeconds: Int?
+
+    package init(
+        attemptsLeft: Int?, attemptLimit: Int?, isLockedOut: Bool, lockedOutUntil: Date? = nil,
+        recoverySeconds: Int? = nil
+    ) {
+        self.attemptsLeft = attemptsLeft
+        self.attemptLimit = attemptLimit
+        self.isLockedOut = isLockedOut
+        self.lockedOutUntil = lockedOutUntil
+        self.recoverySeconds = recoverySeconds
     }
 }

@@ -17,12 +17,12 @@ public struct PublicKey: Hashable, Sendable, Codable {
     }
 
     /// The x coordinate, 32 bytes, big-endian.
-    public var x: Data { Data(x963Representation.dropFirst().prefix(32)) }
+    package var x: Data { Data(x963Representation.dropFirst().prefix(32)) }
 
     /// The y coordinate, 32 bytes, big-endian.
-    public var y: Data { Data(x963Representation.suffix(32)) }
+    package var y: Data { Data(x963Representation.suffix(32)) }
 
-    /// The same key for swift-crypto.
+    /// The key as a type of swift-crypto.
     public var cryptoKey: P256.Signing.PublicKey {
         get throws { try P256.Signing.PublicKey(x963Representation: x963Representation) }
     }
@@ -32,7 +32,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
         get throws { try cryptoKey.pemRepresentation }
     }
 
-    /// Whether `signature` was made over `digest` by the private half.
+    /// Whether the private half of this key created `signature` over `digest`.
     public func isValid(_ signature: ECDSASignature, for digest: MessageDigest) -> Bool {
         guard
             let key = try? cryptoKey,
@@ -51,7 +51,7 @@ public struct PublicKey: Hashable, Sendable, Codable {
     }
 }
 
-/// Lets swift-crypto verify over a digest that was computed elsewhere.
+/// A digest for swift-crypto's verification without hashing again.
 private struct PrecomputedDigest: Digest {
     static let byteCount = SHA256.byteCount
     let bytes: [UInt8]
@@ -67,4 +67,70 @@ private struct PrecomputedDigest: Digest {
     }
 
     func makeIterator() -> Array<UInt8>.Iterator { bytes.makeIterator() }
+}
+
+extension PublicKey {
+    /// The key's thumbprint as a JWK, with SHA-256 (RFC 7638 section 3): 43 characters of base64url.
+    package var thumbprint: String {
+        let (x, y) = (Base64URL.encode(x), Base64URL.encode(y))
+        let members = #"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#
+        return Base64URL.encode(Data(MessageDigest(sha256: members.utf8).bytes))
+    }
+}
+
+/// An ECDSA signature over P-256 in the form that JOSE uses: `r ‖ s`, 64 bytes (RFC 7518 section 3.4).
+public struct ECDSASignature: Hashable, Sendable {
+    /// `r ‖ s`, each 32 bytes, big-endian.
+    public let rawRepresentation: Data
+
+    /// - Returns: nil unless there are exactly 64 bytes.
+    public init?(rawRepresentation: some DataProtocol) {
+        guard rawRepresentation.count == 64 else { return nil }
+        self.rawRepresentation = Data(rawRepresentation)
+    }
+
+    /// Creates a signature from two big-endian numbers of at most 32 bytes, as a TPM or a token returns them.
+    ///
+    /// - Returns: nil if a number has more than 32 bytes.
+    package init?(r: some Collection<UInt8>, s: some Collection<UInt8>) {
+        guard let r = Self.padded(r), let s = Self.padded(s) else { return nil }
+        rawRepresentation = r + s
+    }
+
+    /// The signature as X.509 and OpenSSL encode it: an ASN.1 SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), 8 to
+    /// 72 bytes.
+    public var derRepresentation: Data {
+        get throws { try P256.Signing.ECDSASignature(rawRepresentation: rawRepresentation).derRepresentation }
+    }
+
+    private static func padded(_ number: some Collection<UInt8>) -> Data? {
+        let significant = number.drop { $0 == 0 }
+        guard significant.count <= 32 else { return nil }
+        return Data(repeating: 0, count: 32 - significant.count) + Data(significant)
+    }
+}
+
+/// A SHA-256 digest, 32 bytes, for a hardware key to sign.
+public struct MessageDigest: Hashable, Sendable {
+    /// The 32 bytes.
+    public let bytes: [UInt8]
+
+    /// The digest of `message`.
+    public init(sha256 message: some Sequence<UInt8>) {
+        bytes = Array(SHA256.hash(data: Array(message)))
+    }
+
+    /// Creates the value from a digest of swift-crypto.
+    public init(_ digest: SHA256Digest) {
+        bytes = Array(digest)
+    }
+
+    /// Creates the value from the bytes of a digest.
+    ///
+    /// - Returns: nil unless `bytes` has 32 bytes.
+    public init?(bytes: some Sequence<UInt8>) {
+        let bytes = Array(bytes)
+        guard bytes.count == SHA256.byteCount else { return nil }
+        self.bytes = bytes
+    }
 }

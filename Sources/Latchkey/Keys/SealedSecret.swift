@@ -1,25 +1,24 @@
-public import FoundationEssentials
+package import FoundationEssentials
 
-/// 32 secret bytes that only the hardware gives back, and only when its policy is satisfied.
+/// 32 secret bytes that only the hardware can decrypt, and only if its policy is satisfied.
 public struct SealedSecret: Hashable, Sendable, Codable {
-    /// The version of what is sealed now.
-    public static let currentVersion = 1
+    /// The current version of the stored form.
+    package static let currentVersion = 1
 
-    /// The version of this form, ``currentVersion`` at its birth.
-    public let version: Int
-    /// The kind of keystore that sealed it: `tpm` or `pkcs11`.
+    /// The version of this value: ``currentVersion`` when it was created.
+    package let version: Int
+    /// The kind of keystore that sealed the secret: `tpm` or `pkcs11`.
     public let backend: String
-    /// Who must be there when it is opened.
+    /// The user verification that unsealing requires.
     public let policy: AccessPolicy
-    /// What it is rooted in, and which presence the hardware enforces.
+    /// The hardware that sealed the secret, and the user verification that it enforces.
     public let assurance: AssuranceLevel
-    /// Whether the hardware can take it back: ``Keystore/revoke(_:)``.
+    /// Whether ``Keystore/revoke(_:)`` can revoke the secret.
     public let isRevocable: Bool
-    /// What the backend needs to open it. Opaque to everybody else.
-    public let blob: Data
+    /// The data that the backend needs to unseal the secret. Opaque to other code.
+    package let blob: Data
 
-    /// A sealed secret as its keystore made it. Only keystores call this.
-    public init(
+    package init(
         backend: String, policy: AccessPolicy, assurance: AssuranceLevel, isRevocable: Bool = false, blob: Data
     ) {
         version = Self.currentVersion
@@ -30,8 +29,8 @@ public struct SealedSecret: Hashable, Sendable, Codable {
         self.blob = blob
     }
 
-    /// The same secret with another blob: what a change of PIN returns.
-    public func replacing(blob: Data) -> SealedSecret {
+    /// The same secret with another blob, as a PIN change returns it.
+    package func replacing(blob: Data) -> SealedSecret {
         SealedSecret(backend: backend, policy: policy, assurance: assurance, isRevocable: isRevocable, blob: blob)
     }
 
@@ -41,7 +40,7 @@ public struct SealedSecret: Hashable, Sendable, Codable {
         backend = try container.decode(String.self, forKey: .backend)
         policy = try container.decode(AccessPolicy.self, forKey: .policy)
         assurance = try container.decode(AssuranceLevel.self, forKey: .assurance)
-        // What was stored before there were such secrets does not say it.
+        // Secrets that were stored before there were revocable secrets lack this member.
         isRevocable = try container.decodeIfPresent(Bool.self, forKey: .isRevocable) ?? false
         blob = try container.decode(Data.self, forKey: .blob)
     }

@@ -1,8 +1,9 @@
 extension PresenceAuthority {
-    /// Offers a finger and a PIN together. The first proof is taken and the other prompt is withdrawn. Where one of both
-    /// can't be had, or the finger is another one, the other is waited for; a person who refuses the PIN has refused.
+    /// Prompts for a fingerprint and a PIN together. The first proof counts, and the other prompt is withdrawn. If one of
+    /// them is not available, or the fingerprint does not match, the other continues. A user who declines the PIN declines
+    /// both.
     ///
-    /// - Throws: ``KeystoreError`` when neither can be asked for: what kept the finger from being asked for.
+    /// - Throws: ``KeystoreError`` if neither prompt is possible: the fingerprint's error.
     package func offer(
         _ finger: ApprovalRequest, to broker: any ApprovalService, or pin: PINRequest
     ) async throws(KeystoreError) -> PresenceAnswer {
@@ -11,15 +12,15 @@ extension PresenceAuthority {
                 .finger(await Result { () async throws(KeystoreError) in try await broker.approve(finger) })
             }
             group.addTask { .pin(await Result { () async throws(KeystoreError) in try await self.pin(pin) }) }
-            var standing = Standing()
+            var results = OfferResults()
             while let offered = await group.next() {
-                guard let answer = standing.receive(offered) else { continue }
+                guard let answer = results.receive(offered) else { continue }
                 group.cancelAll()
-                // Both prompts are gone before anybody goes on.
+                // Both prompts are withdrawn before the operation continues.
                 await group.waitForAll()
                 return Result<PresenceAnswer, KeystoreError>.success(answer)
             }
-            return standing.outcome
+            return results.outcome
         }
         return try result.get()
     }
@@ -30,12 +31,12 @@ private enum Offered: Sendable {
     case pin(Result<PINAnswer, KeystoreError>)
 }
 
-/// What is known so far.
-private struct Standing {
+/// The results received so far.
+private struct OfferResults {
     private var finger: Result<PresenceAnswer, KeystoreError>?
     private var pin: KeystoreError?
 
-    /// - Returns: The answer that ends the wait.
+    /// - Returns: The answer that ends the prompts, if there is one.
     mutating func receive(_ offered: Offered) -> PresenceAnswer? {
         switch offered {
         case .finger(.success(.approved(let approval))): return .approved(approval)
@@ -48,15 +49,35 @@ private struct Standing {
         return nil
     }
 
-    /// What to say when both are over and neither was a proof.
+    /// The result if both prompts have ended without a proof.
     var outcome: Result<PresenceAnswer, KeystoreError> {
-        finger ?? .failure(pin ?? .cancelled("ask for a finger or the PIN"))
+        finger ?? .failure(pin ?? .cancelled("prompt for a fingerprint or the PIN"))
     }
 }
 
 extension Result where Failure == KeystoreError {
-    /// The outcome of work that suspends.
     fileprivate init(_ body: () async throws(KeystoreError) -> Success) async {
         do throws(KeystoreError) { self = .success(try await body()) } catch { self = .failure(error) }
+    }
+}
+
+/// The result of a prompt for a fingerprint, or for a fingerprint and a PIN together.
+package enum PresenceAnswer: Sendable {
+    /// The user entered a PIN first.
+    case pin(PIN)
+    /// The fingerprint came first, and matched.
+    case approved(PresenceApproval)
+    /// The fingerprint did not match, and no PIN was entered.
+    case notRecognised
+    /// The user declined, or did not answer in time. The text says which.
+    case declined(String)
+
+    package init(_ answer: ApprovalAnswer) {
+        self =
+            switch answer {
+            case .approved(let approval): .approved(approval)
+            case .notRecognised: .notRecognised
+            case .declined(let why): .declined(why)
+            }
     }
 }

@@ -1,26 +1,26 @@
-/// Who obtains the proof that a person is there. The caller of a ``Keystore`` passes it in.
+/// Obtains user verification. The caller of a ``Keystore`` passes it in.
 public protocol PresenceAuthority: Sendable {
-    /// Asks for a PIN and waits for the person, within the authority's own deadline.
+    /// Prompts for a PIN and waits for the answer, within the authority's own deadline.
     ///
-    /// Honours task cancellation by answering ``PINAnswer/declined(_:)``.
+    /// Answers ``PINAnswer/declined(_:)`` if the task is cancelled.
     ///
-    /// - Throws: ``KeystoreError`` when nobody can be asked at all: `unavailable` without a terminal or pinentry,
-    ///   `invalidInput` when what was typed can't be a PIN.
+    /// - Throws: ``KeystoreError`` if a prompt is not possible: `unavailable` without a terminal or pinentry, `invalidInput`
+    ///   if the typed text cannot be a PIN.
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer
 
-    /// Tells the person what to do at the hardware, while that waits. Returns soon; nothing depends on it.
+    /// Tells the user what to do at the hardware while it waits. Returns soon.
     ///
-    /// An authority without a place for messages need not have this method.
+    /// An authority that cannot display messages does not implement this method.
     func notice(_ notice: PresenceNotice) async
 
-    /// The service that looks at fingers, where the program may use one. By default there is none.
+    /// The service that reads fingerprints, or nil if the program uses none. nil by default.
     var broker: PresenceBroker? { get }
 
-    /// What the person would rather show. By default either.
+    /// The kind of proof that the user prefers. `any` by default.
     var preference: PresencePreference { get }
 
-    /// Whether a proof that was given earlier may serve, within its key's time of reuse
-    /// (``AccessPolicy/reuseSeconds``), so that nobody is asked. By default it may.
+    /// Whether an earlier proof can be used within the key's reuse time (``AccessPolicy/reuseSeconds``), without a prompt.
+    /// `true` by default.
     var acceptsEarlierProof: Bool { get }
 }
 
@@ -29,4 +29,118 @@ extension PresenceAuthority {
     public var broker: PresenceBroker? { nil }
     public var preference: PresencePreference { .any }
     public var acceptsEarlierProof: Bool { true }
+}
+
+extension PresenceAuthority {
+    /// Prompts for a PIN and returns it.
+    ///
+    /// - Parameter operation: The operation, as a verb phrase.
+    /// - Throws: ``KeystoreError``: the errors of ``pin(_:)``, and `cancelled` if the user declines or the task is cancelled.
+    package func givenPIN(_ request: PINRequest, to operation: String) async throws(KeystoreError) -> PIN {
+        switch try await pin(request) {
+        case .declined(let reason): throw .cancelled(operation, reason)
+        case .pin(let pin):
+            guard !Task.isCancelled else { throw .cancelled(operation) }
+            return pin
+        }
+    }
+}
+
+/// A request for a PIN.
+public struct PINRequest: Hashable, Sendable {
+    /// The kind of PIN.
+    public enum Purpose: Hashable, Sendable {
+        /// The PIN that is set now.
+        case current
+        /// A new PIN. An interactive authority prompts for it twice and compares.
+        case new
+        /// The PIN of the token's security officer, for creating keys that the user PIN cannot create: the SO PIN of PKCS#11, or
+        /// the management key of a YubiKey as 48 hexadecimal digits.
+        case securityOfficer
+        /// The token's code for unblocking its PIN (PUK).
+        case unblocking
+    }
+
+    /// The kind of PIN.
+    public var purpose: Purpose
+    /// The text of the prompt.
+    public var context: PromptContext
+    /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
+    public var attemptsLeft: Int?
+
+    /// A request for a PIN.
+    public init(purpose: Purpose, context: PromptContext, attemptsLeft: Int? = nil) {
+        self.purpose = purpose
+        self.context = context
+        self.attemptsLeft = attemptsLeft
+    }
+}
+
+/// The result of a prompt for a PIN. A user who declines is a result, not an error.
+public enum PINAnswer: Sendable {
+    /// The typed PIN. The hardware decides whether it is right.
+    case pin(PIN)
+    /// The user declined, closed the prompt, or did not answer in time. The text says which.
+    case declined(String)
+}
+
+/// The text of a prompt for a PIN or a fingerprint.
+public struct PromptContext: Hashable, Sendable {
+    /// The reason, as the end of "Latchkey asks for your PIN to …": `log in to example.com`.
+    public var reason: String
+    /// The container that the prompt is for.
+    public var container: String
+
+    /// Creates the text. Both values are displayed: do not pass text from an untrusted source.
+    public init(reason: String, container: String = "default") {
+        self.reason = reason
+        self.container = container
+    }
+}
+
+/// An action that the user must take at the hardware, where no PIN is typed.
+public struct PresenceNotice: Hashable, Sendable {
+    /// The kind of action.
+    public enum Action: Hashable, Sendable {
+        /// Use the reader's own PIN pad or fingerprint sensor: the token accepts no PIN from this program.
+        case useReader
+        /// Touch the token, which waits for it.
+        case touch
+    }
+
+    /// The kind of action.
+    public var action: Action
+    /// The purpose of the action, for the user.
+    public var context: PromptContext
+
+    package init(_ action: Action, context: PromptContext) {
+        self.action = action
+        self.context = context
+    }
+}
+
+/// The kind of proof to request if a key accepts several.
+public enum PresencePreference: String, Sendable, CaseIterable {
+    /// Prompt for both; the first proof counts.
+    case any
+    /// Prompt for the PIN only.
+    case pin
+    /// Prompt for a fingerprint only.
+    case finger
+}
+
+/// A presence authority that never prompts: it answers every request with `unavailable`. It accepts no earlier proof, so its
+/// results never depend on an earlier prompt.
+public struct NobodyPresent: PresenceAuthority {
+    /// Creates an authority that never prompts.
+    public init() {}
+
+    public var acceptsEarlierProof: Bool { false }
+
+    public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        throw KeystoreError(
+            operation: request.context.reason, code: .unavailable,
+            reason: "user verification is required, and this program cannot prompt for it",
+            recovery: "Run it where it can prompt, or pass a presence authority.")
+    }
 }

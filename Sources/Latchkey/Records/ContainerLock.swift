@@ -2,16 +2,16 @@ internal import Crypto
 internal import FoundationEssentials
 internal import Glibc
 
-/// A lock on one thing of a container: the kernel's, on a byte of a file beside the store. It ends with this object, or
-/// with its process.
+/// A lock on one resource of a container: the kernel's lock on one byte of a file next to the store. It ends with this
+/// object, or with its process.
 final class ContainerLock: Sendable {
     private let descriptor: Int32
     private let place: Int
 
     /// Opens the file, and locks nothing yet.
     ///
-    /// - Parameter resource: What of the container it is about; nil for the container as a whole, which is a thing of its
-    ///   own.
+    /// - Parameter resource: The resource within the container; nil for the container as a whole, which is a separate
+    ///   resource.
     /// - Throws: ``KeystoreError`` with code `unavailable`.
     init(on resource: String?, of container: String, in store: RecordStore, _ operation: String) throws(KeystoreError) {
         let path = "\(store.path).\(Self.digest(container).hexadecimal).lock"
@@ -19,7 +19,7 @@ final class ContainerLock: Sendable {
         guard descriptor >= 0 else {
             throw KeystoreError(
                 operation: operation, code: .unavailable,
-                reason: "\(path) can't be opened: \(String(cString: strerror(errno)))",
+                reason: "\(path) cannot be opened: \(String(cString: strerror(errno)))",
                 recovery: "Check the owner and mode of the store's directory.")
         }
         place = resource.map(Self.place) ?? 0
@@ -28,10 +28,10 @@ final class ContainerLock: Sendable {
     /// Closing the file ends the lock.
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Locks one byte of the file for this open file description (fcntl(2), `F_OFD_SETLK`), so that one file has room
-    /// for all locks of a container.
+    /// Locks one byte of the file for this open file description (fcntl(2), `F_OFD_SETLK`), so that one file holds all locks
+    /// of a container.
     ///
-    /// - Returns: Whether nobody else has it.
+    /// - Returns: Whether the lock was free.
     func isAcquired() -> Bool {
         var lock = flock()
         lock.l_type = Int16(F_WRLCK)
@@ -41,10 +41,10 @@ final class ContainerLock: Sendable {
         return withUnsafeMutablePointer(to: &lock) { fcntl(descriptor, Self.openFileDescriptionLock, $0) } == 0
     }
 
-    /// `F_OFD_SETLK` of Linux's `fcntl.h`, which glibc shows with `_GNU_SOURCE` only.
+    /// `F_OFD_SETLK` of Linux's `fcntl.h`, which glibc defines with `_GNU_SOURCE` only.
     private static let openFileDescriptionLock: Int32 = 37
 
-    /// A byte of the file, never the first. Two things that meet there wait for each other, which harms nothing.
+    /// A byte of the file, never the first. If two resources share a byte, one waits for the other.
     private static func place(of resource: String) -> Int {
         digest(resource).reduce(0) { $0 << 7 | Int($1 & 0x7F) } + 1
     }
@@ -56,4 +56,37 @@ final class ContainerLock: Sendable {
 
 extension [UInt8] {
     fileprivate var hexadecimal: String { map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+}
+
+extension RecordContainer {
+    /// How long to wait for another program that holds the lock.
+    private static let patience: Duration = .seconds(60)
+
+    /// Runs `body` while no other task or program runs one for this container: for a value that a server accepts once, such
+    /// as a refresh token. Read the records again inside: another program may just have changed them.
+    ///
+    /// The lock is the kernel's, on a file next to the store, so it ends with its process. `body` must not prompt.
+    ///
+    /// - Parameters:
+    ///   - resource: The resource within the container; calls for different resources don't wait for each other. nil for the
+    ///     container as a whole, which is a separate resource.
+    /// - Throws: ``KeystoreError`` with code `transient` if another program holds the lock for a minute, `cancelled`, and the
+    ///   errors of `body`.
+    package func exclusively<R>(
+        on resource: String? = nil, for operation: String, _ body: () async throws -> R
+    ) async throws -> R {
+        let lock = try ContainerLock(on: resource, of: name, in: store, operation)
+        let deadline = ContinuousClock.now + Self.patience
+        while !lock.isAcquired() {
+            guard ContinuousClock.now < deadline else {
+                throw KeystoreError(
+                    operation: operation, code: .transient, reason: "another program is busy with the same container",
+                    recovery: "Try again.")
+            }
+            // The kernel does not report when a lock becomes free, and waiting inside it could not be cancelled.
+            do { try await Task.sleep(for: .milliseconds(10)) } catch { throw KeystoreError.cancelled(operation) }
+        }
+        defer { withExtendedLifetime(lock) {} }
+        return try await body()
+    }
 }

@@ -1,46 +1,101 @@
-/// Which records are opened together, and what opens them.
+internal import Crypto
+internal import FoundationEssentials
+
+/// A group of records that open together, and the policy that opens them.
 ///
-/// Each container has one random 32-byte key per class, sealed in the hardware under the class's policy. Opening a
-/// class costs one hardware operation and whatever presence the policy asks for; after that its records are read and
-/// written at the speed of memory, until ``RecordContainer/lock()``.
+/// Each container has one random 32-byte key per class, sealed in the hardware under the class's policy. Opening a class
+/// takes one hardware operation and the user verification that the policy requires. After that its records are read and
+/// written in memory and on disk only, until ``RecordContainer/lock()``.
 public struct ProtectionClass: Hashable, Sendable {
     /// 1 to 64 bytes of UTF-8; unique within a container.
     public let name: String
-    /// What the hardware demands before it gives the class key.
+    /// The policy under which the class key is sealed.
     public let policy: AccessPolicy
 
-    /// A class by its name, under a policy that stays what it is.
+    /// Creates a class from its name and its policy, which cannot change later.
     public init(name: String, policy: AccessPolicy) {
         self.name = name
         self.policy = policy
     }
 
-    /// Bound to this device. Its key also authenticates the metadata of every other class.
+    /// The class that is only bound to this device. Its key also authenticates the metadata of every other class.
     ///
-    /// Nobody need be present, unless the hardware can't seal anything without its owner: then the class is sealed under
-    /// the PIN, or whatever is the least that this hardware always asks for, and opening it asks for that.
+    /// It requires no user verification, unless the hardware cannot seal without it: then the class is sealed under the PIN,
+    /// or the weakest policy that this hardware has, and opening the class prompts.
     public static let device = ProtectionClass(name: "device", policy: .none)
 
-    /// For a record that is nothing but a ``HardwareKey``: the hardware authenticates its own blob, so the row needs
-    /// no class key, and making or using the key needs no second hardware operation. Such a record has no payload,
-    /// and its attributes decide nothing.
+    /// The class of a record that consists only of a ``HardwareKey``. The hardware authenticates the key, so the row needs no
+    /// class key, and creating or using the key needs no second hardware operation. Such a record has no payload, and its
+    /// attributes are not authenticated.
     public static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
 }
 
-/// Classes with a PIN of their own. Their names say so: whoever may write the file can change that, and gets no more than
-/// a change of the PIN that leaves a row out, as he gets by putting an old row back.
+/// Classes with their own PIN, marked in their names. An attacker who can write the file can change that mark. It only makes a
+/// PIN change skip the row, which the attacker can also achieve by restoring an old row.
 extension ProtectionClass {
     private static let ownPINMark = "own-pin."
 
-    /// The class for what has a PIN that is not the container's: neither is it asked for where something else of the
-    /// container wants the container's PIN, nor does ``RecordContainer/changePIN(for:authorizedBy:)`` change it.
+    /// The same class with its own PIN instead of the container's. Prompts for the container's PIN do not accept it, and
+    /// ``RecordContainer/changePIN(for:authorizedBy:)`` does not change it.
     package var withOwnPIN: ProtectionClass { ProtectionClass(name: Self.ownPINMark + name, policy: policy) }
 
-    /// Whether the class of that name has a PIN of its own.
+    /// Whether the class of that name has its own PIN.
     static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
 
-    /// Whether the class of that name is one of those whose records need no class key.
+    /// Whether the records of the class of that name need no class key.
     static func isSelfAuthenticated(_ name: String) -> Bool {
         name == selfAuthenticated.name || name == selfAuthenticated.withOwnPIN.name
     }
+}
+
+/// The protection classes that one secret of a facade has in its life: a new one with a unique name at each change of
+/// protection. At most one is stored at a time.
+package struct ClassFamily: Hashable, Sendable {
+    /// The prefix of the names of these classes, and of no others.
+    package let prefix: String
+
+    /// - Parameters:
+    ///   - facade: The secret's kind in its facade, for example `vault`.
+    ///   - name: The secret's name in it.
+    package init(_ facade: String, of name: String) {
+        prefix = "\(facade).\(Base64URL.encode(Data(SHA256.hash(data: Data(name.utf8)).prefix(12))))."
+    }
+
+    private init(prefix: String) { self.prefix = prefix }
+
+    /// The family for a secret with its own PIN: see ``ProtectionClass/withOwnPIN``.
+    package var withOwnPIN: ClassFamily {
+        ClassFamily(prefix: ProtectionClass(name: prefix, policy: .pin).withOwnPIN.name)
+    }
+
+    /// Creates a class with a unique name.
+    package func newClass(_ policy: AccessPolicy) -> ProtectionClass {
+        let suffix = SecretBytes.random(count: 12).withUnsafeBytes { Base64URL.encode(Data($0)) }
+        return ProtectionClass(name: prefix + suffix, policy: policy)
+    }
+
+    /// Whether the class is one of these.
+    package func contains(_ protection: ProtectionClass) -> Bool { protection.name.hasPrefix(prefix) }
+}
+
+/// A change of a container's protection classes, in the transaction that changes the records.
+package enum ClassChange: Sendable {
+    /// Stores a new class.
+    case add(PreparedClass)
+    /// Locks all classes whose names have this prefix, and destroys their keys, so the records encrypted under them cannot be
+    /// read again. ``RecordContainer/finishRevocations()`` revokes those that are revocable: then no copy of the store opens
+    /// them.
+    case drop(prefix: String)
+    /// Changes nothing, and refuses the transaction if there is a class whose name has this prefix.
+    case expectNone(prefix: String)
+}
+
+/// A new protection class that is not stored yet: the hardware has sealed and opened it once. It is stored in one
+/// transaction with the records that it protects.
+package struct PreparedClass: Sendable {
+    package let protection: ProtectionClass
+    let sealed: SealedSecret
+    package let session: ClassSession
+    /// The reserved revocation of a revocable class.
+    let reservation: RevocationReservation?
 }

@@ -1,25 +1,24 @@
 public import FoundationEssentials
 
-/// One row of a container: metadata that can be read without the hardware, and perhaps an encrypted payload that
-/// can't.
+/// One row of a container: metadata that can be read without the hardware, and an optional encrypted payload.
 public struct Record: Hashable, Sendable, Identifiable {
     public let id: RecordID
-    /// What it is a record of.
+    /// The kind of record.
     public let kind: RecordKind
     /// The class whose key encrypts its payload.
     public let protection: ProtectionClass
-    /// Names and values in the clear. They are authenticated, so an edit shows when the record is read.
+    /// Names and values in the clear. They are authenticated, so reading the record detects a change.
     public var attributes: [String: String]
-    /// The hardware key that the record holds, if it holds one.
+    /// The hardware key in the record, if there is one.
     public var key: HardwareKey?
-    /// Rises with every change in the container; 0 for a record that was never stored.
+    /// Increases with every change in the container; 0 for a record that was never stored.
     public let generation: Int
-    /// Whole seconds; when the record was first stored.
+    /// When the record was first stored, in whole seconds.
     public let createdAt: Date
-    /// Whole seconds; when the record was last stored.
+    /// When the record was last stored, in whole seconds.
     public let updatedAt: Date
 
-    /// A record that is not stored yet.
+    /// Creates a record that is not stored yet.
     public init(
         id: RecordID,
         kind: RecordKind,
@@ -32,8 +31,8 @@ public struct Record: Hashable, Sendable, Identifiable {
             createdAt: .distantPast, updatedAt: .distantPast)
     }
 
-    /// Whether the record is nothing but a key under the key's own name. No facade's record is: their names hold a
-    /// dot, which no key's name can, so that nobody can pass one of them off as a record that needs no MAC.
+    /// Whether the record consists only of a key, under the key's own name. The names of the facades' records contain a dot,
+    /// which no key's name can, so an attacker cannot turn one of them into a record that needs no MAC.
     var isBareKey: Bool { kind == .key && key.map { id == RecordID($0.id) } ?? false }
 
     init(
@@ -49,4 +48,44 @@ public struct Record: Hashable, Sendable, Identifiable {
         self.createdAt = createdAt
         self.updatedAt = updatedAt
     }
+}
+
+/// The name of a record within its container: 1 to 128 bytes of UTF-8.
+public struct RecordID: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public init(stringLiteral value: String) { rawValue = value }
+    /// The name of the record that contains this key.
+    public init(_ key: KeyID) { rawValue = key.rawValue }
+
+    public var description: String { rawValue }
+}
+
+/// The kind of a record, for example `key` or `login.session`.
+public struct RecordKind: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    public let rawValue: String
+
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public init(stringLiteral value: String) { rawValue = value }
+
+    public var description: String { rawValue }
+
+    /// A key that belongs to no facade.
+    public static let key: RecordKind = "key"
+}
+
+/// One part of a transaction.
+public enum RecordChange: Sendable {
+    /// Stores a whole record.
+    ///
+    /// - Parameters:
+    ///   - record: The metadata. Its `generation` is ignored.
+    ///   - payload: The secret part, at most 1 MiB, or nil for none. It replaces the stored payload.
+    ///   - ifGeneration: 0 if the record must not exist, the generation that was read if the record must be unchanged since,
+    ///     or nil for no condition.
+    case put(Record, payload: SecretBytes?, ifGeneration: Int?)
+
+    /// Deletes a record. Deleting a missing record is no error if `ifGeneration` is nil.
+    case delete(RecordID, ifGeneration: Int?)
 }

@@ -1,14 +1,14 @@
-/// Keys of the container's keystore, whose rows and what the hardware holds of them come and go together.
+/// Keys of the container's keystore. The row of a key and its data in the hardware are created and deleted together.
 extension RecordContainer {
-    /// Makes a key that is not stored yet: put it into a record with ``apply(_:for:authorizedBy:)``, or ``discard(_:)`` it.
+    /// Creates a key that is not stored yet: put it into a record with ``apply(_:for:authorizedBy:)``, or ``discard(_:)`` it.
     ///
-    /// What the hardware shall be able to take back is noted before it is made. A crash before the key is stored leaves it
-    /// to ``finishRevocations()``; so does the deletion of the last record that has the key, in the same transaction.
+    /// A revocable key is recorded for revocation before it is created. If the program crashes before the key is stored,
+    /// ``finishRevocations()`` revokes it. It also revokes a key whose last record was deleted.
     ///
-    /// - Parameter revocably: Whether the hardware shall be able to revoke the key. ``HardwareKey/isRevocable`` and
-    ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it can.
-    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` where the hardware refuses
-    ///   and ``Revocability/required`` was asked for.
+    /// - Parameter revocably: Whether to create a revocable key. ``HardwareKey/isRevocable`` and
+    ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it is.
+    /// - Throws: ``KeystoreError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if ``Revocability/required``
+    ///   was requested and the hardware refuses.
     public func createKey(
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedKey {
@@ -17,17 +17,17 @@ extension RecordContainer {
         }
         let (name, store, note) = (name, store, RevocationRow.name(of: request.id))
         let consent = ChosenPIN(presence)
-        guard let announcement = try Announcement(of: note, container: name, in: store, "create a key") else {
-            throw .conflict("create a key", "another program makes one of the same name")
+        guard let reservation = try RevocationReservation(of: note, container: name, in: store, "create a key") else {
+            throw .conflict("create a key", "another program is creating a key of the same name")
         }
         do throws(KeystoreError) {
             let key = try await keystore.createRevocableKey(request, authorizedBy: consent) {
                 (announced) async throws(KeystoreError) in
-                try await store.write("note a new key") { database in
+                try await store.write("record a new key for revocation") { database in
                     try RevocationRow.announce(announced, of: note, container: name, database)
                 }
             }
-            return PreparedKey(key: key, announcement: announcement)
+            return PreparedKey(key: key, reservation: reservation)
         } catch {
             guard error.code == .unsupported, revocably == .preferred else { throw error }
             return PreparedKey(
@@ -35,16 +35,44 @@ extension RecordContainer {
         }
     }
 
-    /// Has the hardware give up a key that is in no record, or in none any more. Nobody is asked.
+    /// Deletes a key from the hardware that is in no record. Does not prompt.
     ///
-    /// - Throws: As ``Keystore/delete(_:)``. What the hardware can take back stays noted then, for
-    ///   ``finishRevocations()``.
+    /// - Throws: As ``Keystore/delete(_:)``. A revocable key then stays recorded for ``finishRevocations()``.
     public func discard(_ key: HardwareKey) async throws(KeystoreError) {
         try await keystore.delete(key)
         guard key.isRevocable else { return }
         let name = name
-        try await store.write("forget a key") { database in
+        try await store.write("delete the record of a revocation") { database in
             try RevocationRow.delete(RevocationRow.name(of: key.id), container: name, database)
         }
     }
+}
+
+/// A key that was created and is not stored yet. Keep this value until the key is stored: other programs may revoke the key
+/// after that.
+public struct PreparedKey: Sendable {
+    /// The key.
+    public let key: HardwareKey
+    /// The reason why the key is not revocable, if ``Revocability/preferred`` was requested.
+    public let revocabilityRefusal: KeystoreError?
+    let reservation: RevocationReservation?
+
+    init(key: HardwareKey, revocabilityRefusal: KeystoreError? = nil, reservation: RevocationReservation? = nil) {
+        self.key = key
+        self.revocabilityRefusal = revocabilityRefusal
+        self.reservation = reservation
+    }
+}
+
+/// Whether a new key is revocable: after its deletion a copy of the store does not open it, and after a PIN change the old
+/// PIN does not open it.
+public enum Revocability: Hashable, Sendable {
+    /// Revocable. Fails with `unsupported` if the hardware refuses.
+    case required
+    /// Revocable if possible. If the hardware refuses, the key is created without revocation, and the result says so.
+    ///
+    /// An attacker on the bus can forge the refusal. Use ``required`` if a copy of the store must not work.
+    case preferred
+    /// Not revocable.
+    case never
 }

@@ -2,18 +2,18 @@ internal import FoundationEssentials
 internal import GRDB
 
 extension RecordContainer {
-    /// Changes the PIN of everything in the container that has one: keys and classes together. What has a PIN of its own, as
-    /// a locker's easy access, keeps it.
+    /// Changes the PIN of everything that has the container's PIN: keys and classes together. A value with its own PIN, such
+    /// as a locker's easy access, keeps it.
     ///
-    /// The old PIN is asked for once and the new one once. The new blobs are stored in one transaction: a crash leaves
-    /// the old PIN or the new one, never neither. What is revocable is changed in the hardware before that, one after the
-    /// other: after a crash in between each still opens with one of the two, and the same change, made again, is carried
-    /// to its end. A copy of the store from before opens with the new PIN then; whatever else a copy has still opens with
-    /// the old PIN, on this hardware only.
+    /// Prompts once for the old PIN and once for the new one. The new blobs are stored in one transaction, so after a crash
+    /// either the old or the new PIN is valid. Revocable values change in the hardware before that, one after the other:
+    /// after a crash in between, each of them opens with one of the two PINs, and the same change again finishes the rest. An
+    /// older copy of the store opens revocable values with the new PIN, and all others with the old PIN, on this hardware
+    /// only.
     ///
-    /// - Returns: How many keys and classes have the new PIN.
-    /// - Throws: ``KeystoreError``; `notFound` when nothing in the container has a PIN, `conflict` when another process
-    ///   changed one of the keys meanwhile, `wrongProof` also where keys were made with different PINs.
+    /// - Returns: The number of keys and classes that have the new PIN.
+    /// - Throws: ``KeystoreError``; `notFound` if nothing in the container has a PIN, `conflict` if another process changed
+    ///   one of the keys in the meantime, `wrongProof` also if the keys have different PINs.
     @discardableResult
     public func changePIN(
         for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -21,7 +21,7 @@ extension RecordContainer {
         try await changePIN(of: .container, for: prompt, authorizedBy: presence)
     }
 
-    /// The same for a part of the container, where its keys have different PINs.
+    /// Changes the PIN of a part of the container, if its keys have different PINs.
     @discardableResult
     package func changePIN(
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
@@ -33,7 +33,7 @@ extension RecordContainer {
                     .filter { !ProtectionClass.hasOwnPIN($0.className) },
                 !scope.includesClasses
                     ? []
-                    : try ClassRow.fetchAll(database, container: name)
+                    : try RecordKeyRow.fetchAll(database, container: name)
                         .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
             )
         }
@@ -47,15 +47,15 @@ extension RecordContainer {
         guard !(held.isEmpty && classRows.isEmpty) else {
             throw .notFound(
                 "change the PIN", "nothing in the container ‘\(name)’ has the container's PIN",
-                recovery: "Make a key with the policy ‘pin’ first.")
+                recovery: "Create a key with the policy ‘pin’ first.")
         }
         let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
-        var classKeys: [String: ClassKey] = [:]
+        var classKeys: [String: RecordKey] = [:]
         if held.contains(where: { isMACed($0.row) }) {
-            let device = try await classes.open(.device, for: prompt, authorizedBy: presence)
+            let device = try await keyring.open(.device, for: prompt, authorizedBy: presence)
             for (row, _) in held where isMACed(row) {
                 guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else {
-                    throw .damaged("change the PIN", "the record ‘\(row.id)’ is not what was stored")
+                    throw .damaged("change the PIN", "the record ‘\(row.id)’ was changed by another program")
                 }
             }
             classKeys[ProtectionClass.device.name] = device
@@ -75,21 +75,20 @@ extension RecordContainer {
 }
 
 extension RecordContainer {
-    /// The state of what counts wrong PINs of the container's keys and classes: the user's own count where one of them
-    /// has it, else the hardware's guard. Needs no presence.
+    /// Reads the counter of wrong PINs for the container's keys and classes: the user's own if one of them has it, otherwise
+    /// the hardware's. Does not prompt.
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
         if let own = try await userPINStatus() { return own }
         return try await keystore.pinStatus()
     }
 
-    /// The state of the user's own count of wrong PINs; nil where no key and no class of the container has one. Needs no
-    /// presence.
-    public func userPINStatus() async throws(KeystoreError) -> PINStatus? {
+    /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has one. Does not prompt.
+    package func userPINStatus() async throws(KeystoreError) -> PINStatus? {
         let name = name
-        let (rows, classRows) = try await store.read("look at the container's keys") { database in
+        let (rows, classRows) = try await store.read("read the container's keys") { database in
             (
                 try RecordRow.fetchAllWithKeys(database, container: name),
-                try ClassRow.fetchAll(database, container: name)
+                try RecordKeyRow.fetchAll(database, container: name)
             )
         }
         for row in rows {
@@ -103,7 +102,7 @@ extension RecordContainer {
     }
 }
 
-/// A row and the key that is to stand in it.
+/// A row and the key that replaces the one in it.
 private struct KeySwap: Sendable {
     let row: RecordRow
     let key: HardwareKey
@@ -115,15 +114,40 @@ extension RecordTransaction {
             throw KeystoreError.unsupported(
                 "change the PIN", "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this.")
         }
-        let standing = try RecordRow.fetch(database, container: container, id: swap.row.id)
-        guard standing?.generation == swap.row.generation else {
-            throw KeystoreError.conflict("change the PIN", "another process changed ‘\(swap.row.id)’ meanwhile")
+        let existing = try RecordRow.fetch(database, container: container, id: swap.row.id)
+        guard existing?.generation == swap.row.generation else {
+            throw KeystoreError.conflict("change the PIN", "another process changed ‘\(swap.row.id)’ in the meantime")
         }
         var record = try swap.row.record()
         record.key = swap.key
         var row = try RecordRow(
             record, container: container, generation: nextGeneration(database), createdAt: swap.row.createdAt, now: now)
         try protect(&row, nil)
-        try row.save(database, replacing: standing)
+        try row.save(database, replacing: existing)
+    }
+}
+
+/// The keys and classes whose PIN changes.
+package enum PINScope: Sendable {
+    /// All keys and classes that have the container's PIN.
+    case container
+    /// One key.
+    case key(KeyID)
+    /// The protection classes, as of vaults and credentials.
+    case classes
+
+    func includes(_ key: KeyID) -> Bool {
+        switch self {
+        case .container: true
+        case .key(let one): one == key
+        case .classes: false
+        }
+    }
+
+    var includesClasses: Bool {
+        switch self {
+        case .container, .classes: true
+        case .key: false
+        }
     }
 }

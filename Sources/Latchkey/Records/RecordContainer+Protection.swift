@@ -1,3 +1,5 @@
+internal import GRDB
+
 extension RecordContainer {
     /// Makes all the changes of records and classes in one durable transaction, or none.
     @discardableResult
@@ -9,7 +11,7 @@ extension RecordContainer {
         for case .put(let record, let payload, _) in changes {
             try Self.check(record, payload)
             for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
-                let made = try await classes.openOrPrepare(protection, for: prompt, authorizedBy: presence)
+                let made = try await keyring.openOrPrepare(protection, for: prompt, authorizedBy: presence)
                 if let made { changedClasses.append(.add(made)) }
             }
         }
@@ -21,101 +23,100 @@ extension RecordContainer {
         return records
     }
 
-    /// Makes a new class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. Where the policy
-    /// has a PIN, `presence` is asked for the container's, or for a new one where it has none or the class has its own.
+    /// Creates a class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. If the policy includes a
+    /// PIN, `presence` prompts for the container's; or for a new one, if the container has none or the class has its own.
     ///
-    /// - Parameter revocably: Whether the hardware shall be able to revoke the class. Such a class that is not stored in the
-    ///   end is given up by ``finishRevocations()``. ``areRevocable(_:)`` says whether it can.
+    /// - Parameter revocably: Whether to create a revocable class. ``finishRevocations()`` revokes such a class if it is never
+    ///   stored. ``areRevocable(_:)`` says whether it is revocable.
     package func prepare(
         _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await classes.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+        try await keyring.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
     }
 
-    /// Whether the hardware can take back every class of these families that is stored. Needs no hardware, and verifies
-    /// nothing.
+    /// Whether every stored class of these families is revocable. Does not use the hardware, and verifies nothing.
     package func areRevocable(_ families: [ClassFamily]) async throws(KeystoreError) -> Bool {
         let name = name
         let prefixes = families.map(\.prefix)
-        return try await store.read("look at the classes") { database in
-            try ClassRow.fetchAll(database, container: name)
+        return try await store.read("read the classes") { database in
+            try RecordKeyRow.fetchAll(database, container: name)
                 .filter { row in prefixes.contains { row.name.hasPrefix($0) } }
                 .allSatisfy(\.sealed.isRevocable)
         }
     }
 
-    /// Has the hardware take back all revocable keys that are in no record any more, those of classes that were dropped, and
-    /// what was made and never stored. What is being made now, by whatever program, is left alone. What can't be done now
-    /// stays noted for the next call: call it at the start of a program, and after such a deletion.
+    /// Revokes all revocable keys that are in no record any more, the keys of dropped classes, and values that were created
+    /// and never stored. It skips values that a program is creating now. A revocation that fails stays recorded for the next
+    /// call. Call it when a program starts, and after a deletion.
     ///
-    /// - Throws: ``KeystoreError``, the first one, after everything else was done.
+    /// - Throws: ``KeystoreError``: the first error, after all other revocations.
     public func finishRevocations() async throws(KeystoreError) {
-        try await classes.finishRevocations()
+        try await keyring.finishRevocations()
     }
 
-    /// ``finishRevocations()`` soon, where anything is noted: for calls that may not wait for the hardware. What can't be
-    /// done then, or is cut short by the program's end, stays noted.
+    /// Starts ``finishRevocations()`` in a task if a revocation is recorded, for calls that may not wait for the hardware. A
+    /// revocation that fails, or that the program's end interrupts, stays recorded.
     package func finishRevocationsSoon() {
-        guard (try? classes.hasRevocationsNow()) ?? false else { return }
+        guard (try? keyring.hasRevocationsNow()) ?? false else { return }
         Task { try? await finishRevocations() }
     }
 
-    /// Has somebody prove that they can open the class, which stays locked: no proof that was given earlier serves. The
-    /// next opening within a minute asks for no second proof.
+    /// Verifies that the user can open the class, and leaves it locked. Accepts no earlier proof. Opening the class within
+    /// the next minute does not prompt again.
     package func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await classes.prove(protection, for: prompt, authorizedBy: FreshPresence(presence))
+        try await keyring.prove(protection, for: prompt, authorizedBy: FreshPresence(presence))
     }
 
     /// The session of the class, if it is open.
     package func session(_ protection: ProtectionClass) -> ClassSession? {
-        classes.session(protection.name)
+        keyring.session(protection.name)
     }
 
-    /// Whether the record is under the device class while a class of its family is stored. No change of ours leaves that:
-    /// it is what somebody leaves who may write the file and has put another record in the place of a protected one.
+    /// Whether the record is in the device class while a class of its family is stored. Latchkey never writes that: an
+    /// attacker who can write the file has replaced a protected record.
     package func isDowngraded(_ id: RecordID, from family: ClassFamily) throws(KeystoreError) -> Bool {
         try store.readNow("read the record ‘\(id)’") { database in
             try RecordRow.exists(
                 database, container: name, id: id.rawValue, class: ProtectionClass.device.name)
-                && ClassRow.exists(database, container: name, prefix: family.prefix)
+                && RecordKeyRow.exists(database, container: name, prefix: family.prefix)
         }
     }
 
-    /// Forgets the keys of the classes whose names begin so. What was opened with them stops opening at once. A proof may
-    /// still serve where a policy lets it: where it is a person who locks, call ``Keystore/endReuse()`` as well.
+    /// Discards the keys of the classes whose names have this prefix, and closes their sessions. An earlier proof may still
+    /// open them if their policy allows reuse: if the user locks, call ``Keystore/endReuse()`` too.
     package func lock(prefix: String) {
-        classes.lock(prefix: prefix)
+        keyring.lock(prefix: prefix)
     }
 
-    // MARK: For all ways to write
+    // MARK: Transactions
 
-    /// The transaction that the changes need, with keys that are in memory.
+    /// Creates the transaction for the changes, with the keys that are in memory.
     func transaction(
         _ changes: [RecordChange], _ changedClasses: [ClassChange]
     ) throws(KeystoreError) -> RecordTransaction {
-        var keys: [String: ClassKey] = [:]
+        var keys: [String: RecordKey] = [:]
         for case .put(let record, let payload, _) in changes {
             try Self.check(record, payload)
             for protection in Self.classes(for: record, payload) {
                 keys[protection.name] =
-                    changedClasses.added(protection.name)?.opened ?? classes.session(protection.name)?.opened
+                    changedClasses.added(protection.name)?.opened ?? keyring.session(protection.name)?.opened
             }
         }
         return RecordTransaction(container: name, keys: keys, now: store.now())
     }
 
-    /// Does in memory what the transaction did on disk.
+    /// Applies a committed transaction to the keys in memory.
     func finish(_ changedClasses: [ClassChange]) {
         let added = changedClasses.compactMap { change in if case .add(let prepared) = change { prepared } else { nil }
         }
-        for case .drop(let prefix) in changedClasses { classes.lock(prefix: prefix, sparing: added.map(\.session)) }
-        for prepared in added { classes.adopt(prepared) }
+        for case .drop(let prefix) in changedClasses { keyring.lock(prefix: prefix, sparing: added.map(\.session)) }
+        for prepared in added { keyring.adopt(prepared) }
     }
 
-    /// The classes whose keys it takes to write the record.
+    /// The classes whose keys are needed to write the record.
     private static func classes(for record: Record, _ payload: SecretBytes?) -> [ProtectionClass] {
         guard !ProtectionClass.isSelfAuthenticated(record.protection.name) else { return [] }
         return payload == nil ? [.device] : [.device, record.protection]
@@ -130,4 +131,19 @@ extension [ClassChange] {
     }
 
     fileprivate func adds(_ name: String) -> Bool { added(name) != nil }
+}
+
+extension RecordContainer {
+    /// Whether a dropped value still waits for revocation, because the hardware could not revoke it at the time. Until
+    /// ``finishRevocations()`` succeeds, a copy of the store opens it. Does not use the hardware.
+    package var hasPendingRevocations: Bool {
+        get async throws(KeystoreError) {
+            let name = name
+            return try await store.read("read the pending revocations") { database in
+                try Bool.fetchOne(
+                    database, sql: "SELECT EXISTS (SELECT 1 FROM revocation WHERE container = ? AND isDue)",
+                    arguments: [name]) ?? false
+            }
+        }
+    }
 }

@@ -1,49 +1,49 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// The records of one name: what one app, account or profile stores. Containers don't see each other.
+/// The records under one name, for example of one app, account or profile. Containers are separate from each other.
 ///
-/// ``metadata(_:)`` and ``list(_:)`` need no hardware and verify nothing: let them decide what to show, not what to
-/// allow. ``read(_:for:authorizedBy:)`` verifies. ``apply(_:for:authorizedBy:)`` is the one way to write: all changes
-/// or none.
+/// ``metadata(_:)`` and ``list(_:)`` need no hardware and verify nothing: use them to decide what to show, not what to
+/// allow. ``read(_:for:authorizedBy:)`` verifies. ``apply(_:for:authorizedBy:)`` is the only way to write: all changes or
+/// none.
 public final class RecordContainer: Sendable {
-    /// The most bytes that a payload may have.
+    /// The maximum length of a payload in bytes.
     public static let maximumPayloadBytes = 1 << 20
 
-    /// Its name: every record is scoped by it.
+    /// The container's name.
     public let name: String
-    /// The hardware that holds its classes' keys.
+    /// The keystore that protects the records.
     public let keystore: any Keystore
     let store: RecordStore
-    let classes: ClassKeyring
+    let keyring: RecordKeyring
 
     /// - Parameters:
     ///   - name: 1 to 128 bytes of UTF-8 without control characters.
-    ///   - store: Where the records are.
-    ///   - keystore: What protects them. It is not touched before it is needed.
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for an impossible name.
+    ///   - store: The store that contains the records.
+    ///   - keystore: The hardware that protects the records. It is not used before it is needed.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an invalid name.
     public init(name: String = "default", store: RecordStore, keystore: any Keystore) throws(KeystoreError) {
         guard
             (1...128).contains(name.utf8.count),
             !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput("open a container", "‘\(name)’ is no name for one") }
+        else { throw .invalidInput("open a container", "‘\(name)’ is not a valid name") }
         self.name = name
         self.store = store
         self.keystore = keystore
-        classes = ClassKeyring(store: store, container: name, keystore: keystore)
+        keyring = RecordKeyring(store: store, container: name, keystore: keystore)
     }
 
-    // MARK: Without hardware
+    // MARK: Reading without hardware
 
-    /// A record's metadata, unverified. Needs no hardware.
+    /// Reads a record's metadata, unverified. Does not use the hardware.
     ///
-    /// - Returns: nil when there is no such record.
-    /// - Throws: ``KeystoreError``; `damaged` when the row can't be read at all: that is never reported as absent.
+    /// - Returns: nil if there is no such record.
+    /// - Throws: ``KeystoreError``; `damaged` if the row cannot be decoded. A damaged row is never reported as missing.
     public func metadata(_ id: RecordID) async throws(KeystoreError) -> Record? {
         try await row(id).map { row throws(KeystoreError) in try Self.record(of: row) }
     }
 
-    /// The metadata of all records of a kind, oldest first, unverified. Needs no hardware.
+    /// Reads the metadata of all records of a kind, oldest first, unverified. Does not use the hardware.
     public func list(_ kind: RecordKind) async throws(KeystoreError) -> [Record] {
         let name = name
         return try await store.read("list the records") { database in
@@ -51,7 +51,7 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    /// All records that hold a hardware key, of whatever kind, oldest first. Needs no hardware: the hardware
+    /// Reads all records that contain a hardware key, of any kind, oldest first. Does not use the hardware, which
     /// authenticates the keys when they are used.
     public func keys() async throws(KeystoreError) -> [Record] {
         let name = name
@@ -62,35 +62,35 @@ public final class RecordContainer: Sendable {
 
     // MARK: With hardware
 
-    /// Opens a class: one hardware operation, and the presence that its policy asks for. Does nothing when it is open.
+    /// Opens a class: one hardware operation, with the user verification that its policy requires. Does nothing if it is open.
     ///
-    /// - Throws: ``KeystoreError``; `notFound` when nothing is stored in a class for which somebody must be present.
+    /// - Throws: ``KeystoreError``; `notFound` if nothing is stored in a class that requires user verification.
     public func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await classes.open(protection, for: prompt, authorizedBy: presence)
+        try await keyring.open(protection, for: prompt, authorizedBy: presence)
     }
 
-    /// Forgets all class keys, and every proof with which the hardware would open them again. What was opened through
-    /// this container stops opening at once.
+    /// Discards all class keys, and every proof with which the hardware would open them again. All sessions of this container
+    /// close.
     public func lock() async {
         keystore.endReuse()
-        classes.lock()
+        keyring.lock()
     }
 
-    /// A record and its payload, verified. Opens the device class, and the record's own class if it has a payload.
+    /// Reads a record and its payload, and verifies them. Opens the device class, and the record's own class if the record has
+    /// a payload.
     ///
-    /// - Returns: nil when there is no such record; a nil payload when the record has none.
-    /// - Throws: ``KeystoreError``; `damaged` when anything of the row was changed by somebody else, `wrongDevice` on
-    ///   other hardware.
+    /// - Returns: nil if there is no such record; a nil payload if the record has none.
+    /// - Throws: ``KeystoreError``; `damaged` if another program changed the row, `wrongDevice` on other hardware.
     public func read(
         _ id: RecordID, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
         guard let row = try await row(id) else { return nil }
         if !row.isSelfAuthenticated {
-            try await classes.open(.device, for: prompt, authorizedBy: presence)
+            try await keyring.open(.device, for: prompt, authorizedBy: presence)
             if row.payload != nil {
-                try await classes.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
+                try await keyring.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
             }
         }
         return try verified(row)
@@ -98,16 +98,15 @@ public final class RecordContainer: Sendable {
 
     /// Makes all the changes in one durable transaction, or none.
     ///
-    /// Classes that the changes need are opened first, so a person may be asked. Deleting needs neither the hardware
-    /// nor anybody.
+    /// It first opens the classes that the changes need, so it may prompt. Deleting uses no hardware and does not prompt.
     ///
-    /// A class for which somebody must be present is made with its first records, in the same transaction. After that
-    /// it takes others from this program while it is open; from any program it takes what replaces one of its records.
-    /// So nobody who may write the file can prepare a class of which they know the key.
+    /// A class that requires user verification is created with its first records, in the same transaction. After that, this
+    /// program can add records while the class is open; any program can replace one of its records. So an attacker who can
+    /// write the file cannot prepare a class with a known key.
     ///
-    /// - Returns: The records that were put, in order, as they are now stored.
-    /// - Throws: ``KeystoreError``; `conflict` when a record's generation is not the expected one, `damaged` when the class
-    ///   of a record may be somebody else's.
+    /// - Returns: The records that were put, in order, as stored.
+    /// - Throws: ``KeystoreError``; `conflict` if a record's generation is not the expected one, `damaged` if another program
+    ///   may know the key of a record's class.
     @discardableResult
     public func apply(
         _ changes: [RecordChange], for prompt: PromptContext,
@@ -125,9 +124,9 @@ public final class RecordContainer: Sendable {
         }
     }
 
-    /// The row's record and payload. All the keys that it takes must be in memory.
+    /// Verifies a row and returns its record and payload. The keys that this needs must be in memory.
     ///
-    /// - Parameter session: What the payload's class must be open in; nil for any session.
+    /// - Parameter session: The session in which the payload's class must be open; nil for any session.
     func verified(
         _ row: RecordRow, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
@@ -136,18 +135,18 @@ public final class RecordContainer: Sendable {
             guard record.isBareKey, row.payload == nil else { throw Self.edited(record.id) }
             return (record, nil)
         }
-        guard let device = classes.session(ProtectionClass.device.name)?.opened else {
+        guard let device = keyring.session(ProtectionClass.device.name)?.opened else {
             throw Self.locked(.device, record.id)
         }
         guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(record.id) }
         guard let sealed = row.payload else { return (record, nil) }
-        guard let key = (session ?? classes.session(row.className))?.opened else {
+        guard let key = (session ?? keyring.session(row.className))?.opened else {
             throw Self.locked(record.protection, record.id)
         }
         guard session?.name ?? row.className == row.className else {
             throw .conflict(
-                "read the record ‘\(record.id)’", "its protection was changed meanwhile",
-                recovery: "Look at what is there now, then try again.")
+                "read the record ‘\(record.id)’", "its protection was changed in the meantime",
+                recovery: "Read the stored record, then try again.")
         }
         guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(record.id) }
         return (record, payload)
@@ -172,18 +171,61 @@ public final class RecordContainer: Sendable {
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
             !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput(operation, "its name is empty, too long, or has a control character") }
+        else { throw .invalidInput(operation, "its name is empty, too long, or contains a control character") }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
             throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
         }
         if ProtectionClass.isSelfAuthenticated(record.protection.name) {
             guard record.isBareKey, payload == nil else {
-                throw .invalidInput(operation, "only a bare key, named by its id, can do without a class")
+                throw .invalidInput(operation, "only a key, named by its id, can be stored without a class")
             }
         }
     }
 
     static func edited(_ id: RecordID) -> KeystoreError {
-        .damaged("read the record ‘\(id)’", "it is not what was stored: somebody or something else changed it")
+        .damaged("read the record ‘\(id)’", "another program or a disk error changed it")
+    }
+}
+
+/// Synchronous calls, for facades with synchronous calls. They use memory and disk only, on the caller's own thread, and do
+/// not prompt. The protection classes that they need must be open.
+extension RecordContainer {
+    /// Reads a record's metadata, as ``metadata(_:)`` does.
+    package func metadataNow(_ id: RecordID) throws(KeystoreError) -> Record? {
+        try rowNow(id).map { row throws(KeystoreError) in try Self.record(of: row) }
+    }
+
+    /// Whether there is a row of that name, decodable or not.
+    package func exists(_ id: RecordID) throws(KeystoreError) -> Bool {
+        try rowNow(id) != nil
+    }
+
+    /// Reads a record and its payload, and verifies them.
+    ///
+    /// - Parameter session: The session in which the payload's class must be open; nil for any session.
+    /// - Throws: ``KeystoreError``; `wrongState` if the class is locked, or was locked after `session` was opened.
+    package func readNow(
+        _ id: RecordID, in session: ClassSession? = nil
+    ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
+        try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session) }
+    }
+
+    /// Makes all the changes or none, as ``apply(_:for:authorizedBy:)`` does.
+    ///
+    /// - Throws: ``KeystoreError``; `wrongState` if a class that the changes need is locked.
+    @discardableResult
+    package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = []) throws(KeystoreError) -> [Record] {
+        let transaction = try transaction(changes, classes)
+        let records = try store.writeNow("store the records") { database in
+            try transaction.apply(changes, classes, to: database)
+        }
+        finish(classes)
+        return records
+    }
+
+    private func rowNow(_ id: RecordID) throws(KeystoreError) -> RecordRow? {
+        try store.readNow("read the record ‘\(id)’") { database in
+            try RecordRow.fetch(database, container: name, id: id.rawValue)
+        }
     }
 }

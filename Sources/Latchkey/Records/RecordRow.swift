@@ -17,11 +17,11 @@ struct RecordRow {
     var updatedAt: Int
     var mac: Data
 
-    /// Whether the row says of itself that it needs no MAC.
+    /// Whether the row claims that it needs no MAC.
     var isSelfAuthenticated: Bool { ProtectionClass.isSelfAuthenticated(className) }
 
-    /// Everything but the payload, each field with its length in front, so that no two rows give the same bytes.
-    /// It is the payload's associated data and, with the payload's digest behind it, what the MAC covers.
+    /// Everything except the payload, each field preceded by its length, so that different rows give different bytes. It is
+    /// the payload's associated data. The MAC covers it and the payload's digest.
     var header: Data {
         var bytes = Data("latchkey record v1".utf8)
         for field in [container, id, kind, className, policy, attributes] { bytes.append(field: Data(field.utf8)) }
@@ -54,7 +54,7 @@ extension RecordRow {
         mac = Data()
     }
 
-    /// The metadata, decoded; nothing is verified.
+    /// Decodes the metadata; verifies nothing.
     func record() throws -> Record {
         do {
             let record = Record(
@@ -65,13 +65,14 @@ extension RecordRow {
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
             guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
                 throw KeystoreError.unsupported(
-                    "read the record ‘\(id)’", "its key has a newer version", recovery: "Install a newer Latchkey.")
+                    "read the record ‘\(id)’", "its key has a newer version",
+                    recovery: "Install a newer version of Latchkey.")
             }
             return record
         } catch let error as KeystoreError {
             throw error
         } catch {
-            throw KeystoreError.damaged("read the record ‘\(id)’", "its metadata can't be read")
+            throw KeystoreError.damaged("read the record ‘\(id)’", "its metadata cannot be decoded")
         }
     }
 
@@ -87,7 +88,7 @@ extension RecordRow {
 }
 
 extension RecordRow {
-    /// - Throws: For a value of a type that the table does not let in: somebody has put another table in its place.
+    /// - Throws: For a value of a type that the strict table refuses: another program has replaced the table.
     init(_ row: Row) throws {
         container = try row.decode(forColumn: "container")
         id = try row.decode(forColumn: "id")
@@ -124,7 +125,7 @@ extension RecordRow {
         ).map(RecordRow.init)
     }
 
-    /// The stored form of the container's keys that look as if the hardware can take them back, each once.
+    /// The stored form of the container's keys that appear to be revocable, each once.
     static func fetchRevocableKeys(_ database: Database, container: String) throws -> Set<String> {
         try String.fetchSet(
             database,
@@ -136,10 +137,10 @@ extension RecordRow {
             arguments: [container])
     }
 
-    /// At most `limit` rows behind a place, in the order in which they were first stored.
+    /// Reads at most `limit` rows after a place, in the order in which they were first stored.
     ///
-    /// - Parameter place: Where the page before ended; 0 for the first.
-    /// - Returns: The rows, and where they end.
+    /// - Parameter place: The end of the previous page; 0 for the first.
+    /// - Returns: The rows, and the end of this page.
     static func fetchPage(
         _ database: Database, container: String, kind: String, after place: Int64, limit: Int
     ) throws -> (rows: [RecordRow], end: Int64) {
@@ -177,10 +178,10 @@ extension RecordRow {
             arguments: [container, id, name]) ?? false
     }
 
-    /// Writes the row and its place in the index.
+    /// Writes the row and its index entries.
     ///
-    /// - Parameter standing: The row of the same name that it replaces.
-    func save(_ database: Database, replacing standing: RecordRow?) throws {
+    /// - Parameter existing: The row of the same name, which it replaces.
+    func save(_ database: Database, replacing existing: RecordRow?) throws {
         try database.execute(
             sql: """
                 INSERT INTO record (container, id, kind, class, policy, attributes, hardwareKey, payload,
@@ -194,8 +195,8 @@ extension RecordRow {
                 container, id, kind, className, policy, attributes, hardwareKey, payload, generation, createdAt,
                 updatedAt, mac,
             ])
-        guard standing?.attributes != attributes else { return }
-        try AttributeIndex(container: container, id: id).replace(database, standing?.attributes, with: attributes)
+        guard existing?.attributes != attributes else { return }
+        try AttributeIndex(container: container, id: id).replace(database, existing?.attributes, with: attributes)
     }
 
     func delete(_ database: Database) throws {

@@ -2,25 +2,25 @@ internal import Dispatch
 public import FoundationEssentials
 internal import GRDB
 
-/// One SQLite file under all facades: containers, their records and class keys, and what keystores trust.
+/// One SQLite file for all facades: containers, their records and class keys, and the keystores' trust anchors.
 ///
-/// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700, files 0600, both owned by the
-/// caller; anything else is refused. The log is write-ahead with full synchronisation: what a call has stored survives
-/// a power cut. Several processes may use one store at once; a writer waits up to 5 seconds for another.
+/// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700 and files 0600, and both belong to the
+/// caller; the store refuses others. The log is write-ahead with full synchronisation: a stored change survives a power cut.
+/// Several processes can use one store at once; a writer waits up to 5 seconds for another.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
     private let database: DatabaseQueue
     let now: @Sendable () -> Date
 
-    /// Opens the store, and makes it where there is none.
+    /// Opens the store. Creates a missing one.
     ///
     /// - Parameters:
     ///   - directory: An absolute or relative path; see ``defaultDirectory(environment:)``.
     ///   - profile: 1 to 64 characters of `A–Z a–z 0–9 . _ -`, not starting with a dot.
     ///   - now: The clock for the rows' timestamps.
-    /// - Throws: ``KeystoreError``: `unavailable` for a path that can't be used and for wrong owners and modes, `damaged` for a
-    ///   file that is no store, `unsupported` for a store of a newer version.
+    /// - Throws: ``KeystoreError``: `unavailable` for an unusable path or a wrong owner or mode, `damaged` for a file that is
+    ///   not a store, `unsupported` for a store of a newer version.
     public init(
         directory: String, profile: String = "default", now: @escaping @Sendable () -> Date = { Date() }
     ) async throws(KeystoreError) {
@@ -30,12 +30,12 @@ public final class RecordStore: Sendable {
         database = try await Self.onDatabaseThread("open the store") { try Schema.openDatabase(at: files.database) }
     }
 
-    /// Whether there is a store in the directory already. Looks only, and makes nothing.
+    /// Whether there is a store in the directory. Creates nothing.
     public static func isPresent(directory: String, profile: String = "default") -> Bool {
         StoreFiles.isPresent(directory: directory, profile: profile)
     }
 
-    /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` where that isn't set.
+    /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` if that is not set.
     public static func defaultDirectory(environment: [String: String]) throws(KeystoreError) -> String {
         if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") { return data + "/latchkey" }
         guard let home = environment["HOME"], home.hasPrefix("/") else {
@@ -46,7 +46,7 @@ public final class RecordStore: Sendable {
         return home + "/.local/share/latchkey"
     }
 
-    /// The containers that have something stored.
+    /// The names of the containers with stored records or keys.
     public func containerNames() async throws(KeystoreError) -> [String] {
         try await read("list the containers") { database in
             try String.fetchAll(
@@ -74,7 +74,7 @@ public final class RecordStore: Sendable {
         }
     }
 
-    /// Reads on the caller's own thread: some microseconds, or as long as a write of this process takes.
+    /// Reads on the caller's own thread. Takes microseconds, or as long as a write of this process.
     func readNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
         do {
             return try database.read(body)
@@ -83,7 +83,7 @@ public final class RecordStore: Sendable {
         }
     }
 
-    /// Writes on the caller's own thread: as long as the disk takes, and up to 5 seconds when another process writes.
+    /// Writes on the caller's own thread. Takes as long as the disk, and up to 5 seconds if another process writes.
     func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(KeystoreError) -> T {
         do {
             return try database.write(body)
@@ -92,7 +92,7 @@ public final class RecordStore: Sendable {
         }
     }
 
-    /// Opening blocks on the disk, so it gets a thread of its own, as GRDB gives to everything later.
+    /// Runs `body` on its own thread, because opening a database blocks. GRDB does the same for all later accesses.
     private static func onDatabaseThread<T: Sendable>(
         _ operation: String, _ body: @escaping @Sendable () throws -> T
     ) async throws(KeystoreError) -> T {
@@ -123,7 +123,7 @@ extension RecordStore: TrustAnchors {
         }
     }
 
-    /// Those of all containers. A row that cannot be read is left out: its use fails as damaged.
+    /// The blobs of all containers. A row that cannot be decoded is left out: its use fails as damaged.
     public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] {
         try await read("look for stored keys") { database in
             let keys = try String.fetchAll(
@@ -135,6 +135,58 @@ extension RecordStore: TrustAnchors {
             ).compactMap { try? JSONDecoder().decode(SealedSecret.self, from: $0) }
             return keys.filter { $0.backend == backend }.map(\.blob)
                 + (keys.compactMap(\.authorization) + secrets).filter { $0.backend == backend }.map(\.blob)
+        }
+    }
+}
+
+extension KeystoreError {
+    /// Converts an error of SQLite. A ``KeystoreError`` stays unchanged.
+    init(storing operation: String, _ error: any Error) {
+        if let error = error as? KeystoreError {
+            self = error
+            return
+        }
+        // The tables are strict: a value of another type comes from another table.
+        if error is RowDecodingError {
+            self = .damaged(operation, "the store's file is damaged: a table contains a value of the wrong type")
+            return
+        }
+        guard let error = error as? DatabaseError else {
+            let cancelled = error is CancellationError
+            self.init(
+                operation: operation, code: cancelled ? .cancelled : .failed,
+                reason: cancelled ? "it was cancelled" : "\(error)", recovery: "Try again.")
+            return
+        }
+        let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)
+        self.init(
+            operation: operation, code: code, reason: reason, recovery: recovery,
+            underlying: Underlying(
+                layer: "sqlite", rawCode: UInt32(bitPattern: error.extendedResultCode.rawValue),
+                text: error.message ?? "no message"))
+    }
+
+    private static func meaning(of code: ResultCode) -> (Code, String, String) {
+        // SQLite could not extend the file of memory that its processes share, usually because the disk is full.
+        if code == .SQLITE_IOERR_SHMSIZE { return meaning(of: .SQLITE_FULL) }
+        return switch code.primaryResultCode {
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            (.transient, "another process is writing to the store", "Try again.")
+        case .SQLITE_FULL:
+            (.unavailable, "the disk is full; nothing was changed", "Free some space and try again.")
+        case .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_CANTOPEN, .SQLITE_AUTH:
+            (.unavailable, "the store cannot be written", "Check the owner and mode of the store's directory.")
+        case .SQLITE_IOERR:
+            (.unavailable, "the disk reports an error", "Check the disk, then try again.")
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            (
+                .damaged, "the store's file is damaged; it was not changed",
+                "Restore the store from a backup, or move the file away and set up again."
+            )
+        case .SQLITE_CONSTRAINT:
+            (.conflict, "the record exists already", "Read the stored record, then try again.")
+        default:
+            (.failed, "the database returned an error", "Try again; if it happens again, report it with the code.")
         }
     }
 }

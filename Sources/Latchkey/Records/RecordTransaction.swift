@@ -1,17 +1,17 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// Carries out changes inside one write transaction. Pure computing: hardware and people were asked before.
+/// Makes changes inside one write transaction. It only computes: hardware and user were used before.
 struct RecordTransaction: Sendable {
     let container: String
     /// The opened classes that the changes need, by name.
-    let keys: [String: ClassKey]
+    let keys: [String: RecordKey]
     let now: Date
 
     /// - Returns: The records that were put, as stored.
     func apply(_ changes: [RecordChange], _ classes: [ClassChange], to database: Database) throws -> [Record] {
         let keys = try RevocableKeyChanges(container: container, database)
-        // The records first: who has overtaken us changed them too, and that is what the caller must hear of.
+        // The records first: if another program was faster it changed the records too, and the caller gets that conflict.
         let records = try changes.compactMap { change in try apply(change, to: database) }
         for change in classes { try apply(change, to: database) }
         try keys.note(database)
@@ -22,19 +22,19 @@ struct RecordTransaction: Sendable {
     func apply(_ change: RecordChange, to database: Database) throws -> Record? {
         switch change {
         case .put(let record, let payload, let expected):
-            let standing = try RecordRow.fetch(database, container: container, id: record.id.rawValue)
-            try check(standing, expected, record.id)
-            if payload != nil { try checkClass(of: record, standing) }
+            let existing = try RecordRow.fetch(database, container: container, id: record.id.rawValue)
+            try check(existing, expected, record.id)
+            if payload != nil { try checkClass(of: record, existing) }
             var row = try RecordRow(
-                record, container: container, generation: nextGeneration(database), createdAt: standing?.createdAt,
+                record, container: container, generation: nextGeneration(database), createdAt: existing?.createdAt,
                 now: now)
             try protect(&row, payload)
-            try row.save(database, replacing: standing)
+            try row.save(database, replacing: existing)
             return try row.record()
         case .delete(let id, let expected):
-            let standing = try RecordRow.fetch(database, container: container, id: id.rawValue)
-            try check(standing, expected, id)
-            try standing?.delete(database)
+            let existing = try RecordRow.fetch(database, container: container, id: id.rawValue)
+            try check(existing, expected, id)
+            try existing?.delete(database)
             _ = try nextGeneration(database)
             return nil
         }
@@ -46,21 +46,22 @@ struct RecordTransaction: Sendable {
             if prepared.sealed.isRevocable {
                 try RevocationRow.withdraw(prepared.protection.name, container: container, database)
             }
-            try ClassRow(
+            try RecordKeyRow(
                 container: container, name: prepared.protection.name, sealed: prepared.sealed,
-                generation: ClassRow.firstGeneration
+                generation: RecordKeyRow.firstGeneration
             ).insert(database)
         case .drop(let prefix):
-            try ClassRow.deleteAll(database, container: container, prefix: prefix)
+            try RecordKeyRow.deleteAll(database, container: container, prefix: prefix)
         case .expectNone(let prefix):
-            guard try !ClassRow.exists(database, container: container, prefix: prefix) else {
+            guard try !RecordKeyRow.exists(database, container: container, prefix: prefix) else {
                 throw KeystoreError.damaged(
-                    "store the records", "what is stored was not stored by Latchkey: it is less protected than it was")
+                    "store the records",
+                    "another program replaced the stored record by one with less protection")
             }
         }
     }
 
-    /// Encrypts the payload and authenticates the row, as its class wants.
+    /// Encrypts the payload and authenticates the row, as its class requires.
     func protect(_ row: inout RecordRow, _ payload: SecretBytes?) throws {
         guard !row.isSelfAuthenticated else { return }
         if let payload {
@@ -69,7 +70,7 @@ struct RecordTransaction: Sendable {
         row.mac = try key(ProtectionClass.device.name).authenticate(row.authenticatedBytes)
     }
 
-    private func key(_ name: String) throws -> ClassKey {
+    private func key(_ name: String) throws -> RecordKey {
         guard let key = keys[name] else {
             throw KeystoreError(
                 operation: "store the records", code: .wrongState, reason: "the class ‘\(name)’ is locked",
@@ -78,29 +79,29 @@ struct RecordTransaction: Sendable {
         return key
     }
 
-    /// A class for which somebody has to be present takes a record only from the program that has made its key, or in
-    /// place of a record that opens under it. A key that was put there by somebody else opens nothing that stands; without
-    /// this, what is stored next would be theirs to read.
-    private func checkClass(of record: Record, _ standing: RecordRow?) throws {
+    /// A class that requires user verification accepts a record only from the program that created its key, or in place of
+    /// a record that opens under it. A key that another program put there opens no existing record; without this check that
+    /// program could read the new record.
+    private func checkClass(of record: Record, _ existing: RecordRow?) throws {
         let name = record.protection.name
         guard record.protection.policy != .none, try !key(name).isNew else { return }
-        guard let standing, standing.className == name, let payload = standing.payload,
-            (try? key(name).open(payload, header: standing.header)) != nil
+        guard let existing, existing.className == name, let payload = existing.payload,
+            (try? key(name).open(payload, header: existing.header)) != nil
         else {
             throw KeystoreError.damaged(
                 "store the record ‘\(record.id)’",
-                "nothing shows that the key of the class ‘\(name)’ is not somebody else's")
+                "another program may know the key of the class ‘\(name)’")
         }
     }
 
-    private func check(_ standing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {
-        guard let expected, expected != standing?.generation ?? 0 else { return }
+    private func check(_ existing: RecordRow?, _ expected: Int?, _ id: RecordID) throws {
+        guard let expected, expected != existing?.generation ?? 0 else { return }
         let reason =
             expected == 0
-            ? "‘\(id)’ is there already"
-            : "‘\(id)’ was \(standing == nil ? "deleted" : "changed") meanwhile"
+            ? "‘\(id)’ exists already"
+            : "‘\(id)’ was \(existing == nil ? "deleted" : "changed") in the meantime"
         throw KeystoreError.conflict(
-            "store the records", reason, recovery: "Look at what is there now, then try again.")
+            "store the records", reason, recovery: "Read the stored record, then try again.")
     }
 
     func nextGeneration(_ database: Database) throws -> Int {

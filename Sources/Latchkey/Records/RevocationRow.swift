@@ -1,60 +1,60 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// A class key, or what authorizes a hardware key, that the hardware has to take back: since its row was deleted, or since
-/// it may never have been stored. It stands here until the hardware has done so, whatever crashes meanwhile.
+/// A class key, or the authorization of a hardware key, that must be revoked because its row was deleted, or may have to be
+/// because it was perhaps never stored. The row stays until the hardware has revoked the value, also across crashes.
 struct RevocationRow {
     /// The class's name, or the key's: ``name(of:)``.
     let name: String
-    /// Whether it is certain. Else it is so once nobody announces it any more.
+    /// Whether the revocation is certain. If not, it becomes certain when its reservation has ended.
     let isDue: Bool
     /// ``sealed``, in JSON.
     private let bytes: Data
 
-    /// What the hardware is to take back.
+    /// The value to revoke.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` where it can't be read. The row stays: other rows are none the worse.
+    /// - Throws: ``KeystoreError`` with code `damaged` if it cannot be decoded. The row stays, and others are not affected.
     var sealed: SealedSecret {
         get throws(KeystoreError) {
             do {
                 return try JSONDecoder().decode(SealedSecret.self, from: bytes)
             } catch {
-                throw .damaged("take a key back", "what is noted of ‘\(name)’ can't be read")
+                throw .damaged("revoke a key", "the recorded value of ‘\(name)’ cannot be decoded")
             }
         }
     }
 
-    /// The name under which a key is noted. No facade's class has such a name.
+    /// The name under which a key is recorded. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
 
-    /// Notes what is about to be made: unless it is stored, it is to be taken back. What was noted under the name before
-    /// was not made.
+    /// Records a value that is about to be created: it is to be revoked unless it is stored. A value recorded under the same
+    /// name before was not created.
     static func announce(_ sealed: SealedSecret, of name: String, container: String, _ database: Database) throws {
         try database.execute(
             sql: "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, FALSE)",
             arguments: [container, name, JSONEncoder().encode(sealed)])
     }
 
-    /// Forgets what was announced, and is stored in the same transaction.
+    /// Deletes the row of a value that is stored in the same transaction.
     ///
-    /// - Throws: ``KeystoreError`` with code `conflict` when somebody else is taking it back meanwhile.
+    /// - Throws: ``KeystoreError`` with code `conflict` if another program is revoking it.
     static func withdraw(_ name: String, container: String, _ database: Database) throws {
         try database.execute(
             sql: "DELETE FROM revocation WHERE container = ? AND name = ? AND NOT isDue", arguments: [container, name])
         guard database.changesCount == 1 else {
             throw KeystoreError.conflict(
-                "store the records", "another process gave up meanwhile what was made for them")
+                "store the records", "another process revoked their key in the meantime")
         }
     }
 
-    /// Notes the class keys of a container whose names begin so, as many as can be taken back.
-    static func drop(_ rows: [ClassRow], _ database: Database) throws {
+    /// Records the revocable keys of deleted classes.
+    static func drop(_ rows: [RecordKeyRow], _ database: Database) throws {
         for row in rows where row.sealed.isRevocable {
             try insertDue(row.sealed, named: row.name, container: row.container, database)
         }
     }
 
-    /// Notes what authorizes a key that is in no row any more.
+    /// Records the authorization of a key that is in no row any more.
     static func drop(_ key: HardwareKey, container: String, _ database: Database) throws {
         guard let authorization = key.authorization else { return }
         try insertDue(authorization, named: name(of: key.id), container: container, database)
@@ -81,9 +81,9 @@ struct RevocationRow {
         ).map(RevocationRow.init)
     }
 
-    /// Sees to it that what was noted can't be stored any more.
+    /// Makes the revocation certain, so that the value can no longer be stored.
     ///
-    /// - Returns: nil where it is not noted any more.
+    /// - Returns: nil if the value is no longer recorded.
     static func claim(_ name: String, container: String, _ database: Database) throws -> RevocationRow? {
         try Row.fetchOne(
             database,
@@ -103,5 +103,56 @@ struct RevocationRow {
         name = try row.decode(forColumn: "name")
         isDue = try row.decode(forColumn: "isDue")
         bytes = try row.decode(forColumn: "sealed")
+    }
+}
+
+/// The effect of a transaction on revocable keys: a key that gets its first record was reserved before, and a key that loses
+/// its last record is recorded for revocation.
+struct RevocableKeyChanges {
+    private let container: String
+    /// The stored form of the container's keys, each once.
+    private let before: Set<String>
+
+    /// Reads the container's keys. Call it before the changes.
+    init(container: String, _ database: Database) throws {
+        self.container = container
+        before = try RecordRow.fetchRevocableKeys(database, container: container)
+    }
+
+    /// Records the effect of the changes. Call it after them.
+    ///
+    /// - Throws: ``KeystoreError`` with code `conflict` for a new key that was not announced, or was revoked in the meantime.
+    func note(_ database: Database) throws {
+        let after = try RecordRow.fetchRevocableKeys(database, container: container)
+        guard after != before else { return }
+        let (gone, new) = (Self.keys(before.subtracting(after)), Self.keys(after.subtracting(before)))
+        for key in new where !gone.contains(where: { $0.authorization == key.authorization }) {
+            try RevocationRow.withdraw(RevocationRow.name(of: key.id), container: container, database)
+        }
+        for key in gone where !new.contains(where: { $0.authorization == key.authorization }) {
+            try RevocationRow.drop(key, container: container, database)
+        }
+    }
+
+    /// Decodes keys; a key that cannot be decoded names nothing to revoke.
+    private static func keys(_ stored: Set<String>) -> [HardwareKey] {
+        stored.compactMap { try? JSONDecoder().decode(HardwareKey.self, from: Data($0.utf8)) }.filter(\.isRevocable)
+    }
+}
+
+/// A reserved revocation: this program is creating a revocable value, which is recorded under a name. The reservation lasts
+/// until the value is stored. A recorded value without a reservation was left by a crash.
+final class RevocationReservation: Sendable {
+    private let lock: ContainerLock
+
+    private init(_ lock: ContainerLock) { self.lock = lock }
+
+    /// - Returns: nil if another task or program holds the reservation.
+    convenience init?(
+        of name: String, container: String, in store: RecordStore, _ operation: String
+    ) throws(KeystoreError) {
+        let lock = try ContainerLock(on: "revocation.\(name)", of: container, in: store, operation)
+        guard lock.isAcquired() else { return nil }
+        self.init(lock)
     }
 }

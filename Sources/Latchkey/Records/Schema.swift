@@ -5,18 +5,18 @@ internal import Glibc
 /// Threads for opening databases.
 let databaseThreads = DispatchQueue(label: "latchkey.records.open", attributes: .concurrent)
 
-/// The tables, and how a store gets them.
+/// The tables, their migrations, and the check of a store's definitions.
 enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
-    /// Opens the store's file, which may be empty, and brings its tables up to date. A file that is not a store, a store of a
-    /// newer version and a store whose definitions were changed are refused and left as they are.
+    /// Opens the store's file, which may be empty, and migrates its tables. Refuses a file that is not a store, a store of a
+    /// newer version, and a store whose definitions were changed, and does not change them.
     static func openDatabase(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = "latchkey.records"
         configuration.busyMode = .timeout(patience)
-        // No table of ours has a foreign key, and a table of another program must not keep our rows from being deleted.
+        // Our tables have no foreign keys, and a table of another program must not prevent the deletion of our rows.
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
             try database.execute(
@@ -27,7 +27,7 @@ enum Schema {
                     """)
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
-        // SQLite waits for other processes, but not where two change the kind of journal at once.
+        // SQLite's own timeout does not apply while two processes change the journal mode at once.
         let deadline = ContinuousClock.now + .seconds(patience)
         while true {
             do {
@@ -45,55 +45,55 @@ enum Schema {
         // This changes the file, so it comes after the check. SQLite cannot do it within a transaction.
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
         guard !isCurrent else { return }
-        // The transaction takes the write lock first: of several processes one migrates, and the others find it done.
+        // The transaction takes the write lock first: one process migrates, and the others then find the tables current.
         try queue.write { try migrate($0, from: appliedMigrations($0), to: migrations.count) }
     }
 
-    /// For how many seconds to wait for another process.
+    /// How many seconds to wait for another process.
     private static let patience: Double = 5
 
-    /// Checks what the file is, and counts the migrations that it has had.
+    /// Checks the kind of file, and counts the migrations that were applied.
     ///
-    /// The guarantee: every later write does what it says. A program that could write the file once can delete the rows
-    /// that are there; only a definition acts on rows that are not there yet. A trigger, a unique index or a constraint on
-    /// one of our tables could remove the note of a revocation in the transaction that makes it. So triggers are refused,
-    /// and the definitions on our tables must be those of the migrations. Other tables change no write, and are accepted:
+    /// The guarantee: every later write has exactly its stated effect. A program that could write the file once can delete
+    /// existing rows; only a definition acts on rows that are written later. A trigger, a unique index or a constraint on one
+    /// of our tables could delete the record of a revocation in the transaction that writes it. So triggers are refused, and
+    /// the definitions on our tables must be those of the migrations. Other tables affect no write, and are accepted:
     /// SQLite's own (`sqlite_stat1`, from `ANALYZE`), and those of programs that replicate the file.
     ///
-    /// Nothing that is missing is made again: a missing table, or a missing line of `grdb_migrations`, is damage. A migration
-    /// that this version does not know makes the store one of a newer version, whatever its tables are.
+    /// Missing parts are not created again: a missing table, or a missing line of `grdb_migrations`, is damage. A migration
+    /// that this version does not know makes the store one of a newer version, regardless of its tables.
     ///
     /// - Returns: 0 for an empty file.
     /// - Throws: ``KeystoreError``: `damaged`, or `unsupported` for a store of a newer version.
     private static func appliedMigrations(_ database: Database) throws -> Int {
         let application = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
-        let standing = try Definition.fetchAll(database)
+        let existing = try Definition.fetchAll(database)
         guard application == applicationID else {
-            guard application == 0, standing.isEmpty else {
+            guard application == 0, existing.isEmpty else {
                 throw KeystoreError.damaged("open the store", "the file is a database of another program")
             }
             return 0
         }
-        guard standing.contains(migrationList) else {
+        guard existing.contains(migrationList) else {
             throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
         }
         let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
         guard applied.isSubset(of: migrations.map(\.version)) else {
             throw KeystoreError.unsupported(
-                "open the store", "it was made by a newer version", recovery: "Install that version of Latchkey.")
+                "open the store", "a newer version created it", recovery: "Install that version of Latchkey.")
         }
         guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version)) else {
             throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
         }
         let tables = try Set(definitions(after: migrations.count).map(\.table))
-        let relevant = standing.filter { $0.type == "trigger" || tables.contains($0.table) }
+        let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
         guard try relevant == definitions(after: applied.count) else {
-            throw KeystoreError.damaged("open the store", "its tables are not as Latchkey makes them")
+            throw KeystoreError.damaged("open the store", "its tables differ from those that Latchkey creates")
         }
         return applied.count
     }
 
-    /// The definitions in a store after so many migrations.
+    /// The definitions in a store after this number of migrations.
     private static func definitions(after count: Int) throws -> Set<Definition> {
         try DatabaseQueue().write { database in
             try migrate(database, from: 0, to: count)
@@ -112,7 +112,7 @@ enum Schema {
         }
     }
 
-    /// As GRDB's migrator made it in the stores of earlier versions.
+    /// As GRDB's migrator created it in the stores of earlier versions.
     private static let migrationListSQL = "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)"
 
     private static let migrationList = Definition(
@@ -191,9 +191,9 @@ enum Schema {
 private struct Definition: Hashable {
     let type: String
     let name: String
-    /// The table that it belongs to, in lower case: SQLite's names have no case.
+    /// The table of the definition, in lower case: SQLite's names are case-insensitive.
     let table: String
-    /// The statement that made it, without regard to how it was broken into lines.
+    /// The words of the SQL statement: line breaks do not matter.
     let words: [Substring]
 
     init(type: String, name: String, table: String, sql: String) {
@@ -203,7 +203,7 @@ private struct Definition: Hashable {
         words = sql.split(whereSeparator: \.isWhitespace)
     }
 
-    /// All but the indexes that SQLite makes for a primary key or a unique column, which have no statement.
+    /// Reads all definitions except the indexes that SQLite creates for primary keys and unique columns.
     static func fetchAll(_ database: Database) throws -> Set<Definition> {
         let rows = try Row.fetchAll(
             database, sql: "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL")

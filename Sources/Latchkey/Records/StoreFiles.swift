@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The store's directories and file, made and checked before SQLite sees them.
+/// The store's directories and file, created and checked before SQLite opens them.
 struct StoreFiles {
     let database: String
 
@@ -8,7 +8,7 @@ struct StoreFiles {
         guard
             (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
             profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
-        else { throw .invalidInput("open the store", "‘\(profile)’ is no name for a profile") }
+        else { throw .invalidInput("open the store", "‘\(profile)’ is not a valid profile name") }
         guard !directory.isEmpty else { throw .invalidInput("open the store", "the directory's name is empty") }
         let directory = Self.withoutEmptyParts(directory)
         try Self.makeDirectories(directory)
@@ -18,22 +18,22 @@ struct StoreFiles {
         try Self.check(folder, isDirectory: true)
         database = folder + "/latchkey.sqlite"
         try Self.makeFile(database)
-        // SQLite gives its side files the owner and the mode of the database, and reads the ones that it finds.
+        // SQLite gives its side files the owner and mode of the database, and reads existing ones.
         try Self.check(database, isDirectory: false)
         for suffix in ["-wal", "-shm", "-journal"] {
             try Self.check(database + suffix, isDirectory: false, mayBeMissing: true)
         }
     }
 
-    /// The path without `/` and `/.` at its end: with them it names the directory to which a symbolic link leads
-    /// (path_resolution(7)), and the link must be seen.
+    /// The path without trailing `/` and `/.`: with them it names the target of a symbolic link (path_resolution(7)), and the
+    /// check must see the link itself.
     private static func withoutEmptyParts(_ path: String) -> String {
         var path = path[...]
         while path.utf8.count > 1, path.hasSuffix("/") || path.hasSuffix("/.") { path.removeLast() }
         return String(path)
     }
 
-    /// Anything where the file would be counts: what is no store is for opening to find out.
+    /// Whether there is anything at the file's path. Opening it decides whether it is a store.
     static func isPresent(directory: String, profile: String) -> Bool {
         var status = stat()
         return lstat(directory + "/" + profile + "/latchkey.sqlite", &status) == 0
@@ -52,8 +52,8 @@ struct StoreFiles {
         }
     }
 
-    /// Makes the file without opening it: a file that is closed takes all locks with it that its process has on it
-    /// (fcntl(2)), and those are what SQLite keeps a store whole with that is open already.
+    /// Creates the file without opening it: closing a file releases all locks that its process has on it (fcntl(2)), and a
+    /// SQLite connection that is already open needs those locks.
     private static func makeFile(_ path: String) throws(KeystoreError) {
         guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
         guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
@@ -69,14 +69,14 @@ struct StoreFiles {
         }
         let kind = status.st_mode & S_IFMT
         guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
-            throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Name another place.")
+            throw unfit("\(path) is not a \(isDirectory ? "directory" : "regular file")", "Choose another directory.")
         }
         guard status.st_uid == geteuid() else {
-            throw unfit("\(path) belongs to another user", "Use a store of your own.")
+            throw unfit("\(path) belongs to another user", "Use your own store.")
         }
         guard status.st_mode & 0o077 == 0 else {
             let mode = isDirectory ? "700" : "600"
-            throw unfit("\(path) is open to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
+            throw unfit("\(path) is accessible to other users", "If that is a mistake, run: chmod \(mode) '\(path)'")
         }
     }
 
@@ -87,8 +87,8 @@ struct StoreFiles {
     private static func unusable(_ path: String, _ cause: Int32) -> KeystoreError {
         KeystoreError(
             operation: "open the store", code: .unavailable,
-            reason: "\(path) can't be used: \(String(cString: strerror(cause)))",
-            recovery: "Make it writable for your user, or name another directory.")
+            reason: "\(path) cannot be used: \(String(cString: strerror(cause)))",
+            recovery: "Make it writable for your user, or choose another directory.")
     }
 }
 

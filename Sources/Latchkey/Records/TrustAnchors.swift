@@ -1,24 +1,46 @@
 public import FoundationEssentials
+internal import Synchronization
 
-/// Where a keystore remembers what it has decided to trust, for example the public area of a TPM's storage root key.
+/// The values that a keystore trusts, for example the public area of a TPM's storage root key.
 ///
-/// The first value under a name stands; nothing overwrites it. ``RecordStore`` is the durable implementation.
+/// The first value under a name is final. ``RecordStore`` is the durable implementation.
 public protocol TrustAnchors: Sendable {
-    /// The value that stands under `name`, or nil.
+    /// Returns the value under `name`, or nil.
     func anchor(_ name: String) async throws(KeystoreError) -> Data?
 
-    /// Sets the value under `name` if there is none yet.
+    /// Sets the value under `name` unless it is already set.
     ///
-    /// - Returns: The value that stands now: `candidate`, or the one that was there before.
+    /// - Returns: The value under `name` now: `candidate`, or an earlier value.
     func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data
 
-    /// The ``HardwareKey/blob`` and ``SealedSecret/blob`` of everything of a backend that is stored together with the anchors.
+    /// Returns the backend's data of all keys and secrets that are stored together with the anchors.
     ///
-    /// A keystore that finds no anchor compares them with the hardware before it sets one: in a store that has keys, the
-    /// anchor was deleted. By default nothing is stored.
+    /// A keystore that finds no anchor compares them with the hardware before it sets one: if there are stored keys, the
+    /// anchor was deleted. The default implementation returns nothing.
+
     func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data]
 }
 
 extension TrustAnchors {
     public func storedBlobs(of backend: String) async throws(KeystoreError) -> [Data] { [] }
+}
+
+/// Trust anchors in memory only, for callers without a store.
+public final class MemoryTrustAnchors: TrustAnchors {
+    private let values = Mutex<[String: Data]>([:])
+
+    /// Creates an empty set of anchors.
+    public init() {}
+
+    public func anchor(_ name: String) async throws(KeystoreError) -> Data? {
+        values.withLock { $0[name] }
+    }
+
+    public func anchor(_ name: String, is candidate: Data) async throws(KeystoreError) -> Data {
+        values.withLock { values in
+            if let existing = values[name] { return existing }
+            values[name] = candidate
+            return candidate
+        }
+    }
 }

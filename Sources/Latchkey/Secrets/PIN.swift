@@ -2,22 +2,22 @@ internal import Foundation  // for canonical composition, which FoundationEssent
 
 /// A PIN: at least 4 characters of any script, at most 256 bytes in UTF-8.
 ///
-/// Two spellings that people can't tell apart (composed and decomposed characters) are one PIN: the text is put into
-/// Unicode normalization form C first. A PIN prints as `‹PIN›`.
+/// Composed and decomposed characters that look the same give the same PIN: the text is converted to Unicode normalization
+/// form C first. A PIN prints as `‹PIN›`.
 ///
-/// A keystore may ask for more. On a TPM with an empty lockout password every user of the TPM can reset the count of wrong
-/// PINs; there a new PIN that this count guards has at least 6 characters, unless the program allows short ones.
+/// A keystore can require more. If a TPM's lockout password is empty, every user of the TPM can reset its counter of wrong
+/// PINs. A new PIN that this counter protects then needs at least 6 characters, unless the program allows short ones.
 public struct PIN: Sendable, Equatable {
-    /// The fewest characters (extended grapheme clusters) that a new PIN may have.
+    /// The minimum length of a new PIN in characters (extended grapheme clusters).
     public static let minimumCharacters = 4
-    /// The most bytes that a PIN may have in UTF-8.
+    /// The maximum length of a PIN in bytes of UTF-8.
     public static let maximumBytes = 256
 
     private let secret: SecretBytes
-    /// How many characters (extended grapheme clusters) it has.
+    /// The length in characters (extended grapheme clusters).
     package let characterCount: Int
 
-    /// - Throws: ``KeystoreError`` with code `invalidInput` when the text is too short, too long or holds a control
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the text is too short, too long or contains a control
     ///   character.
     public init(_ text: String) throws(KeystoreError) {
         let normalized = text.precomposedStringWithCanonicalMapping
@@ -28,14 +28,14 @@ public struct PIN: Sendable, Equatable {
             throw .invalidInput("read a PIN", "it has more than \(Self.maximumBytes) bytes")
         }
         guard !normalized.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else {
-            throw .invalidInput("read a PIN", "it has a control character")
+            throw .invalidInput("read a PIN", "it contains a control character")
         }
         secret = SecretBytes(normalized.utf8)
         characterCount = normalized.count
     }
 
-    /// A PIN from the bytes that were typed. ASCII goes straight from the caller's buffer into locked memory; other
-    /// scripts pass through a string on the way to normalization form C.
+    /// Creates a PIN from typed bytes. ASCII is copied directly from the caller's buffer into locked memory; other scripts
+    /// pass through a string for normalization.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`, as ``init(_:)`` does, and for bytes that are not UTF-8.
     package init(utf8 bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
@@ -56,7 +56,7 @@ public struct PIN: Sendable, Equatable {
         characterCount = secret.count
     }
 
-    /// Lends the UTF-8 bytes of the PIN to `body`.
+    /// Passes the UTF-8 bytes of the PIN to `body`.
     package func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try secret.withUnsafeBytes(body)
     }

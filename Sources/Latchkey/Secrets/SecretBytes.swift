@@ -1,20 +1,19 @@
 internal import Glibc
 
-/// Bytes that are locked into memory, kept out of core dumps, cleared when the last copy goes, and never printed.
+/// Bytes in locked memory that are excluded from core dumps, cleared with the last copy, and never printed.
 ///
-/// Copies share one buffer. There is no property that gives the bytes away: borrow them with
-/// ``withUnsafeBytes(_:)``, and do not let the pointer escape.
+/// Copies share one buffer. Access the bytes with ``withUnsafeBytes(_:)``, and do not store the pointer.
 public struct SecretBytes: Sendable {
     private let storage: Storage
 
-    /// Copies `bytes`. The source stays what it was: clear it where you can.
+    /// Copies `bytes`. It does not clear the source: do that if you can.
     public init(_ bytes: some Sequence<UInt8>) {
         let bytes = ContiguousArray(bytes)
         storage = Storage(count: bytes.count)
         for (index, byte) in bytes.enumerated() { storage.buffer[index] = byte }
     }
 
-    /// Lets `body` write `count` bytes straight into locked memory.
+    /// Creates a secret whose `count` bytes `body` writes directly into locked memory.
     public init<E: Error>(
         count: Int, initializingWith body: (UnsafeMutableRawBufferPointer) throws(E) -> Void
     ) throws(E) {
@@ -22,7 +21,7 @@ public struct SecretBytes: Sendable {
         try body(storage.buffer)
     }
 
-    /// `count` bytes from the system's random number generator.
+    /// Creates a secret of `count` bytes from the system's random number generator.
     public static func random(count: Int) -> SecretBytes {
         var generator = SystemRandomNumberGenerator()
         return SecretBytes(count: count) { buffer in
@@ -36,20 +35,19 @@ public struct SecretBytes: Sendable {
     /// Whether there are no bytes.
     public var isEmpty: Bool { storage.buffer.isEmpty }
 
-    /// Lends the bytes to `body`. The pointer is valid during the call only.
+    /// Passes the bytes to `body`. The pointer is valid during the call only.
     public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try body(UnsafeRawBufferPointer(storage.buffer))
     }
 
-    /// Whether both have the same bytes; the time taken depends on the lengths only.
+    /// Whether both have the same bytes. The time depends on the lengths only.
     public static func == (left: SecretBytes, right: SecretBytes) -> Bool {
-        guard left.count == right.count else { return false }
-        return zip(left.storage.buffer, right.storage.buffer).reduce(into: UInt8(0)) { $0 |= $1.0 ^ $1.1 } == 0
+        constantTimeEqual(left.storage.buffer, right.storage.buffer)
     }
 
-    /// Owns the buffer: whole pages, so that locking and dump exclusion touch nobody else's memory.
+    /// Owns the buffer: whole pages, so that locking and dump exclusion affect no other memory.
     ///
-    /// Safe to share: it is written only while it is being made, before anybody else can see it.
+    /// It is safe to share because it is written only during initialization.
     private final class Storage: @unchecked Sendable {
         let buffer: UnsafeMutableRawBufferPointer
         private let pages: UnsafeMutableRawBufferPointer
@@ -59,8 +57,8 @@ public struct SecretBytes: Sendable {
             pages = .allocate(byteCount: max(1, (count + page - 1) / page) * page, alignment: page)
             pages.initializeMemory(as: UInt8.self, repeating: 0)
             buffer = UnsafeMutableRawBufferPointer(rebasing: pages[..<count])
-            // Without the right to lock memory (RLIMIT_MEMLOCK) the secret could be swapped out; that is no reason
-            // to refuse to work, and the other protections stand.
+            // Without the right to lock memory (RLIMIT_MEMLOCK) the secret can be swapped out. The other protections still
+            // apply.
             mlock(pages.baseAddress, pages.count)
             madvise(pages.baseAddress, pages.count, MADV_DONTDUMP)
         }
@@ -80,4 +78,17 @@ extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, Cu
     public var description: String { "‹secret, \(count) bytes›" }
     public var debugDescription: String { description }
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension SecretBytes {
+    /// The bytes as text, for a request. This copy is not cleared.
+    package var text: String {
+        withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+    }
+}
+
+/// Whether two byte strings are equal. The time depends on their lengths only, which are public.
+package func constantTimeEqual(_ left: some Collection<UInt8>, _ right: some Collection<UInt8>) -> Bool {
+    guard left.count == right.count else { return false }
+    return zip(left, right).reduce(into: UInt8(0)) { $0 |= $1.0 ^ $1.1 } == 0
 }

@@ -73,7 +73,7 @@ extension TPMKeystore {
     /// attacker on the bus can forge, is an error. A TPM that is another one, or was cleared, is refused with
     /// `wrongDevice`.
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        let operation = "take a secret back"
+        let operation = "revoke a secret"
         guard secret.isRevocable else {
             throw .unsupported(
                 operation, "it was not sealed so that it can be", recovery: "Delete every copy of the sealed secret.")

@@ -1,6 +1,6 @@
 import Latchkey
 
-/// A key that wants a finger or the PIN where this hardware can see to that, and the PIN elsewhere.
+/// Creates a key that requires a fingerprint or the PIN, or only the PIN if this hardware cannot read fingerprints.
 func makeKey(in keystore: any Keystore, for person: any PresenceAuthority) async throws -> HardwareKey {
     let canAskForFingers = try await keystore.capabilities().requirements.contains(.userPresence)
     let request = KeyRequest(

@@ -1,4 +1,4 @@
 import Latchkey
 
-/// A PIN that serves for a minute, after which the next use asks again.
+/// A PIN that is valid for a minute; after that the next use prompts again.
 let forAMinute = AccessPolicy(.pin, reuseSeconds: 60)

@@ -1,8 +1,8 @@
 import Latchkey
 
-/// Asks in the app's own window.
+/// Prompts in the app's own window.
 struct WindowPresence: PresenceAuthority {
-    /// Shows a field for the PIN and returns what was typed, or nil when the window was closed.
+    /// Shows a field for the PIN and returns the typed text, or nil if the window was closed.
     let prompt: @Sendable (_ title: String, _ attemptsLeft: Int?) async -> String?
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {

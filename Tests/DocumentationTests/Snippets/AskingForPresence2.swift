@@ -1,7 +1,7 @@
 import Latchkey
 import LatchkeyPresence
 
-/// Fingers through the machine's presence broker, PINs at the terminal: both are offered, the first proof is taken.
+/// Prompts for a fingerprint through the presence broker and for a PIN at the terminal; the first proof counts.
 func presenceWithFingers() -> any PresenceAuthority {
     BrokeredPresence(
         pins: TerminalPresence(),

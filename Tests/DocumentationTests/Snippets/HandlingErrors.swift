@@ -1,6 +1,6 @@
 import Latchkey
 
-/// Shows how an app handles an error.
+/// An app's reaction to an error.
 enum NextStep {
     case nothing
     case askAgain(message: String)

@@ -6,7 +6,7 @@ struct Credentials: Codable, Sendable {
     var password: String
 }
 
-/// The credentials, after whatever it takes to open them.
+/// Returns the credentials, after user verification if they need it.
 func openVault(in records: RecordContainer, presence: any PresenceAuthority) async throws -> Credentials? {
     try await VaultSpace.bootstrap(VaultSpace(records: records, presence: presence, policy: .pin))
     switch VaultFactory<Credentials>.retrieveVault(key: "credentials") {

@@ -2,7 +2,7 @@ import Latchkey
 import LatchkeyCredentials
 import LatchkeyVault
 
-/// Stores a password that the user's PIN opens, and finds the token for a service.
+/// Stores a password that requires user verification, and finds the token for a service.
 func unlockAndFind(
     password: String, in records: RecordContainer, presence: any PresenceAuthority
 ) async throws -> (password: String, token: Token?) {

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Latchkey
 
-/// Keeps a note that only this machine can read, and reads it back.
+/// Stores a note that only this machine can read, and reads it.
 func keep(_ note: String, in records: RecordContainer) async throws -> String? {
     let prompt = PromptContext(reason: "keep a note")
     let record = Record(id: "note", kind: "example.note", attributes: ["title": "shopping"])

@@ -32,7 +32,7 @@ extension FuzzTarget {
                 _ = (Tombstone(read), PendingKey(read), LevelWraps(read.attributes))
             }
         }
-        _ = try? ClassRow(row).sealed
+        _ = try? RecordKeyRow(row).sealed
     }
 
     /// A store's whole file.

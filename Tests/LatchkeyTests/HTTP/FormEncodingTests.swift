@@ -7,7 +7,7 @@ struct FormEncodingTests {
         #expect(text == "a=%2B%26%3D%25%20%2F%3F&b=%C3%A4~-._Z9&c=")
     }
 
-    @Test func `what was encoded is decoded`() {
+    @Test func `encoded fields are decoded`() {
         let fields = ["a": "+&=% /?\u{0}\n", "b": "日本", "": "x"]
         #expect(FormEncoding.decode(FormEncoding.encode(fields.map { ($0.key, $0.value) })) == fields)
     }

@@ -2,12 +2,12 @@ import Foundation
 import Latchkey
 import Testing
 
-/// What a server writes is shown to people, in a terminal and elsewhere.
+/// A server's texts are displayed to users, in a terminal and elsewhere.
 @Suite struct OAuth2ErrorTests {
     private static let hostile = "a\n\u{1B}[2J\u{9B}b\u{202E}c\u{200B}\u{2028}d"
     private static let harmless = "a\u{FFFD}\u{FFFD}[2J\u{FFFD}b\u{FFFD}c\u{FFFD}\u{FFFD}d"
 
-    @Test func `its text is fit for one line, decoded or made`() throws {
+    @Test func `its text fits one line, decoded or created`() throws {
         let json = try JSONEncoder().encode([
             "error": Self.hostile, "error_description": Self.hostile, "error_uri": Self.hostile,
         ])
@@ -18,7 +18,7 @@ import Testing
         }
     }
 
-    @Test func `it is bounded, and so is what is said of it`() throws {
+    @Test func `its code and its texts are limited`() throws {
         let long = String(repeating: "x", count: 900_000)
         let json = try JSONEncoder().encode(["error": long, "error_description": long])
         let error = try JSONDecoder().decode(OAuth2Error.self, from: json)
@@ -28,7 +28,7 @@ import Testing
         #expect(ServerRefusal(error, status: 400).reason.unicodeScalars.count < 500)
     }
 
-    @Test func `it is coded as it was`() throws {
+    @Test func `it is encoded unchanged`() throws {
         let error = OAuth2Error(error: "invalid_grant", description: "InvalidCredentials – ungültig", uri: "https://x/")
         let coded = try JSONEncoder().encode(error)
         #expect(try JSONDecoder().decode(OAuth2Error.self, from: coded) == error)

@@ -10,13 +10,13 @@ struct Base64URLTests {
     ]
 
     @Test(arguments: vectors)
-    func `known texts are written and read`(bytes: [UInt8], text: String) {
+    func `known texts are encoded and decoded`(bytes: [UInt8], text: String) {
         #expect(Base64URL.encode(bytes) == text)
         #expect(Base64URL.decode(text).map(Array.init) == bytes)
     }
 
     @Test(arguments: ["Zg==", "Zh", "Z", "Zm9v\n", "Zm 9v", "A+z/4ME", "Zm9vYg=", "ü"])
-    func `text with another spelling is refused`(text: String) {
+    func `other spellings of a text are refused`(text: String) {
         #expect(Base64URL.decode(text) == nil)
     }
 

@@ -17,7 +17,7 @@ struct JWKTests {
         #expect(JWK(key).alg == "ES256")
     }
 
-    /// RFC 7515 appendix A.3: a signature that others made verifies here.
+    /// RFC 7515 appendix A.3: a signature from another implementation verifies.
     @Test func `the signature of RFC 7515 appendix A_3 verifies`() throws {
         let compact =
             "eyJhbGciOiJFUzI1NiJ9"

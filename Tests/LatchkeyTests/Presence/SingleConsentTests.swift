@@ -11,7 +11,7 @@ struct SingleConsentTests {
         return try pin == PIN(text)
     }
 
-    @Test func `a PIN is repeated once, and only after it was confirmed`() async throws {
+    @Test func `a PIN is reused once, and only after it was confirmed`() async throws {
         let person = ScriptedPresence(pins: "1111", "2222", "3333")
         let consent = SingleConsent(person)
         consent.confirm()
@@ -23,7 +23,7 @@ struct SingleConsentTests {
         #expect(person.requests.count == 3)
     }
 
-    @Test func `a new PIN is always asked for, and what was declined is not repeated`() async throws {
+    @Test func `a new PIN always prompts, and a declined prompt is not reused`() async throws {
         let person = ScriptedPresence([.pin("1111"), .pin("2222"), .decline, .pin("3333")])
         let consent = SingleConsent(person)
         _ = try await consent.pin(new)
@@ -36,8 +36,8 @@ struct SingleConsentTests {
         #expect(person.requests.count == 3)
     }
 
-    /// A finger can't be repeated for anybody: who has a reader is told to use it each time.
-    @Test func `what is to be done at the hardware is passed on`() async {
+    /// A fingerprint cannot be reused, so the user is told to use the reader each time.
+    @Test func `notices are forwarded`() async {
         let person = ScriptedPresence([])
         let consent = SingleConsent(person)
         let notice = PresenceNotice(.useReader, context: PromptContext(reason: "log in"))

@@ -6,7 +6,7 @@ import LatchkeyTesting
 import Synchronization
 import Testing
 
-/// Locks that come while a class is being opened or made.
+/// Locks that come while a class is being opened or created.
 @Suite(.softwareTPM)
 struct ClassLockTests {
     private let prompt = PromptContext(reason: "test the lock")
@@ -25,9 +25,9 @@ struct ClassLockTests {
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class stays shut when a lock comes while its first record is being stored`(lock: Lock) async throws {
+    func `a class stays locked if a lock comes while its first record is being stored`(lock: Lock) async throws {
         let directory = try TemporaryDirectory()
-        // The clock is looked at when the keys are in hand and nothing is stored yet.
+        // The clock is read when the keys are open and nothing is stored yet.
         let clock = InterruptedClock()
         let container = try await container(directory, clock)
         try await container.open(.device, for: prompt, authorizedBy: NobodyPresent())
@@ -44,7 +44,7 @@ struct ClassLockTests {
         #expect(clock.wasInterrupted)
         #expect(!prepared.session.isOpen)
         #expect(container.session(gated) == nil)
-        // It is stored all the same, and opens for who has the PIN.
+        // It is stored nevertheless, and opens with the PIN.
         await #expect(throws: wrongProof) {
             try await container.read("a", for: prompt, authorizedBy: ScriptedPresence(pins: "0000"))
         }
@@ -53,7 +53,7 @@ struct ClassLockTests {
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class stays shut when a lock comes between its making and its storing`(lock: Lock) async throws {
+    func `a class stays locked if a lock comes between its creation and its storing`(lock: Lock) async throws {
         let container = try await container(TemporaryDirectory())
         let prepared = try await container.prepare(gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         await lock(container)
@@ -66,14 +66,14 @@ struct ClassLockTests {
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class is not made when a lock comes while the person is asked`(lock: Lock) async throws {
+    func `a class is not created if a lock comes during the prompt`(lock: Lock) async throws {
         let container = try await container(TemporaryDirectory())
         let presence = InterruptedPresence(pin: "2468") { await lock(container) }
         await #expect(throws: cancelled) { try await container.prepare(gated, for: prompt, authorizedBy: presence) }
     }
 
     @Test(arguments: Lock.allCases)
-    func `a class stays shut when a lock comes while the person is asked for it`(lock: Lock) async throws {
+    func `a class stays locked if a lock comes during its prompt`(lock: Lock) async throws {
         let container = try await container(TemporaryDirectory())
         let put = RecordChange.put(
             Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]), ifGeneration: 0)
@@ -83,7 +83,7 @@ struct ClassLockTests {
         await #expect(throws: cancelled) { try await container.open(gated, for: prompt, authorizedBy: presence) }
         #expect(container.session(gated) == nil)
         try await container.prove(gated, for: prompt, authorizedBy: presence)
-        // The proof came before the lock, and is worth nothing after it.
+        // The proof came before the lock, and is not valid after it.
         await #expect(throws: unavailable) {
             try await container.open(gated, for: prompt, authorizedBy: NobodyPresent())
         }
@@ -98,7 +98,7 @@ struct ClassLockTests {
     }
 }
 
-/// A clock during whose next look something happens.
+/// A clock that runs a closure when it is read.
 private final class InterruptedClock: Sendable {
     private let interruption = Mutex<(@Sendable () -> Void)?>(nil)
     private let interrupted = Mutex(false)
@@ -122,7 +122,7 @@ private final class InterruptedClock: Sendable {
     }
 }
 
-/// Somebody who knows the PIN, and before whose answer something happens.
+/// An authority with the PIN that runs a closure before it answers.
 private struct InterruptedPresence: PresenceAuthority {
     let pin: String
     let interruption: @Sendable () async -> Void

@@ -7,13 +7,13 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// Somebody who may write the store's file puts class keys there that they know.
+/// An attacker who can write the store's file puts class keys with known values there.
 @Suite(.softwareTPM)
 struct ClassPlantingTests {
     private let prompt = PromptContext(reason: "test the classes")
     private let gated = ProtectionClass(name: "gated", policy: .pin)
 
-    @Test func `a class for which somebody must be present is made with its first record only`() async throws {
+    @Test func `a class with user verification is created only with its first record`() async throws {
         let directory = try TemporaryDirectory()
         let container = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")
@@ -24,10 +24,10 @@ struct ClassPlantingTests {
         #expect(rows.isEmpty)
     }
 
-    @Test func `a key that was there before the first record takes none`() async throws {
+    @Test func `a class key that existed before the first record accepts no record`() async throws {
         let directory = try TemporaryDirectory()
         let program = try await program(directory)
-        // An attacker's own: made for a record of theirs, which they take away again.
+        // The attacker's key, created with a record that the attacker then deletes.
         let attacker = try await self.program(directory)
         try await attacker.apply(
             [put("mine", [0]), .delete("mine", ifGeneration: nil)], for: prompt,
@@ -37,20 +37,20 @@ struct ClassPlantingTests {
             try await program.apply([put("a", [7])], for: prompt, authorizedBy: presence)
         }
         #expect(try await program.metadata("a") == nil)
-        // With a record of theirs under it neither.
+        // Also with the attacker's record under it.
         try await attacker.apply([put("mine", [0])], for: prompt)
         await #expect(throws: damaged) {
             try await program.apply([put("a", [7])], for: prompt, authorizedBy: presence)
         }
     }
 
-    @Test func `a key that was exchanged takes nothing in place of what stands`() async throws {
+    @Test func `a replaced class key accepts no record in place of an existing one`() async throws {
         let (directory, elsewhere) = (try TemporaryDirectory(), try TemporaryDirectory())
         let program = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")
         try await program.apply([put("a", [7])], for: prompt, authorizedBy: presence)
         try await program.apply([put("b", [8])], for: prompt)
-        // An attacker's key, of the same name and policy, made by the same TPM.
+        // An attacker's key of the same name and policy, created by the same TPM.
         let attacker = try await self.program(elsewhere)
         try await attacker.apply([put("a", [0])], for: prompt, authorizedBy: presence)
         let planted = try await queue(elsewhere).read {
@@ -70,7 +70,7 @@ struct ClassPlantingTests {
         #expect(try queue.read { try Row.fetchAll($0, sql: "SELECT * FROM record") } == before)
     }
 
-    @Test func `a program goes on with the class that it has made, and any with what stands`() async throws {
+    @Test func `a program adds to a class that it created, and any program replaces existing records`() async throws {
         let directory = try TemporaryDirectory()
         let program = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")

@@ -8,14 +8,14 @@ import RawDatabase
 import Subprocess
 import Testing
 
-/// Classes that the hardware takes back, with a crash at each step.
+/// Revocable protection classes, with a crash at each step.
 @Suite(.softwareTPM, .requires(program: "tpm2_getcap"))
 struct ClassRevocationTests {
     private let prompt = PromptContext(reason: "test the classes")
     private let open = ProtectionClass(name: "open.a", policy: .none)
     private let nobody = NobodyPresent()
 
-    @Test func `a class that was dropped opens from no copy`() async throws {
+    @Test func `no copy opens a dropped class`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         try await store(program)
@@ -24,7 +24,7 @@ struct ClassRevocationTests {
         #expect(copied.isRevocable)
         #expect(try await keystore.unseal(copied, for: prompt, authorizedBy: nobody).count == 32)
         try await drop(program)
-        // The program dies here: the hardware was not told, and the note stands.
+        // The program ends here: the hardware was not called, and the revocation is still recorded.
         #expect(try await noted(directory) == [true])
         #expect(try await keystore.unseal(copied, for: prompt, authorizedBy: nobody).count == 32)
         let (next, other) = try await self.program(directory)
@@ -35,9 +35,9 @@ struct ClassRevocationTests {
         }
     }
 
-    /// On either side of the hardware's work.
+    /// Before or after the hardware's work.
     @Test(arguments: CountingKeystore.Side.allCases)
-    func `a revocation that was lost is done again`(_ side: CountingKeystore.Side) async throws {
+    func `a revocation that a crash interrupted is repeated`(_ side: CountingKeystore.Side) async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         try await store(program)
@@ -57,7 +57,7 @@ struct ClassRevocationTests {
         #expect(keystore.calls.count == calls, "nothing is left to do")
     }
 
-    @Test func `a class that is made and never stored leaves nothing in the hardware`() async throws {
+    @Test func `a class that is created and never stored leaves nothing in the hardware`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         _ = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
@@ -68,7 +68,7 @@ struct ClassRevocationTests {
         #expect(keystore.calls.contains("sealRevocably"))
     }
 
-    @Test func `a class that is being made is left alone`() async throws {
+    @Test func `a class that is being created is not revoked`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
@@ -82,7 +82,7 @@ struct ClassRevocationTests {
         #expect(try await program.read("a", for: prompt)?.payload == SecretBytes([7]))
     }
 
-    @Test func `a class that another program gave up is not stored`() async throws {
+    @Test func `a class that another program revoked is not stored`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
@@ -95,7 +95,7 @@ struct ClassRevocationTests {
         #expect(try await program.metadata("a") == nil)
     }
 
-    @Test func `what can't be noted is not made`() async throws {
+    @Test func `a class that cannot be recorded for revocation is not created`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         try await queue(directory).write {
@@ -110,8 +110,8 @@ struct ClassRevocationTests {
         #expect(try await tools("tpm2_getcap", ["handles-nv-index"]) == before)
     }
 
-    /// The hardware has made it, and the program dies before it hears of that.
-    @Test func `a class that the hardware has just made leaves nothing in it`() async throws {
+    /// The hardware has created the index, and the program ends before it receives the response.
+    @Test func `a class that the hardware has just created leaves nothing in it`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let before = try await tools("tpm2_getcap", ["handles-nv-index"])
@@ -135,7 +135,7 @@ struct ClassRevocationTests {
         return result.standardOutput
     }
 
-    @Test func `containers of one store are revoked one by one`() async throws {
+    @Test func `containers of one store are revoked separately`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let (other, _) = try await self.program(directory, container: "other")
@@ -174,14 +174,14 @@ struct ClassRevocationTests {
             [.delete("a", ifGeneration: nil)], classes: [.drop(prefix: "open.")], for: prompt, authorizedBy: nobody)
     }
 
-    /// The sealed keys of the class, as somebody copies them.
+    /// The sealed keys of the class, as an attacker copies them.
     private func stored(_ directory: TemporaryDirectory) async throws -> [SealedSecret] {
         try await queue(directory).read {
             try Data.fetchAll($0, sql: "SELECT sealed FROM classKey WHERE name = 'open.a' ORDER BY container")
         }.map { try JSONDecoder().decode(SealedSecret.self, from: $0) }
     }
 
-    /// Of what is to be taken back, whether it is certain by now.
+    /// Whether each recorded revocation is certain.
     private func noted(_ directory: TemporaryDirectory) async throws -> [Bool] {
         try await queue(directory).read { try Int.fetchAll($0, sql: "SELECT isDue FROM revocation").map { $0 == 1 } }
     }

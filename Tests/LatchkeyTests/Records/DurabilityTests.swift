@@ -5,7 +5,7 @@ import Testing
 @testable import Latchkey
 
 struct DurabilityTests {
-    @Test func `what is committed is on the disk, and what is deleted is overwritten`() throws {
+    @Test func `committed records are on the disk, and deleted ones are overwritten`() throws {
         let directory = try TemporaryDirectory()
         let database = try Schema.openDatabase(at: directory.path(of: "store.sqlite"))
         let settings = try database.read { database in

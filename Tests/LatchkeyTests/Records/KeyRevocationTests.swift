@@ -9,13 +9,13 @@ import Subprocess
 import TPM2
 import Testing
 
-/// Keys that the hardware takes back, with their records, and with a crash at each step.
+/// Revocable keys and their records, with a crash at each step.
 @Suite(.softwareTPM, .requires(program: "tpm2_changeauth"))
 struct KeyRevocationTests {
     private let prompt = PromptContext(reason: "test the keys")
     private let digest = MessageDigest(sha256: Array("a message".utf8))
 
-    @Test func `what holds a key until its last record is gone`() async throws {
+    @Test func `a key is kept until its last record is deleted`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let made = try await key(program)
@@ -31,7 +31,7 @@ struct KeyRevocationTests {
         try await sign(keystore, made.key)
         try await program.apply([.delete("app.key", ifGeneration: nil)], for: prompt)
         #expect(try await noted(directory) == [true])
-        // The program dies here: the hardware was not told, and the next one tells it.
+        // The program ends here: the hardware was not called, and the next program calls it.
         try await sign(keystore, made.key)
         try await self.program(directory).0.finishRevocations()
         #expect(try await noted(directory).isEmpty)
@@ -39,7 +39,7 @@ struct KeyRevocationTests {
         await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
-    @Test func `a note that nobody can read keeps no other from being carried out`() async throws {
+    @Test func `a damaged revocation row does not prevent other revocations`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let made = try await key(program)
@@ -54,7 +54,7 @@ struct KeyRevocationTests {
         #expect(try indexCount() == 0)
     }
 
-    @Test func `a record that another key takes the place of lets the old one go`() async throws {
+    @Test func `replacing the key of a record revokes the old key`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let (old, new) = (try await key(program), try await key(program))
@@ -68,7 +68,7 @@ struct KeyRevocationTests {
         #expect(try indexCount() == 1)
     }
 
-    @Test func `a key that is made and never stored leaves nothing in the hardware`() async throws {
+    @Test func `a key that is created and never stored leaves nothing in the hardware`() async throws {
         let directory = try TemporaryDirectory()
         let (program, _) = try await program(directory)
         _ = try await key(program)
@@ -78,9 +78,9 @@ struct KeyRevocationTests {
         #expect(try await noted(directory).isEmpty)
     }
 
-    /// On either side of the hardware's work.
+    /// Before or after the hardware's work.
     @Test(arguments: CountingKeystore.Side.allCases)
-    func `a key whose making is lost leaves nothing in the hardware`(_ side: CountingKeystore.Side) async throws {
+    func `a key whose creation fails leaves nothing in the hardware`(_ side: CountingKeystore.Side) async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         keystore.fail(at: 0, side)
@@ -92,7 +92,7 @@ struct KeyRevocationTests {
         #expect(try await noted(directory).isEmpty)
     }
 
-    @Test func `a key that is being made is left alone, and one that was given up is not stored`() async throws {
+    @Test func `a key that is being created is not revoked, and a revoked one is not stored`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let (made, lost) = (try await key(program), try await key(program))
@@ -105,7 +105,7 @@ struct KeyRevocationTests {
         #expect(try indexCount() == 1)
     }
 
-    @Test func `where the hardware can't, a key is made all the same, and whoever is present is asked once`()
+    @Test func `hardware that cannot revoke creates an ordinary key with one prompt`()
         async throws
     {
         let directory = try TemporaryDirectory()
@@ -130,14 +130,14 @@ struct KeyRevocationTests {
         #expect(try await noted(directory).isEmpty)
     }
 
-    /// Where the hardware refuses, and where an attacker on the bus forges the refusal.
-    @Test func `a key that must be revocable is not made where it can't be`() async throws {
+    /// The hardware refuses, or an attacker on the bus forges the refusal.
+    @Test func `a key that must be revocable is not created without revocation`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         _ = try await key(program)
         let faulty = try FaultyTPM(try SoftwareTPM.current)
         let (misled, _) = try await self.program(directory, tcti: faulty.tcti)
-        // TPM_RC_NV_SPACE to NV_DefineSpace.
+        // TPM_RC_NV_SPACE as the response to NV_DefineSpace.
         faulty.arm(.code(0x14b, times: 100), atCommand: TPMCommandCode.nvDefineSpace.rawValue)
         let commands = { faulty.commands.map(TPMCommandCode.init(rawValue:)) }
         func refusal(_ program: RecordContainer) async -> KeystoreError.Code? {
@@ -150,7 +150,7 @@ struct KeyRevocationTests {
         }
         #expect(await refusal(misled) == .unsupported)
         #expect(
-            commands().contains(.nvDefineSpace) && !commands().contains(.create), "nothing else was made in its place")
+            commands().contains(.nvDefineSpace) && !commands().contains(.create), "nothing else was made instead")
         let weaker = try await misled.createKey(
             KeyRequest(policy: .pin, prompt: prompt), revocably: .preferred,
             authorizedBy: ScriptedPresence(pins: "123456"))
@@ -159,8 +159,8 @@ struct KeyRevocationTests {
         #expect(await refusal(program) == .unsupported)
     }
 
-    /// The note stays until the TPM has proven that the index is gone.
-    @Test func `a revocation that an attacker on the bus hides stays noted`() async throws {
+    /// The revocation stays recorded until the TPM has proven that the index is deleted.
+    @Test func `a revocation that an attacker on the bus hides stays recorded`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
         let made = try await key(program)
@@ -178,7 +178,7 @@ struct KeyRevocationTests {
         await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
-    @Test func `a change of the container's PIN holds for every copy, and is carried to its end after a crash`()
+    @Test func `a change of the container's PIN affects every copy, and is completed after a crash`()
         async throws
     {
         let directory = try TemporaryDirectory()
@@ -227,7 +227,7 @@ struct KeyRevocationTests {
         try look { try $0.handles(from: Self.indices) }.count { $0.rawValue < 0x0180_4dff }
     }
 
-    /// Leaves no room for another index.
+    /// Uses up the room for indices.
     private func fill(_ keystore: any Keystore) async throws {
         _ = try await keystore.createKey(KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
         try look { tpm in
@@ -247,7 +247,7 @@ struct KeyRevocationTests {
         }
     }
 
-    /// Of what is to be taken back, whether it is certain by now.
+    /// Whether each recorded revocation is certain.
     private func noted(_ directory: TemporaryDirectory) async throws -> [Bool] {
         try await DatabaseQueue.raw(at: directory.path(of: "default/latchkey.sqlite"))
             .read { try Int.fetchAll($0, sql: "SELECT isDue FROM revocation").map { $0 == 1 } }

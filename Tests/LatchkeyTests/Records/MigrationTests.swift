@@ -12,13 +12,13 @@ import Testing
 struct MigrationTests {
     private let prompt = PromptContext(reason: "test the store")
 
-    @Test func `a store of version 1 opens, with everything in it`() async throws {
+    @Test func `a store of version 1 opens with all its records`() async throws {
         let directory = try TemporaryDirectory()
         let before = try await container(directory)
         let record = Record(id: "a", kind: "note", attributes: ["colour": "red"])
         try await before.apply([.put(record, payload: SecretBytes([7]), ifGeneration: 0)], for: prompt)
         try await before.apply([.put(Record(id: "b", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
-        // What version 1 had not.
+        // Features that version 1 lacked.
         try await queue(directory).write {
             try $0.execute(
                 sql: """
@@ -35,7 +35,7 @@ struct MigrationTests {
         await #expect(throws: damaged) { try await after.metadata("b") }
     }
 
-    @Test func `a store of a newer version is refused and left as it is`() async throws {
+    @Test func `a store of a newer version is refused and not changed`() async throws {
         let directory = try TemporaryDirectory()
         try await container(directory).open(.device, for: prompt, authorizedBy: NobodyPresent())
         try await queue(directory).write {
@@ -50,12 +50,12 @@ struct MigrationTests {
         #expect(try Data(contentsOf: URL(filePath: path)) == before)
     }
 
-    /// SQLite keeps other types out of our tables, and nobody who may write the file out of making others.
-    @Test func `values of other types in tables that are not ours are damage`() async throws {
+    /// SQLite refuses values of other types in strict tables, but an attacker who can write the file can replace the tables.
+    @Test func `values of the wrong type in replaced tables are damage`() async throws {
         let directory = try TemporaryDirectory()
         let before = try await container(directory)
         try await before.apply([.put(Record(id: "a", kind: "note"), payload: nil, ifGeneration: 0)], for: prompt)
-        // It is open when the tables are changed; later it would be refused.
+        // The store is open when the tables change; opening it afterwards would fail.
         let after = try await container(directory)
         try await queue(directory).write {
             try $0.execute(

@@ -7,12 +7,12 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// The store under real class keys: each test has a software TPM and a directory of its own.
+/// The store with real class keys: each test has its own software TPM and directory.
 @Suite(.softwareTPM)
 struct RecordContainerTests {
     private let prompt = PromptContext(reason: "test the store")
 
-    @Test func `a payload comes back to whoever has the hardware`() async throws {
+    @Test func `the hardware decrypts a payload`() async throws {
         try await withContainer { container, store in
             let record = Record(id: "a", kind: "note", attributes: ["title": "one"])
             let stored = try await container.apply(
@@ -65,7 +65,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `generations never come twice`() async throws {
+    @Test func `generations are never reused`() async throws {
         try await withContainer { container, _ in
             var seen: [Int] = []
             for _ in 0..<3 {
@@ -77,7 +77,7 @@ struct RecordContainerTests {
         }
     }
 
-    /// Every column that says something, changed by hand.
+    /// Each authenticated column, changed by hand.
     @Test(arguments: [
         "kind = 'login.key'", "attributes = '{\"title\":\"two\"}'", "generation = 7", "createdAt = 7", "updatedAt = 7",
         "payload = NULL", "payload = substr(payload, 2)", "payload = CAST(payload || x'00' AS BLOB)",
@@ -98,7 +98,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `a row can't say of itself that it needs no MAC`() async throws {
+    @Test func `a row cannot claim that it needs no MAC`() async throws {
         try await withContainer { container, store in
             let key = try await container.keystore.createKey(
                 KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
@@ -122,7 +122,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `an assurance that was edited is damaged`() async throws {
+    @Test func `a changed assurance is damaged`() async throws {
         try await withContainer { container, _ in
             let made = try await container.keystore.createKey(
                 KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
@@ -150,7 +150,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `a class key that vanished is damage, not a reason to make another`() async throws {
+    @Test func `a missing class key is damage and is not replaced`() async throws {
         try await withContainer { container, store in
             try await container.apply(
                 [.put(Record(id: "a", kind: "note"), payload: SecretBytes([1]), ifGeneration: 0)], for: prompt)
@@ -164,7 +164,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `a class with a PIN asks once, until it is locked`() async throws {
+    @Test func `a class with a PIN prompts once, until it is locked`() async throws {
         try await withContainer { container, _ in
             let gated = ProtectionClass(name: "gated", policy: .pin)
             let presence = ScriptedPresence(pins: "4938", "4938", "0000")
@@ -182,7 +182,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `tasks that open a class at once ask for one PIN`() async throws {
+    @Test func `tasks that open a class at once prompt once`() async throws {
         try await withContainer { container, _ in
             let gated = ProtectionClass(name: "gated", policy: .pin)
             let presence = ScriptedPresence(pins: "4938", "4938", "4938")
@@ -232,7 +232,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `two stores on one file make one class key`() async throws {
+    @Test func `two stores on one file create one class key`() async throws {
         try await withContainer { container, store in
             let directory = URL(fileURLWithPath: store.path).deletingLastPathComponent().deletingLastPathComponent()
             let second = try await RecordStore(directory: directory.path)

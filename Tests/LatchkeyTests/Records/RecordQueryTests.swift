@@ -39,7 +39,7 @@ struct RecordQueryTests {
         }
     }
 
-    @Test func `many candidates give the same as a look at each`() async throws {
+    @Test func `a search with many candidates gives the same as a check of each record`() async throws {
         try await withContainer { container, _ in
             let records = (0..<1200).map { number in
                 let attributes = ["even": "\(number % 2 == 0)", "third": "\(number % 3 == 0)", "number": "\(number)"]
@@ -85,7 +85,7 @@ struct RecordQueryTests {
         }
     }
 
-    @Test func `an edited index brings up nothing that does not match`() async throws {
+    @Test func `a changed index finds no record that does not match`() async throws {
         try await withContainer { container, store in
             try await container.apply(
                 [.put(Record(id: "a", kind: "note", attributes: ["colour": "blue"]), payload: nil, ifGeneration: 0)],
@@ -97,7 +97,7 @@ struct RecordQueryTests {
         }
     }
 
-    @Test func `a row that can't be read is told of and hides no other`() async throws {
+    @Test func `a damaged row is reported and hides no other`() async throws {
         try await withContainer { container, store in
             for id in ["a", "b"] {
                 let record = Record(id: RecordID(rawValue: id), kind: "note", attributes: ["colour": "red"])

@@ -52,7 +52,7 @@ struct RecordStoreTests {
     }
 
     @Test(arguments: ["link/", "link/.", "link//./"])
-    func `a symbolic link in place of the directory is refused, however it is written`(name: String) async throws {
+    func `a symbolic link in place of the directory is refused, with any spelling`(name: String) async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             do { _ = try await RecordStore(directory: directory + "/store/./") }
@@ -81,12 +81,12 @@ struct RecordStoreTests {
     }
 
     @Test(.requires(program: "python3"))
-    func `a store that is opened twice stays whole while others come and go`() async throws {
+    func `a store that is opened twice stays intact while other connections open and close`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let first = try await RecordStore(directory: temporary.path)
             _ = try await first.anchor("a", is: Data([1]))
             let second = try await RecordStore(directory: temporary.path)
-            // Another program that is the last one, as far as locks tell, removes the log when it goes.
+            // If no locks show another connection, the last program to close removes the log.
             let script = """
                 import sqlite3, sys
                 store = sqlite3.connect(sys.argv[1])
@@ -113,7 +113,7 @@ struct RecordStoreTests {
         }
     }
 
-    @Test func `a file that is no database is damaged and stays as it is`() async throws {
+    @Test func `a file that is not a database is damaged and not changed`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             _ = try await RecordStore(directory: directory)
@@ -186,7 +186,7 @@ struct RecordStoreTests {
         }
     }
 
-    /// The last one would keep the row that it names from being deleted.
+    /// The last one would prevent the deletion of the row that it references.
     @Test(arguments: [
         "ANALYZE", "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
         """
@@ -214,8 +214,8 @@ struct RecordStoreTests {
         }
     }
 
-    /// A future version may keep another kind of journal, or none of our tables.
-    @Test func `a store of a newer version is refused and stays as it is`() async throws {
+    /// A future version may use another journal mode, or none of our tables.
+    @Test func `a store of a newer version is refused and not changed`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             try makeFile(
@@ -232,7 +232,7 @@ struct RecordStoreTests {
         }
     }
 
-    /// A database where the store would be, with a rollback journal as SQLite has it by default.
+    /// Creates a database at the store's path, with a rollback journal, SQLite's default.
     private func makeFile(_ directory: String, _ content: String) throws {
         try FileManager.default.createDirectory(
             atPath: directory + "/default", withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -250,7 +250,7 @@ struct RecordStoreTests {
             })
     }
 
-    @Test func `the first anchor stands, for every process`() async throws {
+    @Test func `the first anchor is final for every process`() async throws {
         try await TemporaryDirectory.withDirectory { temporary in
             let directory = temporary.path
             let one = try await RecordStore(directory: directory)

@@ -17,7 +17,7 @@ struct PINTests {
         #expect(try PIN("1234") != PIN("1235"))
     }
 
-    @Test func `a PIN prints nothing of itself`() throws {
+    @Test func `a PIN does not print its characters`() throws {
         let pin = try PIN("493817")
         var dumped = ""
         dump(pin, to: &dumped)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Latchkey
 
-/// Text that somebody else wrote, in a line of ours.
+/// Text from another source, in one line of output.
 struct OneLineTests {
     @Test(arguments: [
         "\n", "\r", "\t", "\0", "\u{1B}", "\u{7F}", "\u{85}", "\u{9B}", "\u{2028}", "\u{2029}",
@@ -26,14 +26,14 @@ struct OneLineTests {
         #expect(String(oneLine: "a\(zeroWidth)b").unicodeScalars.map(\.value) == [0x61, 0xFFFD, 0x62])
     }
 
-    @Test func `what can be read is left as it is`() {
+    @Test func `visible text is not changed`() {
         for text in ["", "log in to example.com", "Straße ‘ß’ → 東京 🔑", "مرحبا", "e\u{301}"] {
             #expect(String(oneLine: text) == text)
             #expect(String(oneLine: text, limit: text.unicodeScalars.count) == text)
         }
     }
 
-    @Test func `it has an end, and shows that something is missing`() {
+    @Test func `long text is cut and ends in an ellipsis`() {
         #expect(String(oneLine: "abcdef", limit: 5) == "abcd…")
         #expect(String(oneLine: "\u{202E}bcdef", limit: 5) == "\u{FFFD}bcd…")
         #expect(String(oneLine: "abc", limit: 1) == "…")

@@ -3,7 +3,7 @@ import Latchkey
 import Testing
 
 struct AccessPolicyTests {
-    @Test func `bounds hold when a policy is made and when it is decoded`() throws {
+    @Test func `bounds are checked when a policy is created and when it is decoded`() throws {
         #expect(AccessPolicy(.pin, reuseSeconds: 300) != nil)
         #expect(AccessPolicy(.pin, reuseSeconds: 301) == nil)
         #expect(AccessPolicy(.pin, reuseSeconds: -1) == nil)

@@ -1,6 +1,6 @@
 import Latchkey
 
-// Errors compare by their code, so one value of each code is all that an expectation needs.
+// Errors compare by their code, so one value of each code is sufficient.
 let cancelled = error(.cancelled)
 let conflict = error(.conflict)
 let damaged = error(.damaged)

@@ -1,4 +1,4 @@
-/// What the tests keep in vaults.
+/// The credentials in the tests' vaults.
 struct Login: Codable, Sendable, Equatable {
     var username: String
     var accessToken: String

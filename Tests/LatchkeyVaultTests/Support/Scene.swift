@@ -6,13 +6,13 @@ import LatchkeyTPM
 import LatchkeyTesting
 import LatchkeyVault
 
-/// One machine: a store and hardware of its own, in which programs start and end. The test needs the trait
+/// One machine with its own store and hardware, in which programs start and end. The test needs the trait
 /// `.softwareTPM`, or `.softwareToken` for a token.
 struct Scene {
     let directory: TemporaryDirectory
-    /// The PIN that is right.
+    /// The right PIN.
     let pin: String
-    /// The TPM; empty where a token is used.
+    /// The TPM; empty if the machine uses a token.
     private let tcti: String
     private let tokenURI: String?
 
@@ -33,11 +33,11 @@ struct Scene {
         (self.directory, self.pin, self.tcti, self.tokenURI) = (directory, pin, tcti, tokenURI)
     }
 
-    /// A program's space after its start, with everything opened that needs nobody.
+    /// A program's space after its start, with the device class open.
     ///
     /// - Parameters:
-    ///   - presence: Who sits there; nil for somebody who knows the PIN and is patient.
-    ///   - wrap: Puts something between the program and its hardware.
+    ///   - presence: The prompts; nil for an authority that answers each prompt with the PIN.
+    ///   - wrap: Wraps the program's keystore.
     func start(
         _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy = .pin,
         wrap: (any Keystore) -> any Keystore = { $0 }
@@ -48,7 +48,7 @@ struct Scene {
         return space
     }
 
-    /// A program's space before it was opened.
+    /// A program's space before it is opened.
     func closed(
         _ presence: (any PresenceAuthority)? = nil, policy: AccessPolicy = .pin, tcti: String? = nil,
         wrap: (any Keystore) -> any Keystore = { $0 }
@@ -65,7 +65,7 @@ struct Scene {
 
     var databasePath: String { directory.path(of: "default/latchkey.sqlite") }
 
-    /// Everything that is stored, write-ahead log included.
+    /// All stored bytes, including the write-ahead log.
     func bytes() throws -> [String: Data] {
         let folder = directory.path(of: "default")
         return try Dictionary(

@@ -1,0 +1,191 @@
+public import FoundationEssentials
+
+/// Hardware that creates keys, keeps them, and enforces user verification before it uses them.
+///
+/// The layers above use only this protocol. A keystore takes and returns values (``HardwareKey``, ``SealedSecret``); the
+/// caller stores them, for example in a ``RecordStore``. Any number of tasks can call a keystore. It reserves its device
+/// for one operation, and never while it waits for the user.
+///
+/// If a policy requires user verification, the keystore prompts through `presence`, after all checks that need no user.
+/// If the user declines, the call throws `cancelled`.
+public protocol Keystore: Sendable {
+    /// The kind of keystore, as stored in its keys: `tpm` or `pkcs11`.
+    var backend: String { get }
+
+    /// Whether hardware of this kind can have its own fingerprint reader. Does not use the hardware. `false` by default.
+    var mayHaveReader: Bool { get }
+
+    /// Reads the properties of the hardware. Does not prompt.
+    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities
+
+    /// Reads the hardware's counter of wrong PINs. Does not prompt.
+    func pinStatus() async throws(KeystoreError) -> PINStatus
+
+    /// Reads the counter of wrong PINs that protects a key: the hardware's, or the user's own. Does not prompt.
+    func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus
+
+    /// Reads the counter of wrong PINs that protects a sealed secret. Does not prompt.
+    func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus
+
+    /// Creates a P-256 key pair inside the hardware.
+    ///
+    /// If the policy includes a PIN, `presence` prompts for a new one. The keystore stores nothing: keep the returned value.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` if the hardware cannot enforce the policy, `invalidInput` for a PIN that
+    ///   is too short where other users can reset the hardware's counter of wrong PINs.
+    func createKey(_ request: KeyRequest, authorizedBy presence: any PresenceAuthority) async throws(KeystoreError)
+        -> HardwareKey
+
+    /// Creates a revocable key. The hardware stores the authorization of the key's use, and ``delete(_:)`` erases it. A PIN
+    /// change does not change the key, and disables the old PIN for every copy.
+    ///
+    /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned key must
+    /// delete it, and must revoke the announced secret also if this call throws; ``RecordContainer`` does both. The default
+    /// implementation refuses.
+    ///
+    /// - Parameter announce: Receives the authorization before the hardware creates it: see
+    ///   ``sealRevocably(_:policy:for:authorizedBy:announcing:)``.
+    /// - Throws: As ``createKey(_:authorizedBy:)``; `unsupported` if the hardware cannot revoke, cannot do so under this
+    ///   policy, or has no room. Then it has stored nothing.
+    func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey
+
+    /// Signs a digest with ECDSA over P-256. The keystore has verified the signature with the public key.
+    ///
+    /// - Throws: ``KeystoreError``; `wrongProof`, `lockedOut`, `cancelled`, `wrongDevice`, `damaged`, `unavailable`, and
+    ///   `invalidated` if the key was revoked.
+    func sign(
+        _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> ECDSASignature
+
+    /// Seals 32 bytes under a policy. If the policy includes a PIN, `presence` prompts for a new one.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidInput` unless the secret has exactly 32 bytes.
+    func seal(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret
+
+    /// Seals 32 bytes revocably. The hardware stores a value that unsealing requires, and ``revoke(_:)`` erases it.
+    ///
+    /// Hardware has little room, so no unknown value may stay in it. A caller that does not keep the returned value must
+    /// revoke it, and must revoke the announced secret also if this call throws. The default implementation refuses.
+    ///
+    /// - Parameter announce: Receives the secret before the hardware creates it. Record it, so that it can be revoked after
+    ///   a crash. A later announcement in the same call replaces an earlier one, which was not created. If `announce`
+    ///   throws, nothing is created.
+    /// - Throws: As ``seal(_:policy:for:authorizedBy:)``; `unsupported`, before any prompt, if the hardware cannot revoke or
+    ///   cannot do so under this policy; `unsupported`, possibly after a prompt, if it has no room. Then it has stored
+    ///   nothing.
+    func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret
+
+    /// Revokes a secret that was sealed revocably: no copy of it opens again. Revoking a secret again, or one that was
+    /// announced and not created, is no error. Does not prompt.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` for a secret that is not revocable.
+    func revoke(_ secret: SealedSecret) async throws(KeystoreError)
+
+    /// Unseals 32 bytes.
+    ///
+    /// - Throws: ``KeystoreError``; `invalidated` if the secret was revoked.
+    func unseal(
+        _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SecretBytes
+
+    /// Discards every proof that could be used again (``AccessPolicy/reuseSeconds``). From now on each use of a protected
+    /// key prompts again; operations that have started finish as usual and leave no proof. Call it when the user locks the
+    /// app or logs out. Returns at once.
+    ///
+    /// The default implementation does nothing, which is right for hardware that stores no proof.
+    func endReuse()
+
+    /// Removes everything of the key that the hardware stores and deletes without its owner. Does not prompt. Deleting a
+    /// missing key is no error. The keystore cannot use the key afterwards.
+    func delete(_ key: HardwareKey) async throws(KeystoreError)
+
+    /// Removes everything of the key that the hardware stores. A token deletes a private key only with its PIN.
+    ///
+    /// The default implementation calls ``delete(_:)`` and does not prompt.
+    func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError)
+
+    /// Changes the PIN of all the given keys and secrets. Prompts once for the old PIN and once for the new one.
+    ///
+    /// The result has the same order. Store it in one transaction: until then the old PIN opens everything that is not
+    /// revocable. The hardware changes revocable values in place, and they are returned unchanged. If a call was interrupted
+    /// after some of those, another call with the same two PINs finishes the change.
+    func changePIN(
+        of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret])
+
+    /// Changes a key's label. If the key has its own PIN that the hardware checks, `presence` prompts for it.
+    ///
+    /// The key in the hardware does not change. Store the returned value in place of the old one. Until then, and in a copy
+    /// of the store, the old value works under the old label. The default implementation changes only the label.
+    ///
+    /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``.
+    func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey
+
+    /// Returns the hardware's statement that it created the key, for a verifier's challenge of 8 to 32 bytes.
+    ///
+    /// - Throws: ``KeystoreError``; `unsupported` if the hardware cannot attest.
+    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation
+}
+
+extension Keystore {
+    public var mayHaveReader: Bool { false }
+
+    public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
+    public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus { try await pinStatus() }
+
+    public func endReuse() {}
+
+    public func createRevocableKey(
+        _ request: KeyRequest, authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> HardwareKey {
+        throw .unsupported(
+            "create a key", "this hardware cannot create revocable keys",
+            recovery: "Create a key that is not revocable.")
+    }
+
+    public func sealRevocably(
+        _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority,
+        announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+    ) async throws(KeystoreError) -> SealedSecret {
+        throw .unsupported(
+            "seal a secret", "this hardware cannot seal secrets revocably",
+            recovery: "Seal it without revocation.")
+    }
+
+    public func rename(
+        _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> HardwareKey {
+        key.replacing(blob: key.blob, label: label)
+    }
+
+    public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
+        throw .unsupported(
+            "revoke a secret", "this hardware cannot revoke secrets",
+            recovery: "Delete every copy of the sealed secret.")
+    }
+
+    public func delete(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await delete(key)
+    }
+}

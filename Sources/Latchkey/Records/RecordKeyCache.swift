@@ -1,0 +1,232 @@
+internal import Synchronization
+
+/// A program's cache of one container's protection classes: sessions, proofs, and the queue of each class.
+///
+/// A lock ends all of it at once, including sessions that are being opened and classes that are not stored yet: an operation
+/// that began before the lock leaves nothing open after it.
+final class RecordKeyCache: Sendable {
+    private struct Coming {
+        weak var session: ClassSession?
+    }
+
+    private struct Turns {
+        let queue = TaskQueue()
+        var users = 0
+    }
+
+    private struct State {
+        var open: [String: ClassSession] = [:]
+        /// Sessions that have begun and are not admitted yet; weak references.
+        var coming: [Coming] = []
+        var proven: [String: ProvenKey] = [:]
+        /// One queue of tasks for each class. It prevents two prompts for one class, and lets one class continue while the
+        /// user is prompted for another.
+        var turns: [String: Turns] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    // MARK: Sessions
+
+    /// The session of the class, if it is open.
+    func session(_ name: String) -> ClassSession? {
+        state.withLock { $0.open[name] }
+    }
+
+    /// Creates a session for a key that is not opened yet.
+    func begin(_ name: String) -> ClassSession {
+        let session = ClassSession(name: name)
+        state.withLock { state in
+            state.coming.removeAll { $0.session == nil }
+            state.coming.append(Coming(session: session))
+        }
+        return session
+    }
+
+    /// Shares the session, unless a lock has closed it.
+    ///
+    /// - Returns: Whether it is open.
+    @discardableResult
+    func admit(_ session: ClassSession) -> Bool {
+        state.withLock { state in
+            state.coming.removeAll { $0.session == nil || $0.session === session }
+            guard session.isOpen else { return false }
+            state.open[session.name] = session
+            return true
+        }
+    }
+
+    /// Closes the sessions of the classes whose names begin with `prefix`, including those that are being opened.
+    ///
+    /// - Parameter spared: Sessions that stay open.
+    func lock(prefix: String, sparing spared: [ClassSession] = []) {
+        state.withLock { state in
+            let all = state.coming.compactMap(\.session) + state.open.values
+            for session in all where session.name.hasPrefix(prefix) && !spared.contains(where: { $0 === session }) {
+                session.close()
+            }
+            state.coming.removeAll { $0.session?.isClosed ?? true }
+            state.open = state.open.filter { !$0.value.isClosed }
+            state.proven = state.proven.filter { !$0.key.hasPrefix(prefix) }
+        }
+    }
+
+    // MARK: Proofs
+
+    /// Keeps the session's key for the next opening, unless a lock has closed the session.
+    func keep(_ session: ClassSession) {
+        state.withLock { state in
+            state.coming.removeAll { $0.session == nil || $0.session === session }
+            if let key = session.opened { state.proven[session.name] = ProvenKey(key) }
+        }
+    }
+
+    /// Returns the key that a proof left, once.
+    func takeProven(_ name: String) -> RecordKey? {
+        state.withLock { $0.proven.removeValue(forKey: name)?.key }
+    }
+
+    // MARK: Turns
+
+    /// Runs `body` while no other task runs one for this class.
+    func inTurn<R>(
+        _ name: String, _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        let queue = state.withLock { state in
+            var turns = state.turns[name] ?? Turns()
+            turns.users += 1
+            state.turns[name] = turns
+            return turns.queue
+        }
+        defer { leave(name) }
+        try await queue.take(for: "open the class ‘\(name)’")
+        do throws(KeystoreError) {
+            let result = try await body()
+            await queue.pass()
+            return result
+        } catch {
+            await queue.pass()
+            throw error
+        }
+    }
+
+    private func leave(_ name: String) {
+        state.withLock { state in
+            state.turns[name]?.users -= 1
+            if state.turns[name]?.users == 0 { state.turns[name] = nil }
+        }
+    }
+}
+
+/// A class key after a proof of the user's identity, valid for a short time.
+struct ProvenKey {
+    /// How long a proof is valid.
+    static let life: Duration = .seconds(60)
+
+    private let opened: RecordKey
+    private let deadline = ContinuousClock.now + life
+
+    init(_ key: RecordKey) { opened = key }
+
+    /// The key, or nil if the proof is too old.
+    var key: RecordKey? { ContinuousClock.now < deadline ? opened : nil }
+}
+
+/// A protection class that is open, or is being opened. All users of the open class share it. Closing it ends it for all of
+/// them for good: opening the class again creates another session.
+package final class ClassSession: Sendable {
+    private enum Stage {
+        case opening
+        case open(RecordKey)
+        case closed
+    }
+
+    package let name: String
+    private let stage = Mutex(Stage.opening)
+
+    init(name: String) {
+        self.name = name
+    }
+
+    /// Whether the class's records can be read in this session.
+    package var isOpen: Bool { opened != nil }
+
+    /// The key, while the session is open.
+    var opened: RecordKey? {
+        stage.withLock { stage in
+            guard case .open(let key) = stage else { return nil }
+            return key
+        }
+    }
+
+    /// Whether the session has ended for good.
+    var isClosed: Bool {
+        stage.withLock { stage in
+            guard case .closed = stage else { return false }
+            return true
+        }
+    }
+
+    /// Opens the session. A session that was closed before its key came stays closed.
+    func open(with key: RecordKey) {
+        stage.withLock { stage in
+            if case .opening = stage { stage = .open(key) }
+        }
+    }
+
+    /// Discards the key.
+    func close() {
+        stage.withLock { $0 = .closed }
+    }
+}
+
+/// Lets one task through at a time, in the order of arrival. A cancelled task leaves the queue.
+actor TaskQueue {
+    private struct Waiter {
+        let id: Int
+        let continuation: CheckedContinuation<Bool, Never>
+    }
+
+    private var isTaken = false
+    private var waiters: [Waiter] = []
+    private var nextID = 0
+
+    /// Waits for the turn. Each successful call is followed by one ``pass()``.
+    ///
+    /// - Throws: ``KeystoreError`` with code `cancelled` if the task is cancelled before its turn.
+    func take(for operation: String) async throws(KeystoreError) {
+        guard !Task.isCancelled else { throw .cancelled(operation) }
+        guard isTaken else {
+            isTaken = true
+            return
+        }
+        nextID += 1
+        let id = nextID
+        let hasTurn = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                if Task.isCancelled {
+                    continuation.resume(returning: false)
+                } else {
+                    waiters.append(Waiter(id: id, continuation: continuation))
+                }
+            }
+        } onCancel: {
+            Task { await self.leave(id) }
+        }
+        guard hasTurn else { throw .cancelled(operation) }
+    }
+
+    /// Gives the turn to the task that has waited longest.
+    func pass() {
+        guard !waiters.isEmpty else {
+            isTaken = false
+            return
+        }
+        waiters.removeFirst().continuation.resume(returning: true)
+    }
+
+    private func leave(_ id: Int) {
+        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
+        waiters.remove(at: index).continuation.resume(returning: false)
+    }
+}

@@ -1,0 +1,278 @@
+internal import FoundationEssentials
+internal import GRDB
+
+/// The keys of a container's protection classes: the hardware opens them, and memory keeps them until they are locked.
+final class RecordKeyring: Sendable {
+    let store: RecordStore
+    let container: String
+    let keystore: any Keystore
+    private let cache = RecordKeyCache()
+
+    init(store: RecordStore, container: String, keystore: any Keystore) {
+        self.store = store
+        self.container = container
+        self.keystore = keystore
+    }
+
+    // MARK: In memory
+
+    /// Locks the classes whose names begin with `prefix`, and cancels openings of them that have started.
+    func lock(prefix: String = "", sparing spared: [ClassSession] = []) {
+        cache.lock(prefix: prefix, sparing: spared)
+    }
+
+    /// The session of the class, if it is open.
+    func session(_ name: String) -> ClassSession? {
+        cache.session(name)
+    }
+
+    /// Adds a new class that is stored now. It stays locked if a lock came after its creation began.
+    func adopt(_ prepared: PreparedClass) {
+        cache.admit(prepared.session)
+    }
+
+    // MARK: With hardware
+
+    /// Opens a class. A class without user verification is created if the container has none of that name.
+    ///
+    /// - Throws: ``KeystoreError``; `notFound` if the container has no such class and the class requires user verification:
+    ///   such a class is stored together with its first record.
+    @discardableResult
+    func open(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> RecordKey {
+        if let key = session(protection.name)?.opened { return key }
+        return try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+            if let key = session(protection.name)?.opened { return key }
+            let session = cache.begin(protection.name)
+            let key =
+                if let key = cache.takeProven(protection.name) { key } else {
+                    try await unseal(protection, prompt, presence)
+                }
+            session.open(with: key)
+            guard cache.admit(session) else { throw Self.lockedMeanwhile(protection) }
+            return key
+        }
+    }
+
+    /// Opens a class as ``open(_:for:authorizedBy:)`` does, or creates one to be stored together with its first record.
+    func openOrPrepare(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PreparedClass? {
+        guard protection.policy != .none, session(protection.name)?.isOpen != true,
+            try await stored(protection.name) == nil
+        else {
+            try await open(protection, for: prompt, authorizedBy: presence)
+            return nil
+        }
+        try await checkHasNoRecords(protection)
+        return try await prepare(protection, for: prompt, authorizedBy: presence)
+    }
+
+    /// Opens a class and keeps that as a proof: ``open(_:for:authorizedBy:)`` within the next minute does not prompt again.
+    func prove(
+        _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        try await cache.inTurn(protection.name) { () throws(KeystoreError) in
+            let session = cache.begin(protection.name)
+            session.open(with: try await unseal(protection, prompt, presence))
+            cache.keep(session)
+        }
+    }
+
+    /// Creates a class that is not stored yet. It has been opened once, as a check. It gets the container's existing PIN, if
+    /// there is one, unless the class has its own.
+    ///
+    /// - Parameter revocably: See ``RecordContainer/prepare(_:revocably:for:authorizedBy:)``.
+    func prepare(
+        _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PreparedClass {
+        let session = cache.begin(protection.name)
+        let consent = SingleConsent(
+            ProtectionClass.hasOwnPIN(protection.name)
+                ? presence : ExistingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
+        let secret = SecretBytes.random(count: RecordKey.byteCount)
+        let (sealed, reservation) =
+            revocably == .never
+            ? (try await seal(secret, protection, prompt, consent), nil)
+            : try await sealRevocably(secret, protection, isRequired: revocably == .required, prompt, consent)
+        consent.confirm()
+        guard
+            protection.policy.isMet(by: sealed.policy),
+            try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
+        else { throw .damaged("protect the records", "the hardware does not return the sealed bytes") }
+        session.open(with: RecordKey(secret, isNew: true))
+        guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
+        return PreparedClass(protection: protection, sealed: sealed, session: session, reservation: reservation)
+    }
+
+    // MARK: Helpers
+
+    private static func lockedMeanwhile(_ protection: ProtectionClass) -> KeystoreError {
+        .cancelled("open the class ‘\(protection.name)’", "it was locked in the meantime")
+    }
+
+    private func unseal(
+        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> RecordKey {
+        guard let sealed = try await stored(protection.name) else {
+            try await checkHasNoRecords(protection)
+            guard protection.policy == .none else {
+                throw .notFound(
+                    "open the class ‘\(protection.name)’", "nothing is stored in it", recovery: "Store something first."
+                )
+            }
+            return try await make(protection, prompt, presence)
+        }
+        guard sealed.backend == keystore.backend else {
+            throw KeystoreError(
+                operation: "open the store", code: .wrongDevice,
+                reason: "its records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
+                recovery: "Use the hardware with which the records were made.")
+        }
+        guard protection.policy.isMet(by: sealed.policy) else {
+            throw .damaged(
+                "open the class ‘\(protection.name)’",
+                "it was made under the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
+        }
+        return RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
+    }
+
+    private func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {
+        let container = container
+        return try await store.read("read a class key") { database in
+            try RecordKeyRow.fetch(database, container: container, name: name)?.sealed
+        }
+    }
+
+    @Sendable
+    private func classWithPIN() async throws(KeystoreError) -> SealedSecret? {
+        let (container, backend) = (container, keystore.backend)
+        return try await store.read("read the class keys") { database in
+            try RecordKeyRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
+        }
+    }
+
+    /// A missing class key is damage, and is never replaced by a new one.
+    private func checkHasNoRecords(_ protection: ProtectionClass) async throws(KeystoreError) {
+        let container = container
+        let hasRecords = try await store.read("read the store") { database in
+            try RecordRow.exists(database, container: container, class: protection.name)
+        }
+        guard !hasRecords else {
+            throw .damaged("open the class ‘\(protection.name)’", "its key is missing from the store")
+        }
+    }
+
+    /// Seals a new random key. If two processes do this at once, the first to write wins, and both use its key.
+    private func make(
+        _ protection: ProtectionClass, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> RecordKey {
+        let container = container
+        let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
+        let existing = try await store.write("store a class key") { database in
+            try RecordKeyRow(
+                container: container, name: protection.name, sealed: prepared.sealed,
+                generation: RecordKeyRow.firstGeneration
+            )
+            .insertUnlessPresent(database)
+            guard let existing = try RecordKeyRow.fetch(database, container: container, name: protection.name) else {
+                throw KeystoreError.damaged("store a class key", "it is not in the store after writing")
+            }
+            return existing.sealed
+        }
+        if existing == prepared.sealed, let key = prepared.session.opened { return key }
+        return RecordKey(try await keystore.unseal(existing, for: prompt, authorizedBy: presence))
+    }
+
+    /// Seals under the class's policy. For a class without user verification, hardware that cannot seal without it uses the
+    /// weakest policy that it has; any other policy that it cannot enforce is an error.
+    func seal(
+        _ secret: SecretBytes, _ protection: ProtectionClass, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> SealedSecret {
+        do throws(KeystoreError) {
+            return try await keystore.seal(secret, policy: protection.policy, for: prompt, authorizedBy: presence)
+        } catch {
+            guard error.code == .unsupported, protection.policy == .none,
+                let least = try await keystore.capabilities().leastSealing, least != .none
+            else { throw error }
+            return try await keystore.seal(secret, policy: least, for: prompt, authorizedBy: presence)
+        }
+    }
+}
+
+/// Revocable keys of protection classes.
+extension RecordKeyring {
+    /// Seals a class's key revocably. Before that it records the key for revocation, unless the class is then stored.
+    ///
+    /// - Parameter isRequired: Whether to fail if the hardware cannot revoke such a class. Otherwise the key is sealed
+    ///   without revocation, and ``SealedSecret/isRevocable`` is `false`.
+    /// - Returns: The sealed key, and the reservation of its revocation if it is revocable.
+    func sealRevocably(
+        _ secret: SecretBytes, _ protection: ProtectionClass, isRequired: Bool, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
+        let (container, store, name) = (container, store, protection.name)
+        let consent = ChosenPIN(presence)
+        guard
+            let reservation = try RevocationReservation(
+                of: name, container: container, in: store, "protect the records")
+        else { throw .conflict("protect the records", "another program is creating the class ‘\(name)’") }
+        do throws(KeystoreError) {
+            let sealed = try await keystore.sealRevocably(
+                secret, policy: protection.policy, for: prompt, authorizedBy: consent
+            ) { (announced) async throws(KeystoreError) in
+                try await store.write("record a new class key for revocation") { database in
+                    try RevocationRow.announce(announced, of: name, container: container, database)
+                }
+            }
+            return (sealed, reservation)
+        } catch {
+            guard error.code == .unsupported, !isRequired else { throw error }
+            return (try await seal(secret, protection, prompt, consent), nil)
+        }
+    }
+
+    /// Revokes one key after the other and deletes each row when its key is revoked, so a crash repeats at most one.
+    func finishRevocations() async throws(KeystoreError) {
+        let (container, operation) = (container, "revoke keys")
+        let noted = try await store.read(operation) { database in
+            try RevocationRow.fetchAll(container: container, database)
+        }
+        var failure: KeystoreError?
+        for row in noted {
+            do throws(KeystoreError) {
+                guard let due = try await claim(row, operation) else { continue }
+                try await keystore.revoke(due.sealed)
+                try await store.write(operation) { database in
+                    try RevocationRow.delete(due.name, container: container, database)
+                }
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Whether anything is recorded for revocation. Runs on the caller's own thread.
+    func hasRevocationsNow() throws(KeystoreError) -> Bool {
+        try store.readNow("revoke keys") { database in
+            try RevocationRow.exists(container: container, database)
+        }
+    }
+
+    /// - Returns: nil if another program is creating the value now, or has stored it in the meantime.
+    private func claim(_ row: RevocationRow, _ operation: String) async throws(KeystoreError) -> RevocationRow? {
+        guard !row.isDue else { return row }
+        let container = container
+        guard let leftover = try RevocationReservation(of: row.name, container: container, in: store, operation) else {
+            return nil
+        }
+        defer { withExtendedLifetime(leftover) {} }
+        return try await store.write(operation) { database in
+            try RevocationRow.claim(row.name, container: container, database)
+        }
+    }
+}

@@ -1,0 +1,55 @@
+extension String {
+    /// Text from another source, safe for one line of output.
+    ///
+    /// Control characters and line ends, which a terminal or a protocol would interpret, become U+FFFD. So do format
+    /// characters (Unicode Standard, sections 23.2 to 23.4), which change the text's direction, and other invisible
+    /// characters.
+    ///
+    /// - Parameter limit: The maximum number of Unicode scalars. A text that was cut ends in `…`.
+    package init(oneLine foreign: some StringProtocol, limit: Int = .max) {
+        let kept = foreign.unicodeScalars.prefix(limit)
+        var line = String.UnicodeScalarView(kept.lazy.map { $0.isVisible ? $0 : "\u{FFFD}" })
+        if kept.endIndex != foreign.unicodeScalars.endIndex, !line.isEmpty {
+            line.removeLast()
+            line.append("…")
+        }
+        self.init(line)
+    }
+
+    /// Text from another source in one line of a log. It writes the characters that ``init(oneLine:limit:)`` replaces as
+    /// `\u{…}`, so that the log keeps them.
+    ///
+    /// - Parameter maximumBytes: The maximum length in bytes of UTF-8 before the `…` of a text that was cut.
+    package init(escaping foreign: some StringProtocol, maximumBytes: Int) {
+        self = ""
+        for scalar in foreign.unicodeScalars {
+            if scalar.isVisible {
+                unicodeScalars.append(scalar)
+            } else {
+                self += scalar.escaped(asASCII: true)
+            }
+            guard utf8.count <= maximumBytes else {
+                self += "…"
+                return
+            }
+        }
+    }
+
+    /// Text as ``init(oneLine:limit:)`` returns it, in quotation marks that nothing in the text can end.
+    package init(quoted foreign: some StringProtocol, limit: Int = .max) {
+        let marks: Set<Unicode.Scalar> = ["\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞"]
+        let line = String(oneLine: foreign, limit: limit).unicodeScalars.map { marks.contains($0) ? "'" : $0 }
+        self = "“\(String(String.UnicodeScalarView(line)))”"
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether the character only adds visible text to a line: it is neither a control nor a format character, nor a line
+    /// end, nor invisible.
+    package var isVisible: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: false
+        default: !properties.isDefaultIgnorableCodePoint
+        }
+    }
+}

@@ -1,0 +1,133 @@
+public import Latchkey
+
+/// A vault that requires user verification and is open in this program.
+///
+/// All copies share one session. ``lock()`` on any of them ends it for all of them for good: unlocking the vault again
+/// creates another.
+public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
+    let slot: VaultSlot<Credentials>
+    let record: Record
+    let session: ClassSession
+
+    /// The vault's key.
+    public var key: String { slot.key }
+
+    /// The stored credentials, or nil after the vault was locked: ``read()`` gives the reason.
+    public var credentials: Credentials! { try? read() }
+
+    /// Reads the stored credentials. Does not prompt and uses no hardware.
+    ///
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its protection was changed or it was
+    ///   reset, `damaged` if another program changed the stored value.
+    public func read() throws(KeystoreError) -> Credentials {
+        try checkOpen("read")
+        return try slot.read(in: session)
+    }
+
+    /// Replaces the credentials. The vault is open, so this call does not prompt.
+    ///
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if the credentials were changed since
+    ///   this vault was retrieved.
+    public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
+        try checkOpen("update")
+        let row = try slot.place().row
+        let change = VaultSlot<Credentials>.Change(
+            records: [row.put(try slot.encode(credentials), in: record.protection, ifGeneration: record.generation)],
+            classes: [])
+        return BiometricsSecureVault(slot: slot, record: try await slot.make(change), session: session)
+    }
+
+    /// Stores the credentials without biometrics, and destroys the key that protected them. If that key is revocable it is
+    /// revoked soon after: then no copy of the store opens it.
+    ///
+    /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        let record = try slot.makeNow(slot.storingPlain(read(), ifGeneration: record.generation))
+        return KeychainSecureVault(slot: slot, record: record)
+    }
+
+    /// Stores the credentials without biometrics, and destroys the key that protected them.
+    public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        let record = try await slot.make(slot.storingPlain(read(), ifGeneration: record.generation))
+        return KeychainSecureVault(slot: slot, record: record)
+    }
+
+    /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock prompts, even within the
+    /// policy's reuse time. Changes nothing on disk.
+    public func lock() -> LockedBiometricsSecureVault<Credentials> {
+        slot.lock()
+        return LockedBiometricsSecureVault(slot: slot, record: record, failure: nil)
+    }
+
+    /// Verifies that the user is the owner; see ``LockedBiometricsSecureVault/reauthenticateOwner()``.
+    public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
+        try await slot.reauthenticateOwner(record)
+    }
+
+    /// Deletes the credentials.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func reset() throws(KeystoreError) -> Vault<Credentials> { try slot.resetNow() }
+
+    /// Deletes the credentials.
+    public func reset() async throws(KeystoreError) -> Vault<Credentials> { try await slot.reset() }
+
+    /// This vault as a case of ``Vault``: locked, if it was locked.
+    public func wrap() -> Vault<Credentials> {
+        session.isOpen
+            ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: record, failure: nil))
+    }
+
+    private func checkOpen(_ operation: String) throws(KeystoreError) {
+        guard session.isOpen else { throw slot.wrongState(operation, "locked") }
+    }
+}
+
+/// A vault that requires user verification and is not open in this program.
+public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
+    let slot: VaultSlot<Credentials>
+    /// nil if the row cannot be decoded.
+    let record: Record?
+    /// The reason why the vault cannot be unlocked, if the store shows one: a damaged row, an unreadable store or an invalid
+    /// key. nil for an ordinary locked vault. The stored value is kept until `reset()`.
+    public let failure: KeystoreError?
+
+    /// The vault's key.
+    public var key: String { slot.key }
+
+    /// Verifies the user and opens the vault.
+    ///
+    /// - Throws: `KeystoreError`, and the vault stays locked: `cancelled`, `wrongProof`, `lockedOut`, `unavailable`,
+    ///   `invalidated`, `wrongDevice`; `damaged` if another program changed the stored value; `conflict` if the vault has
+    ///   changed its state; ``failure``, if there is one.
+    public func unlock() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        try await slot.unlock(existingRecord())
+    }
+
+    /// Verifies that the user is the owner, without unlocking the vault. Accepts no earlier proof, even within the policy's
+    /// reuse time. The next ``unlock()`` within a minute accepts this proof and does not prompt.
+    ///
+    /// - Returns: Whether the proof was right; false if the user declined or the proof was wrong.
+    /// - Throws: `KeystoreError`; `lockedOut` during a lockout of the hardware.
+    public func reauthenticateOwner() async throws(KeystoreError) -> Bool {
+        try await slot.reauthenticateOwner(existingRecord())
+    }
+
+    /// Deletes the stored value, readable or not.
+    ///
+    /// - Throws: `KeystoreError` if anything remains.
+    @available(*, noasync, message: "await the asynchronous function of the same name")
+    public func reset() throws(KeystoreError) -> Vault<Credentials> { try slot.resetNow() }
+
+    /// Deletes the stored value, readable or not.
+    public func reset() async throws(KeystoreError) -> Vault<Credentials> { try await slot.reset() }
+
+    /// This vault as a case of ``Vault``.
+
+    public func wrap() -> Vault<Credentials> { .locked(self) }
+
+    private func existingRecord() throws(KeystoreError) -> Record {
+        guard let record else { throw failure ?? slot.changed() }
+        return record
+    }
+}
