@@ -124,7 +124,7 @@ let package = Package(
         .target(
             name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", crypto,
+                "Latchkey", crypto, httpTypes,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -278,8 +278,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyPKCS11",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto,
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyOAuth",
+                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "latchkey-identity", crypto,
                 cryptoExtras, grdb,
                 httpTypes, subprocess,
             ],

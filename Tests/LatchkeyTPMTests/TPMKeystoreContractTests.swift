@@ -22,7 +22,9 @@ struct TPMKeystoreContractTests {
 
     /// Where there is a broker the PIN is the user's own, and can serve for some time.
     @Test(
-        arguments: [KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway, .promptsWhenReuseIsForbidden],
+        arguments: [
+            KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway, .promptsWhenReuseIsForbidden,
+        ],
         [AccessPolicy.pin, .userPresence])
     func `A TPM keystore beside a presence broker`(
         _ requirement: KeystoreContract.Requirement, _ policy: AccessPolicy

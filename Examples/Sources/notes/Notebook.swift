@@ -9,8 +9,8 @@ struct Notebook {
     private let container: Container
     private var notes: Vault<[String]>
 
-    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server and the client, `LATCHKEY_TCTI` the
-    ///   TPM, `LATCHKEY_PIN_SOURCE` the source of PINs instead of the terminal, and `BROWSER` the browser.
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` select the server, `LATCHKEY_TCTI` the TPM,
+    ///   `LATCHKEY_PIN_SOURCE` the source of PINs, and `BROWSER` the browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
             directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
@@ -38,9 +38,9 @@ struct Notebook {
         }
     }
 
-    /// Logs in with the key. Without a key, logs in in the browser and creates one.
+    /// Logs in with the key. Without a key, logs in in the browser and creates a key.
     ///
-    /// - Returns: The user's name.
+    /// - Returns: The name of the user.
     func logIn() async throws -> String {
         let user: UserInfo
         if try await container.isBiometricEnabled {
@@ -52,7 +52,7 @@ struct Notebook {
         return user.preferredUsername ?? user.userID
     }
 
-    /// Ends the session and locks the notes. The notes stay on this machine; the PIN opens them with or without a login.
+    /// Ends the session and locks the notes. The notes belong to this machine: their PIN opens them also without a login.
     mutating func logOut() async throws {
         lock()
         try await container.logout()
@@ -79,14 +79,14 @@ struct Notebook {
         return try notes.credentials
     }
 
-    /// Removes the notes from memory until the user unlocks them.
+    /// Locks the notes.
     mutating func lock() {
         if case .biometrics(let vault) = notes { notes = vault.lock().wrap() }
     }
 }
 
 extension Vault {
-    /// Whether the vault contains a value.
+    /// Whether the vault is not empty.
     fileprivate var isStored: Bool {
         switch self {
         case .empty, .emptyWithBiometrics: false

@@ -2,14 +2,14 @@ import Foundation
 import Latchkey
 import LatchkeyLogin
 
-/// A notebook at the terminal, with a login by a key in the TPM and notes that only the PIN opens.
+/// A notebook at the terminal: a login with a key in the TPM, and notes that require a PIN.
 @main
 struct Notes {
     static let help = """
         login          log in: in the browser once, with the PIN afterwards
         write <text>   add a note
-        read           show the notes; prompts for the PIN if they are locked
-        lock           lock the notes until the next PIN
+        read           show the notes; asks for the PIN if they are locked
+        lock           forget the notes until the PIN is given again
         logout         log out and forget the key; the notes stay
         quit
         """
@@ -59,7 +59,7 @@ struct Notes {
         return readLine()
     }
 
-    /// Prints the error and the next step. A prompt that the user declined is not an error.
+    /// Prints the error and the next step. A user who declines is not an error.
     private static func tell(_ error: any Error) {
         switch error {
         case let error as KeystoreError where error.code == .cancelled: print("Nothing was done.")

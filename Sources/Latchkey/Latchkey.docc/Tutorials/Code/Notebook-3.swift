@@ -9,8 +9,8 @@ struct Notebook {
     private let container: Container
     private var notes: Vault<[String]>
 
-    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` name the server and the client, `LATCHKEY_TCTI` the
-    ///   TPM, `LATCHKEY_PIN_SOURCE` the source of PINs instead of the terminal, and `BROWSER` the browser.
+    /// - Parameter environment: `LATCHKEY_ENDPOINT` and `LATCHKEY_CLIENT_ID` select the server, `LATCHKEY_TCTI` the TPM,
+    ///   `LATCHKEY_PIN_SOURCE` the source of PINs, and `BROWSER` the browser.
     init(environment: [String: String]) async throws {
         let store = try await RecordStore(
             directory: RecordStore.defaultDirectory(environment: environment), profile: "notes")
@@ -38,9 +38,9 @@ struct Notebook {
         }
     }
 
-    /// Logs in with the key. Without a key, logs in in the browser and creates one.
+    /// Logs in with the key. Without a key, logs in in the browser and creates a key.
     ///
-    /// - Returns: The user's name.
+    /// - Returns: The name of the user.
     func logIn() async throws -> String {
         let user: UserInfo
         if try await container.isBiometricEnabled {
