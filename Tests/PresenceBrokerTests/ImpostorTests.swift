@@ -110,7 +110,6 @@ struct ImpostorTests {
         try await BrokerScene.with(timeLimit: 25) { scene in
             let key = try await scene.key(.biometryAny)
             let desktop = try await scene.client.prompts()
-            let name = "[byte 0, byte 11" + String(repeating: ", byte 1", count: 32) + "]"
             let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
             // A Name begins with its hash algorithm, SHA-256 (TPM 2.0 Part 1 section 16).
             let name = "[byte 0, byte 11, " + bytes.dropFirst()
