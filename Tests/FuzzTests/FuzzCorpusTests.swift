@@ -1,8 +1,7 @@
 import Foundation
 import Testing
 
-/// Everything in the fuzzers' corpus, and all that they ever found, through every parser: without a sanitizer, and in no
-/// time.
+/// Runs each parser on its corpus, which contains the findings of the fuzzers. It uses no sanitizer and takes seconds.
 struct FuzzCorpusTests {
     private static let corpus = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Corpus")
 
@@ -26,7 +25,7 @@ struct FuzzCorpusTests {
         #expect(messages.contains { !HostileBus.arguments(of: $0.input).isEmpty })
     }
 
-    /// A target may wait for what it starts, as a fuzzer wants it to: not on a thread that runs other tests.
+    /// Runs on its own thread, since a target may block.
     private static func run(_ target: FuzzTarget, _ input: [UInt8]) async throws {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread {

@@ -2,14 +2,13 @@
 
 import PackageDescription
 
-/// The parsers under libFuzzer: the sources that the test target `FuzzTests` also has, and a driver. A package of its
-/// own, so that all of it, the dependencies included, is built with coverage, and nobody else builds it. Run it with
-/// `scripts/fuzz`.
+/// The parsers under libFuzzer: the sources of the test target `FuzzTests`, and a driver. This is a separate package, so
+/// that the build with coverage includes the dependencies and does not affect other builds. Run it with `scripts/fuzz`.
 let package = Package(
     name: "latchkey-fuzz",
     dependencies: [.package(name: "latchkey", path: "../..")],
     targets: [
-        // In the toolchain: `-sanitize=fuzzer` links it.
+        // Part of the toolchain: `-sanitize=fuzzer` links it.
         .systemLibrary(name: "CLibFuzzer", path: "CLibFuzzer"),
         .executableTarget(
             name: "fuzz",

@@ -1,8 +1,8 @@
 public import GRDB
 
 extension DatabaseQueue {
-    /// A connection to a file that the product uses meanwhile. It waits for the product's own connections as another
-    /// program would: the last one to close, or the first to open, holds the whole file for a moment.
+    /// Opens a file that the product uses at the same time. It waits for locks of the product's connections, as another
+    /// program would: the first connection to open and the last to close lock the whole file for a short time.
     public static func raw(at path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.busyMode = .timeout(60)

@@ -3,8 +3,7 @@ import Glibc
 
 /// libFuzzer's program: `fuzz --target NAME [libFuzzer's own flags] CORPUS…`, or `fuzz --list`.
 ///
-/// The program's `main` is Swift's, which calls libFuzzer: SwiftPM gives every executable one, so libFuzzer's own is
-/// never linked.
+/// Swift's `main` calls libFuzzer: SwiftPM generates a `main` for every executable, so the one of libFuzzer is not linked.
 @main
 enum Driver {
     /// Set once, before the first input.
@@ -27,10 +26,10 @@ enum Driver {
         exit(fuzz(arguments))
     }
 
-    /// Runs until libFuzzer has enough, or ends the program at its first finding.
+    /// Runs until libFuzzer reaches its limit. The first finding ends the program.
     private static func fuzz(_ arguments: [String]) -> CInt {
         var count = CInt(arguments.count)
-        // As C's `main` has them: with a null pointer behind.
+        // Like the arguments of C's `main`, ends with a null pointer.
         var pointers = arguments.map { strdup($0) } + [nil]
         return pointers.withUnsafeMutableBufferPointer { buffer in
             var start = buffer.baseAddress
@@ -47,7 +46,7 @@ enum Driver {
     }
 }
 
-/// libFuzzer's library refers to it by this name, in the `main` that isn't ours.
+/// The `main` of libFuzzer's library, which is not used, refers to this name.
 @_cdecl("LLVMFuzzerTestOneInput")
 func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     Driver.run(UnsafeBufferPointer(start: start, count: count))

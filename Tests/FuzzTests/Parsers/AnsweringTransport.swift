@@ -1,6 +1,6 @@
 @testable import TPM2
 
-/// Answers the first command with the bytes, and every later one with success and nothing else.
+/// Answers the first command with the bytes, and later commands with an empty success response.
 final class AnsweringTransport: TPMTransport {
     private static let success: [UInt8] = [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0, 0]
 
@@ -16,7 +16,7 @@ final class AnsweringTransport: TPMTransport {
     func close() {}
 }
 
-/// Answers as a TPM does that knows the session's key.
+/// Answers like a TPM that knows the session's key.
 final class ProvingTransport: TPMTransport {
     private let session: Session
     private let parameters: [UInt8]
@@ -51,7 +51,7 @@ final class ProvingTransport: TPMTransport {
 }
 
 extension [UInt8] {
-    /// A TPM's response whose header says how long it is.
+    /// A TPM's response with the correct size in its header.
     var withTrueSize: [UInt8] {
         guard count >= 10 else { return self }
         return self[..<2] + (0..<4).map { UInt8(truncatingIfNeeded: count >> (24 - 8 * $0)) } + self[6...]

@@ -1,4 +1,4 @@
-/// Messages as they go over a bus, little-endian (D-Bus Specification, section "Message Format").
+/// Messages on a bus, little-endian (D-Bus Specification, section "Message Format").
 enum DBusMessage {
     private static let client = ":1.1"
 
@@ -22,7 +22,7 @@ enum DBusMessage {
             ])
     }
 
-    /// The serial number of the call that stands behind the greeting.
+    /// The serial number of the first call after the authentication.
     static func serialOfCall(in bytes: [UInt8]) -> UInt32? {
         let begin = Array("BEGIN\r\n".utf8)
         var rest = bytes[...]

@@ -3,7 +3,7 @@ import FoundationEssentials
 @testable import VirtualSmartCard
 
 extension FuzzTarget {
-    /// Commands to the virtual card, one after the other, each with its length in two bytes before it.
+    /// Commands to the virtual card in sequence, each after its length in two bytes.
     static let cardCommands = FuzzTarget("card-commands") { (input) throws(Contradiction) in
         guard let authority = try? authority.get() else { throw Contradiction(description: "there is no card") }
         let environment = CardEnvironment(
@@ -22,6 +22,6 @@ extension FuzzTarget {
         _ = ControlRequest(String(decoding: input, as: UTF8.self))
     }
 
-    /// One for all cards: it takes its time.
+    /// Shared by all cards, since creating it is slow.
     private static let authority = Result { try AttestationAuthority() }
 }

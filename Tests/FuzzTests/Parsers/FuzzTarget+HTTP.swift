@@ -7,7 +7,7 @@ import HTTPTypes
 @testable import LatchkeyLogin
 @testable import LatchkeyOAuth
 
-/// What servers answer: each body is read as everything that a facade expects of its server.
+/// Responses of servers: each body is read as every response that a facade expects.
 extension FuzzTarget {
     static let loginAnswers = FuzzTarget("login-answers") { (input) throws(Contradiction) in
         let date = HTTPFields([HTTPField(name: .date, value: "Sun, 06 Nov 2094 08:49:37 GMT")])
@@ -27,7 +27,7 @@ extension FuzzTarget {
             let again = (try? JSONEncoder().encode(user)).flatMap {
                 try? JSONDecoder().decode(LatchkeyLogin.UserInfo.self, from: $0)
             }
-            try expect(again == user, "what is said of a user is written as something else")
+            try expect(again == user, "the user that was written differs from the user that was read")
         }
         _ = try? JSONDecoder().decode(StoredSession.self, from: answer.body).session(generation: 1)
         _ =
@@ -72,7 +72,7 @@ extension FuzzTarget {
         }
     }
 
-    /// Texts that a locker has encrypted, and keys that it has wrapped.
+    /// Texts that a locker encrypted, and keys that it wrapped.
     static let lockerTexts = FuzzTarget("locker-texts") { (input) throws(Contradiction) in
         let key = LevelKey(SecretBytes([UInt8](repeating: 1, count: LevelKey.byteCount)))
         for text in [String(decoding: input, as: UTF8.self), Base64URL.encode(input)] {
@@ -87,7 +87,7 @@ extension FuzzTarget {
         }
     }
 
-    /// What comes to the loopback port of a login, and addresses and dates in answers.
+    /// Requests to the loopback port of a login, and URLs and dates in responses.
     static let redirects = FuzzTarget("redirects") { (input) throws(Contradiction) in
         let text = String(decoding: input, as: UTF8.self)
         let request = AuthorizationRequest(
@@ -113,12 +113,12 @@ extension FuzzTarget {
 
     private static let oldToken = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","expires_in":60}"#
 
-    /// What is done with a token that can be read: it is looked at, and its row is written.
+    /// Reads the members of a valid token and writes its row.
     private static func look(at token: Token) throws(Contradiction) {
         _ = (token.isExpired(), token.subject, token.scope, token.issuedTokenType)
         let row = CredentialRows.metadata(of: token, tags: ["tag": "a"], security: .none, copying: .all)
         guard let metadata = try? CredentialRows.metadata(row) else {
-            throw Contradiction(description: "what is written of a token can't be read")
+            throw Contradiction(description: "the row of a token cannot be read")
         }
         let schedule = RefreshSchedule(grace: 300)
         guard case .wait(let seconds) = schedule.next(metadata, at: Date()) else { return }

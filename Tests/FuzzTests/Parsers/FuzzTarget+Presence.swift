@@ -6,13 +6,13 @@ import X509
 @testable import LatchkeyPresence
 
 extension FuzzTarget {
-    /// Names of people in certificates, as they are typed.
+    /// Distinguished names of certificates, as users type them.
     static let names = FuzzTarget("names") { (input) throws(Contradiction) in
         let text = String(decoding: input, as: UTF8.self)
         _ = try? DistinguishedName(rfc4514: text).description
     }
 
-    /// What a pinentry program says, line by line.
+    /// The lines that a pinentry program writes.
     static let pinentryLines = FuzzTarget("pinentry-lines") { (input) throws(Contradiction) in
         for purpose in [PINRequest.Purpose.current, .new] {
             let request = PINRequest(purpose: purpose, context: PromptContext(reason: "fuzz"), attemptsLeft: 3)
@@ -39,7 +39,7 @@ extension FuzzTarget {
         try expect(!escaped.utf8.contains { $0 < 0x20 }, "an argument has a control character")
     }
 
-    /// Method calls as they come over a bus, read as all that client and broker read.
+    /// Method calls from a bus, read as every message that client and broker read.
     static let busMessages = FuzzTarget("bus-messages") { (input) throws(Contradiction) in
         for arguments in HostileBus.arguments(of: input) {
             if let request = PresenceWire.request(arguments) {

@@ -6,7 +6,7 @@ import FoundationEssentials
 @testable import LatchkeyRelyingParty
 
 extension FuzzTarget {
-    /// Keys in JSON, alone and in sets, as clients and servers send them.
+    /// JWKs and JWK sets from clients and servers.
     static let jsonWebKeys = FuzzTarget("json-web-keys") { (input) throws(Contradiction) in
         let json = Data(input)
         if let key = try? JSONDecoder().decode(JWK.self, from: json) {
@@ -35,7 +35,7 @@ extension FuzzTarget {
         }
     }
 
-    /// What clients send to a relying party: see ``compact(_:)``.
+    /// Requests of clients to a relying party; see ``compact(_:)``.
     static let requests = FuzzTarget("requests") { (input) throws(Contradiction) in
         let text = compact(input)
         if let request = try? BiometricRequest(text) {
@@ -53,7 +53,7 @@ extension FuzzTarget {
         }
     }
 
-    /// ID tokens, as login, credentials and locker take them: see ``compact(_:)``.
+    /// ID tokens for login, credentials and locker; see ``compact(_:)``.
     static let idTokens = FuzzTarget("id-tokens") { (input) throws(Contradiction) in
         let text = compact(input)
         let now = Date(timeIntervalSince1970: 1_800_000_000)
@@ -66,12 +66,12 @@ extension FuzzTarget {
         _ = (token.subject, token.audience, token.name, token.email)
         if let parts = JWS.parse(text) {
             try expect(
-                text.hasPrefix(parts.signingInput + "."), "the signed text is not what the signature stands behind")
+                text.hasPrefix(parts.signingInput + "."), "the text does not begin with the signing input")
             _ = parts.keyID
         }
     }
 
-    /// What a TPM says of a key's birth: three pieces, each with its length in two bytes before it, and a signature.
+    /// A TPM's attestation of a new key: three parts, each after its length in two bytes, and a signature.
     static let attestations = FuzzTarget("attestations") { (input) throws(Contradiction) in
         let pieces = pieces(of: input)
         guard pieces.count >= 3 else { return }
@@ -82,15 +82,15 @@ extension FuzzTarget {
         _ = try? KeyAttestationVerifier().verify(attestation, challenge: challenge)
     }
 
-    /// A compact JWS: the input itself, or, of an input of three lines, header, payload and signature, so that what is
-    /// within the base64 is reached.
+    /// A compact JWS: the input itself, or the base64url encoding of three lines (header, payload, signature), so that the
+    /// fuzzer reaches the parsers behind base64url.
     private static func compact(_ input: [UInt8]) -> String {
         let lines = input.split(separator: UInt8(ascii: "\n"), maxSplits: 2, omittingEmptySubsequences: false)
         guard lines.count == 3 else { return String(decoding: input, as: UTF8.self) }
         return lines.map { Base64URL.encode(Array($0)) }.joined(separator: ".")
     }
 
-    /// The input cut up: a length in two bytes, then as many of what is left.
+    /// Splits the input into parts: a length in two bytes, then that many bytes, or all that are left.
     static func pieces(of input: [UInt8]) -> [[UInt8]] {
         var pieces: [[UInt8]] = []
         var rest = input[...]

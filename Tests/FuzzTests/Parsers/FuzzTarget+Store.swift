@@ -8,7 +8,7 @@ import GRDB
 @testable import LatchkeyLogin
 
 extension FuzzTarget {
-    /// The columns of one row, whatever their types: a type in a byte, a length in two, the value.
+    /// The columns of one row, of any type: one byte for the type, two for the length, then the value.
     static let storedRows = FuzzTarget("stored-rows") { (input) throws(Contradiction) in
         let columns = [
             "container", "id", "kind", "class", "policy", "attributes", "hardwareKey", "payload", "generation",
@@ -35,7 +35,7 @@ extension FuzzTarget {
         _ = try? RecordKeyRow(row).sealed
     }
 
-    /// A store's whole file.
+    /// The whole database file of a store.
     static let storeFiles = FuzzTarget("store-files") { (input) throws(Contradiction) in
         guard let directory = StoreDirectory(holding: input) else { return }
         withExtendedLifetime(directory) {

@@ -7,8 +7,9 @@ import SwiftASN1
 @testable import TPM2
 
 extension FuzzTarget {
-    /// What a TPM answers to each typed command. The first byte chooses the command, the rest are the answer, with its
-    /// size put right so that the parsers behind the header are reached; with its high bit, as it is.
+    /// Responses of a TPM to each typed command. The first byte chooses the command, the other bytes are the response.
+    /// Its size field is corrected, so that the fuzzer reaches the parsers behind the header, unless the first byte's high
+    /// bit is set.
     static let tpmResponses = FuzzTarget("tpm-responses") { (input) throws(Contradiction) in
         guard let choice = input.first else { return }
         let response = Array(input.dropFirst())
@@ -17,8 +18,8 @@ extension FuzzTarget {
         try? calls[Int(choice & 0x7f) % calls.count](TPM(transport))
     }
 
-    /// What an authentic TPM answers in a session that decrypts: the bytes are the parameters of `Unseal`, `Create` and
-    /// `GetRandom`, proven under the session's key.
+    /// Authentic responses in a session with parameter decryption: the bytes are the parameters of `Unseal`, `Create` and
+    /// `GetRandom`, with an HMAC under the session's key.
     static let tpmSessions = FuzzTarget("tpm-sessions") { (input) throws(Contradiction) in
         guard let choice = input.first else { return }
         let session = Session(
@@ -35,7 +36,7 @@ extension FuzzTarget {
         }
     }
 
-    /// The structures in which stored and sent things hold what a TPM made.
+    /// The TPM structures in stored blobs and in messages.
     static let tpmStructures = FuzzTarget("tpm-structures") { (input) throws(Contradiction) in
         try rewritten(PublicArea.self, input)
         try rewritten(NVPublicArea.self, input)
@@ -60,7 +61,7 @@ extension FuzzTarget {
         _ = PrivateBlob(bytes: Array(state.privatePart))
     }
 
-    /// `TSS2 PRIVATE KEY` files, and what is stored around them; the digest behind a stored blob is put right.
+    /// `TSS2 PRIVATE KEY` files, and the stored blobs around them. The digest at the end of a stored blob is corrected.
     static let tpmKeys = FuzzTarget("tpm-keys") { (input) throws(Contradiction) in
         if let key = try? TSS2PrivateKey(derEncoded: input) {
             let again = try? TSS2PrivateKey(derEncoded: serialized(key))

@@ -7,7 +7,7 @@ import X509
 @testable import LatchkeyPKCS11
 
 extension FuzzTarget {
-    /// What is stored of keys and secrets on tokens; the digest behind is put right.
+    /// Stored blobs of keys and secrets on tokens. The digest at the end is corrected.
     static let tokenKeys = FuzzTarget("token-keys") { (input) throws(Contradiction) in
         let digested = Data(input) + Data(SHA256.hash(data: input))
         if let key = try? DigestedStructure.parsed(digested, as: TokenKeyBlob.self) {
@@ -31,7 +31,7 @@ extension FuzzTarget {
         _ = try? PIVAttestation(of: key, certificate: der, issuer: der)
     }
 
-    /// PKCS#11 URIs, and the files that name modules.
+    /// PKCS#11 URIs and p11-kit's module files.
     static let tokenURIs = FuzzTarget("token-uris") { (input) throws(Contradiction) in
         let text = String(decoding: input, as: UTF8.self)
         if let uri = try? TokenURI(text) {
@@ -44,7 +44,7 @@ extension FuzzTarget {
         }
     }
 
-    /// Attributes of objects, texts of a token and its slot.
+    /// Attributes of objects, and the texts of a token and its slot.
     static let tokenAttributes = FuzzTarget("token-attributes") { (input) throws(Contradiction) in
         _ = try? ECPoint.publicKey(input)
         let exponent = input.suffix(3)

@@ -1,14 +1,14 @@
-/// Something of Latchkey's that reads bytes from outside.
+/// A part of Latchkey that reads untrusted bytes.
 ///
-/// libFuzzer feeds it what it makes up (`scripts/fuzz`), and `FuzzCorpusTests` everything that was ever worth keeping.
+/// libFuzzer calls it with generated inputs (`scripts/fuzz`), and `FuzzCorpusTests` with the inputs of the corpus.
 struct FuzzTarget: Sendable {
     let name: String
-    /// Whatever the bytes are, it returns: a parser that traps, hangs or reads out of bounds is a finding.
+    /// Returns for all inputs: a parser that traps, hangs or reads out of bounds is a finding.
     ///
-    /// - Throws: ``Contradiction`` where what was read is not what was there.
+    /// - Throws: ``Contradiction`` if a parser misreads its input.
     let run: @Sendable (_ input: [UInt8]) throws(Contradiction) -> Void
 
-    /// A parser that takes what its own writer writes for something else.
+    /// A parser that does not read back the output of its own writer.
     struct Contradiction: Error, CustomStringConvertible {
         let description: String
     }

@@ -2,8 +2,8 @@ import Glibc
 
 @testable import LatchkeyPresence
 
-/// A message bus that sends what it likes: it lets a ``BusConnection`` in, and then calls a method of its with arguments
-/// of the fuzzer's choice.
+/// A malicious message bus: it accepts a ``BusConnection``, and then calls one of its methods with arguments that the
+/// fuzzer chooses.
 final class HostileBus {
     private static let path = "/org/latchkey/Presence1"
 
@@ -39,7 +39,7 @@ final class HostileBus {
         close(peer)
     }
 
-    /// What a client reads of a call.
+    /// Returns the arguments that a client reads from a call.
     ///
     /// - Parameter input: The length of the arguments' signature in a byte, the signature, the arguments.
     static func arguments(of input: [UInt8]) -> [[BusValue]] {
@@ -51,7 +51,7 @@ final class HostileBus {
         return bus.calls
     }
 
-    /// The bus's part of the greeting (D-Bus Specification, sections "Authentication Protocol" and "Hello").
+    /// The bus's side of the authentication (D-Bus Specification, sections "Authentication Protocol" and "Hello").
     private func welcome() -> Bool {
         // libsystemd leaves its name out, sends empty DATA, and does not wait for either answer.
         send(Array("DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n".utf8))
@@ -67,7 +67,7 @@ final class HostileBus {
 
     private func send(_ bytes: [UInt8]) { _ = Glibc.send(peer, bytes, bytes.count, Int32(MSG_NOSIGNAL)) }
 
-    /// What has come by now.
+    /// The bytes that have arrived.
     private func receive() -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = recv(peer, &buffer, buffer.count, Int32(MSG_DONTWAIT))
@@ -76,7 +76,7 @@ final class HostileBus {
 }
 
 extension sockaddr_un {
-    /// A name that nobody else has.
+    /// A unique name.
     fileprivate static var temporary: (text: String, bind: (Int32) -> Bool) {
         let text = "/tmp/latchkey-fuzz-\(getpid())-\(UInt64.random(in: .min ... .max))"
         return (

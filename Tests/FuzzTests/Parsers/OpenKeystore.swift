@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Latchkey
 
-/// Hardware that opens whatever it is given to one and the same secret, so that what is behind a class key is reached.
+/// A keystore that unseals every blob to the same secret, so that the fuzzer reaches the code behind a record key.
 struct OpenKeystore: Keystore {
     let backend = "tpm"
 

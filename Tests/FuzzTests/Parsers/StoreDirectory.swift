@@ -4,12 +4,12 @@ import Glibc
 @testable import Latchkey
 @testable import LatchkeyCredentials
 
-/// A store's directory with a file in it that may be anything.
+/// A store's directory with a database file of arbitrary content.
 final class StoreDirectory: Sendable {
     private let path: String
 
     init?(holding file: [UInt8]) {
-        // In memory where there is a file system for that: SQLite waits for the disk at each change.
+        // In a memory file system if there is one, since SQLite waits for the disk at each change.
         let parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
         var template = Array("\(parent)/latchkey-XXXXXX".utf8CString)
         guard let made = mkdtemp(&template) else { return nil }
@@ -23,7 +23,7 @@ final class StoreDirectory: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// Opens the store and does everything with it that needs nobody.
+    /// Opens the store and calls everything that does not prompt.
     func use() async {
         guard let store = try? await RecordStore(directory: path) else { return }
         _ = try? await store.anchor("tpm/storage-root")

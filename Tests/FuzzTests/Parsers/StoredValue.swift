@@ -1,11 +1,11 @@
 import FoundationEssentials
 import GRDB
 
-/// A value as SQLite may hold one in any column of a table that is not what it should be.
+/// A value of any type, which SQLite allows in any column.
 struct StoredValue {
     let databaseValue: DatabaseValue
 
-    /// - Parameter type: 0 a text, 1 a number, 2 bytes, 3 nothing, 4 a fraction; others likewise.
+    /// - Parameter type: 0 text, 1 integer, 2 blob, 3 NULL, 4 real; other numbers repeat these.
     init(type: UInt8, bytes: [UInt8]) {
         databaseValue =
             switch type % 5 {

@@ -1,7 +1,7 @@
 @testable import LatchkeyTPM
 @testable import TPM2
 
-/// One call for each command whose response holds something, and what a keystore does with several.
+/// One call for each command with response parameters, and keystore operations of several commands.
 enum TPMCalls {
     typealias Call = @Sendable (TPM) throws -> Void
 
@@ -16,7 +16,7 @@ enum TPMCalls {
     static let index = NVPublicArea(
         index: TPMHandle(rawValue: 0x0180_0001), attributes: [.ownerRead, .written], dataSize: 8)
 
-    /// In the order in which the corpus names them by its first byte: add at the end.
+    /// The first byte of an input is the index in this list: add new calls at the end.
     static let all: [Call] = [
         { _ = try $0.properties(from: .revision, count: 12) },
         { _ = try $0.handles(from: .persistentFirst) },
