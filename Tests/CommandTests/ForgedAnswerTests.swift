@@ -77,7 +77,7 @@ struct ForgedAnswerTests {
             let weaker = try await machine.run("enable", "--json", pins: ["2580"])
             #expect(weaker.status == 0, "\(weaker.errors)")
             #expect(try weaker.json()["isRevocable"] == false)
-            #expect(try weaker.json()["notRevocableReason"]?.string?.contains("no room") == true)
+            #expect(try weaker.json()["notRevocableReason"]?.string?.contains("no memory for another") == true)
             bus.arm()
             #expect(try await machine.run("disable").status == 0)
             let enabled = try await machine.run("enable", "--json", pins: ["2580"]).json()

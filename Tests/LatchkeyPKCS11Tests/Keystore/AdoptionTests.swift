@@ -36,7 +36,7 @@ struct AdoptionTests {
         let adopting = try KeystoreBench.keystore(naming: ";id=\(percent(open.tokenID))")
         let error = try await KeystoreBench.error { _ = try await KeystoreBench.key(on: adopting, .pin) }
         #expect(error.code == .unsupported)
-        #expect(error.reason == "the token uses this key without any proof")
+        #expect(error.reason == "the token uses this key without a PIN")
         let adopted = try await KeystoreBench.key(on: adopting, .none)
         #expect(adopted.publicKey == open.publicKey)
     }
