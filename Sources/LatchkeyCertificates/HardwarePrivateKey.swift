@@ -84,7 +84,7 @@ extension HardwarePrivateKey {
 }
 
 extension HardwarePrivateKey: Hashable {
-    /// Whether both are the same key, with any prompt.
+    /// Whether both are the same key. Their prompts may differ.
     public static func == (left: HardwarePrivateKey, right: HardwarePrivateKey) -> Bool { left.key == right.key }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(key) }

@@ -11,7 +11,7 @@ extension Credential {
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard Endpoint(url) != nil else {
             throw CredentialError(
-                operation: operation, code: .refused, reason: "it goes neither over https nor to this machine",
+                operation: operation, code: .refused, reason: "its URL is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
         request.headerFields[.authorization] = try await authorization(operation)

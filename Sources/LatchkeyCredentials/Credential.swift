@@ -104,7 +104,7 @@ public final class Credential: Sendable, Identifiable {
     private func protection(_ operation: String) throws -> ProtectionClass {
         if let protection = try store.rows.protection(id) { return protection }
         guard try store.rows.exists(id) else { throw CredentialError.notFound(operation, id) }
-        throw KeystoreError.damaged(operation, "the credential ‘\(id)’ has lost its token")
+        throw KeystoreError.damaged(operation, "the token of the credential ‘\(id)’ is missing")
     }
 }
 

@@ -85,7 +85,7 @@ extension CredentialError: OAuthClientError {
     static func invalidResponse(_ operation: String, _ reason: String) -> CredentialError {
         CredentialError(
             operation: operation, code: .invalidResponse, reason: reason,
-            recovery: "Check the server's address, and that it speaks OpenID Connect.")
+            recovery: "Check the server's address, and that it supports OpenID Connect.")
     }
 
     static func invalidToken(_ operation: String, _ reason: String) -> CredentialError {

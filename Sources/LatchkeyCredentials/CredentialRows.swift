@@ -60,7 +60,7 @@ struct CredentialRows: Sendable {
             try Self.metadata(metadata).security == row.protection.policy.requirement,
             try !records.isDowngraded(row.id, from: Self.classes(id))
         else {
-            throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is less protected than it was")
+            throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is less protected than before")
         }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)

@@ -10,6 +10,8 @@ struct CredentialServer: Sendable {
     let transport: any HTTPTransport
     let additionalOrigins: Set<String>
 
+    /// The maximum difference between `iat` of an ID token and this machine's clock, in seconds.
+    static let maximumIssueDifference: TimeInterval = 300
     private static let refreshing = "refresh the credential"
     private static let json: HTTPFields = [.accept: "application/json"]
 
@@ -41,7 +43,9 @@ struct CredentialServer: Sendable {
             throw .invalidToken(Self.refreshing, "belongs to another login")
         }
         try await validate(
-            idToken, .init(accessToken: answer.token.accessToken), at: answer.receivedAt, Self.refreshing)
+            idToken,
+            .init(accessToken: answer.token.accessToken, maximumIssueDifference: Self.maximumIssueDifference),
+            at: answer.receivedAt, Self.refreshing)
     }
 
     /// Validates an ID token with the server's keys. Unless one of them made the signature, they are read again, at most

@@ -68,7 +68,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
             reason = "no program of this user or of root listens at \(endpoint.authority)"
         case .otherUser(let user):
             reason = "a program of another user (user ID \(user)) listens at \(endpoint.authority)"
-        case .unknown: reason = "the kernel does not tell which user's program listens at \(endpoint.authority)"
+        case .unknown: reason = "the kernel does not show which user's program listens at \(endpoint.authority)"
         }
         throw KeystoreError(
             operation: "reach the server", code: .unavailable,

@@ -153,7 +153,7 @@ extension Container {
         try? await sweep(enrolment, access)
     }
 
-    /// Removes left-over identities from the server. The next call repeats what fails.
+    /// Removes left-over identities from the server. The next call repeats failed removals.
     private func sweep(_ enrolment: Enrolment, _ access: AccessToken) async throws {
         guard enrolment.server.metadata[.biometricRemoval] != nil else {
             let current = try await unverified.key()?.id

@@ -68,8 +68,7 @@ extension Container {
             return .invalid
         }
         do {
-            // A token that the server repeats was validated when it was stored.
-            if let token = response.idToken, token != session.idToken,
+            if let token = response.idToken,
                 try server.claims(of: token, now: now, serverDate: nil).sub != session.userID
             {
                 throw LoginError.invalidToken(operation, "the server's ID token is another user's")

@@ -102,7 +102,7 @@ extension LoginError: OAuthClientError {
     static func notEnabled(_ operation: String) -> LoginError {
         LoginError(
             operation: operation, code: .notEnabled, reason: "biometric login is not enabled here",
-            recovery: "Log in, then enable it.")
+            recovery: "To enable it, run ‘latchkey login’, then ‘latchkey enable’.")
     }
 
     static func otherServer(_ operation: String, stored: LoginServer, configured: LoginServer) -> LoginError {

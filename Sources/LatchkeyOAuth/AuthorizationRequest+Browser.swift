@@ -5,7 +5,7 @@ extension AuthorizationRequest {
     ///
     /// The browser gets a link to a port of this process, which redirects to the login page. Other users can read the
     /// browser's arguments, so the arguments contain only that link. Only programs of the same user are redirected. Where
-    /// the system does not tell the user of a connection, a second visit ends the login.
+    /// the system does not show which user opened a connection, a second request for the link ends the login.
     ///
     /// - Parameter page: The server's authorization endpoint.
     /// - Throws: ``AuthorizationFailure``, or the error of ``Browser/open(_:)``.

@@ -43,14 +43,18 @@ package struct IDToken: Decodable, Hashable, Sendable {
         } else {
             aud = try container.decode([String].self, forKey: .aud)
         }
-        azp = try container.decodeIfPresent(String.self, forKey: .azp)
+        // A claim that is `null` is malformed, not absent.
+        func text(_ key: CodingKeys) throws -> String? {
+            container.contains(key) ? try container.decode(String.self, forKey: key) : nil
+        }
+        azp = try text(.azp)
         exp = try container.decode(Double.self, forKey: .exp)
         iat = try container.decode(Double.self, forKey: .iat)
         nbf = try container.decodeIfPresent(Double.self, forKey: .nbf)
-        nonce = try container.decodeIfPresent(String.self, forKey: .nonce)
-        atHash = try container.decodeIfPresent(String.self, forKey: .atHash)
-        cHash = try container.decodeIfPresent(String.self, forKey: .cHash)
-        dsHash = try container.decodeIfPresent(String.self, forKey: .dsHash)
+        nonce = try text(.nonce)
+        atHash = try text(.atHash)
+        cHash = try text(.cHash)
+        dsHash = try text(.dsHash)
         authTime = try container.decodeIfPresent(Double.self, forKey: .authTime)
         guard Self.isSubject(sub) else {
             throw DecodingError.dataCorruptedError(forKey: .sub, in: container, debugDescription: "not a user id")

@@ -6,8 +6,6 @@ package import Latchkey
 package struct IDTokenValidator: Sendable {
     /// The accepted difference between the clocks of server and device, in seconds.
     package static let leeway: TimeInterval = 60
-    /// The maximum age of a token (`iat`), in seconds.
-    package static let maximumAge: TimeInterval = 300
 
     package let issuer: String
     package let clientID: String
@@ -29,16 +27,20 @@ package struct IDTokenValidator: Sendable {
         package var deviceSecret: String?
         /// The maximum time since the login (`auth_time`), in seconds.
         package var maximumLoginAge: TimeInterval?
+        /// The maximum difference between `iat` and this machine's clock in both directions, in seconds. If it is nil, a token
+        /// may be of any age, and `iat` must be less than ``IDTokenValidator/leeway`` in the future.
+        package var maximumIssueDifference: TimeInterval?
 
         package init(
             nonce: String? = nil, accessToken: String? = nil, code: String? = nil, deviceSecret: String? = nil,
-            maximumLoginAge: TimeInterval? = nil
+            maximumLoginAge: TimeInterval? = nil, maximumIssueDifference: TimeInterval? = nil
         ) {
             self.nonce = nonce
             self.accessToken = accessToken
             self.code = code
             self.deviceSecret = deviceSecret
             self.maximumLoginAge = maximumLoginAge
+            self.maximumIssueDifference = maximumIssueDifference
         }
     }
 
@@ -46,7 +48,7 @@ package struct IDTokenValidator: Sendable {
     ///
     /// - Parameters:
     ///   - keys: The server's keys.
-    ///   - serverDate: The server's clock, if known. It tells a wrong clock from an invalid token.
+    ///   - serverDate: The server's clock, if known. It distinguishes a wrong clock from an invalid token.
     package func validate(
         _ compact: String, keys: JWKSet, _ expected: Expectations = Expectations(), now: Date, serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
@@ -63,7 +65,7 @@ package struct IDTokenValidator: Sendable {
         guard let token = IDToken(compact: compact) else { throw .unreadable }
         guard token.iss == issuer else { throw .issuer(token.iss) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
-        try checkTimes(token, now.timeIntervalSince1970, serverDate)
+        try checkTimes(token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
         if let nonce = expected.nonce {
             guard let returned = token.nonce, Self.isEqual(returned, nonce) else { throw .nonce }
         }
@@ -112,13 +114,16 @@ package struct IDTokenValidator: Sendable {
         return authorizedParty == clientID
     }
 
-    private func checkTimes(_ token: IDToken, _ now: Double, _ serverDate: Date?) throws(IDTokenFlaw) {
+    private func checkTimes(
+        _ token: IDToken, _ maximumDifference: TimeInterval?, _ now: Double, _ serverDate: Date?
+    ) throws(IDTokenFlaw) {
+        let isEarly = maximumDifference.map { token.iat > now + $0 } ?? (token.iat >= now + Self.leeway)
         let flaw: IDTokenFlaw? =
             if token.exp <= now - Self.leeway {
                 .expired
-            } else if token.iat >= now + Self.leeway || token.nbf ?? 0 >= now + Self.leeway {
+            } else if isEarly || token.nbf ?? 0 >= now + Self.leeway {
                 .notYetValid
-            } else if token.iat < now - Self.maximumAge {
+            } else if let maximumDifference, token.iat < now - maximumDifference {
                 .tooOld
             } else {
                 nil

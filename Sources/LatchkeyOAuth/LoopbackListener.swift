@@ -110,8 +110,8 @@ struct LoopbackListener: Sendable {
     }
 }
 
-/// The URL that is passed to the browser. It redirects programs of this user to the login page. Where the system does not
-/// tell the user of a program, it redirects once.
+/// The URL that is passed to the browser. It redirects programs of this user to the login page. Where the system does
+/// not show which user a program belongs to, it redirects once.
 ///
 /// Every user of the machine can read the arguments of a program (proc(5), `/proc/PID/cmdline`). With the URL of the login
 /// page, another user could finish the login with another account.

@@ -103,7 +103,7 @@ enum PeerOwner {
     /// The user that runs this process.
     case thisUser
     case otherUser
-    /// The system does not tell.
+    /// The system does not show the user.
     case unknown
 
     /// Whether the peer is certainly a program of this user; nil for a peer of another user.

@@ -60,7 +60,7 @@ struct RedirectResponder: Sendable {
     /// Ends the login. Only the first call has an effect.
     let end: @Sendable (AuthorizationAnswer) -> Void
 
-    /// - Parameter isKnown: Whether the client is certainly a program of this user; false if the system does not tell.
+    /// - Parameter isKnown: Whether the client is certainly a program of this user; false if unknown.
     ///   Connections of other users are closed before they get here.
     func reply(to head: HTTPRequestHead, fromKnownUser isKnown: Bool) -> RedirectReply {
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
@@ -74,7 +74,7 @@ struct RedirectResponder: Sendable {
     }
 
     /// The user's own programs may open the link any number of times, for example in a second browser. Where the system
-    /// does not tell the user of a program, only the first visit is redirected, and a second one ends the login.
+    /// does not show which user a program belongs to, only the first request is redirected; a second ends the login.
     func start(forKnownUser isKnown: Bool) -> RedirectReply {
         guard isKnown || link.use() else {
             end(.linkReused)

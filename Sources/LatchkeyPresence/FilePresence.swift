@@ -49,7 +49,7 @@ public final class FilePresence: PresenceAuthority {
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
         KeystoreError(
             operation: "read PINs", code: .invalidInput, reason: "the file \(path) can't be used: \(reason)",
-            recovery: "Name a file of yours with mode 600.")
+            recovery: "Name a file that you own, with mode 600.")
     }
 
     deinit { close(descriptor) }

@@ -36,7 +36,7 @@ public enum PINSource: Hashable, Sendable {
             return
         }
         guard let source = PINSource(text) else {
-            throw .invalidInput("ask for PINs at ‘\(text)’", "a source is tty, pinentry, fd:N or file:PATH")
+            throw .invalidInput("use the PIN source ‘\(text)’", "a source is tty, pinentry, fd:N or file:PATH")
         }
         self = source
     }

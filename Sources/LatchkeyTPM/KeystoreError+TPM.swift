@@ -14,7 +14,9 @@ extension KeystoreError {
     static func wrongDevice(_ operation: String, _ reason: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             operation: operation, code: .wrongDevice, reason: reason,
-            recovery: "Use the machine on which it was created, or create it again here. Nothing was changed.",
+            recovery:
+                "Use the machine that created it, or start a new store with --store, or move this store away. Nothing was "
+                + "changed.",
             underlying: underlying.map(Underlying.init))
     }
 

@@ -26,7 +26,7 @@ extension VaultSlot {
             classes: [.expectNone(prefix: row.classes.prefix)])
     }
 
-    /// Prepares storing with biometrics, under a new class key.
+    /// Prepares storing with biometrics, under a new record key.
     func storingProtected(
         _ credentials: Credentials, in prepared: PreparedClass, ifGeneration generation: Int
     ) throws(KeystoreError) -> Change {

@@ -62,8 +62,8 @@ struct FingerprintReader: Sendable {
             try await Task.sleep(for: limit)
             sink.yield(.late)
         }
-        // Cancellation is an input like others, because fprintd must be told. So the conversation itself is not
-        // cancelled.
+        // Cancellation is an input of the conversation, because fprintd must be told to stop. So
+        // the task of the conversation is not cancelled.
         let conversation = Task { await converse(user, found, inputs, sink, onProgress) }
         let outcome = await withTaskCancellationHandler {
             await conversation.value

@@ -25,7 +25,7 @@ struct LockerRefusalTests {
     @Test func `the locker's keys are not listed, and do not sign and cannot be deleted`() async throws {
         try await Machine.withServer { machine in
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)
-            #expect(try await machine.run("key", "list").output.hasPrefix("There are no keys of your own"))
+            #expect(try await machine.run("key", "list").output.hasPrefix("There are no keys that you created"))
             let keys = try await lockerKeys(machine)
             #expect(keys.count == 2)
             let digest = String(repeating: "0", count: 64)

@@ -183,7 +183,7 @@ struct TokenCommandTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test func `a token is initialised, and its PINs are changed and unblocked`() async throws {
+    @Test func `a token is initialized, and its PINs are changed and unblocked`() async throws {
         let (machine, token) = try await Machine.withToken()
         let blank = "pkcs11:manufacturer=SoftHSM%20project?module-path=\(token.modulePath)"
         let made = try await machine.run(

@@ -39,13 +39,13 @@ struct TokenDoctorTests {
         #expect(change.status == 0, "\(change.errors)")
     }
 
-    @Test func `a token that is not initialised is a problem`() async throws {
+    @Test func `a token that is not initialized is a problem`() async throws {
         let (machine, token) = try await Machine.withToken()
-        // SoftHSM2 always has one in addition to the initialised tokens.
+        // SoftHSM2 always has one in addition to the initialized tokens.
         let (status, check) = try await problem(machine, uri: "pkcs11:token=?module-path=\(token.modulePath)")
         #expect(status == 7)
         #expect(check["name"] == "token")
-        #expect(check["finding"]?.string?.hasSuffix("is not initialised.") == true, "\(check)")
+        #expect(check["finding"]?.string?.hasSuffix("is not initialized.") == true, "\(check)")
         #expect(check["advice"]?.string?.contains("latchkey token init --label") == true)
     }
 

@@ -46,7 +46,7 @@ struct RollbackTests {
         }
     }
 
-    /// The program dies when the login is disabled here, before the hardware was told.
+    /// The program ends after the login is disabled here, before the hardware revokes the key.
     @Test func `the next call that enables revokes the keys that a crash left`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

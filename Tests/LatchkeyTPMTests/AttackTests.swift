@@ -30,7 +30,7 @@ struct AttackTests {
     @Test func `no proof at all`() async throws {
         try await with(.biometryAny) { attacker, _, _, _ in
             let empty = try await Attacker.sign(attacker) { _, _ in }
-            #expect(empty == 0x99d, "a policy session that satisfies nothing")
+            #expect(empty == 0x99d, "a policy session without any assertion")
             try Scene.look { tpm in
                 let parent = try TPMObject(handle: .storageRootKey, publicArea: attacker.root.publicArea)
                 try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
@@ -44,14 +44,14 @@ struct AttackTests {
             }
             do {
                 _ = try Scene.look { tpm in try attacker.use(tpm, .emptyPassword) }
-                Issue.record("the key takes a password")
+                Issue.record("the key accepts a password")
             } catch let error as TPMError {
                 #expect(error.responseCode?.rawValue == 0x12f, "the empty password")
             }
         }
     }
 
-    @Test func `an approval with a foreign signature`() async throws {
+    @Test func `an approval with another key's signature`() async throws {
         try await with(.biometryAny) { attacker, broker, _, _ in
             let refused = try await Attacker.sign(attacker) { tpm, session in
                 let forged = P256.Signing.PrivateKey()
@@ -83,7 +83,7 @@ struct AttackTests {
         }
     }
 
-    @Test func `an approval of something else`() async throws {
+    @Test func `an approval for another digest or key`() async throws {
         try await with(.biometryAny) { attacker, broker, keystore, _ in
             let other = MessageDigest(sha256: Array("another message".utf8))
             let refused = try await Attacker.sign(attacker, digest: other) { tpm, session in
@@ -149,7 +149,7 @@ struct AttackTests {
         }
     }
 
-    @Test func `an approval for a laxer policy`() async throws {
+    @Test func `an approval for a weaker policy`() async throws {
         let lax = try #require(AccessPolicy(.biometryAny, reuseSeconds: 300))
         try await with(.biometryAny) { attacker, broker, _, _ in
             let refused = try await Attacker.sign(attacker) { tpm, session in
@@ -167,7 +167,7 @@ struct AttackTests {
         }
     }
 
-    @Test func `an approval whose time is over`() async throws {
+    @Test func `an expired approval`() async throws {
         let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 1))
         try await with(policy) { attacker, broker, _, _ in
             // The program has the store, and with it the key's authValue.
@@ -186,7 +186,7 @@ struct AttackTests {
         }
     }
 
-    @Test func `the fingers of then`() async throws {
+    @Test func `the fingers that were enrolled before a change`() async throws {
         try await with(.biometryCurrentSet) { attacker, broker, _, _ in
             let counter = try #require(attacker.finger.counter)
             broker.enrol(2)
@@ -209,6 +209,6 @@ extension InProcessBroker {
 }
 
 extension ECDSASignature {
-    /// No signature of anything.
+    /// An invalid signature: zero bytes.
     fileprivate static var zero: ECDSASignature? { ECDSASignature(rawRepresentation: Data(count: 64)) }
 }

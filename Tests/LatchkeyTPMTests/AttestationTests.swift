@@ -37,7 +37,8 @@ struct AttestationTests {
         #expect(again.attestationKey == attestation.attestationKey, "the attestation key is kept")
     }
 
-    @Test(.softwareTPM(.endorsementCertificate)) func `the maker's certificates come along`() async throws {
+    @Test(.softwareTPM(.endorsementCertificate))
+    func `an attestation contains the manufacturer's certificates`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore)
         let attestation = try await keystore.attest(key, challenge: Data(repeating: 1, count: 32))

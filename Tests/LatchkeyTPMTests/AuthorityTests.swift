@@ -11,7 +11,7 @@ import Testing
 /// The state of the presence broker in its directory and in the TPM.
 @Suite(.softwareTPM)
 struct AuthorityTests {
-    @Test func `the approval key's authorization is in a file of its own, for the service alone`() async throws {
+    @Test func `the approval key's authorization is in a separate file that only the service can read`() async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             _ = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
@@ -26,7 +26,7 @@ struct AuthorityTests {
         }
     }
 
-    @Test func `without its authorization, or where others can read it, it does not start`() async throws {
+    @Test func `the broker does not start if its authorization is missing or others can read it`() async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             _ = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)
@@ -45,11 +45,11 @@ struct AuthorityTests {
             unlink(path)
             #expect(await start() == .damaged, "a new one would not open the key")
             unlink(directory.path(of: "authority.json"))
-            #expect(await start() == nil, "a service that begins anew")
+            #expect(await start() == nil, "a service without state starts with a new key")
         }
     }
 
-    @Test func `all users together have so many indices, and no more`() async throws {
+    @Test func `all users together have a maximum number of indices`() async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             let authority = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)

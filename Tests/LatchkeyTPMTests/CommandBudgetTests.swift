@@ -5,10 +5,10 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// The numbers of `design/quality.md`, command by command.
+/// The number of TPM commands of each operation.
 @Suite(.softwareTPM)
 struct CommandBudgetTests {
-    @Test func `a key is made with three commands`() async throws {
+    @Test func `creating a key takes three commands`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.key(keystore)
@@ -17,7 +17,7 @@ struct CommandBudgetTests {
         #expect(wire.codes == [.readPublic, .startAuthSession, .create])
     }
 
-    @Test func `a process that never saw the TPM signs with five commands`() async throws {
+    @Test func `the first signature of a process takes five commands`() async throws {
         let wire = Wire()
         let anchors = MemoryTrustAnchors()
         let tpm = try SoftwareTPM.current
@@ -29,7 +29,7 @@ struct CommandBudgetTests {
         #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
     }
 
-    @Test func `behind a resource manager one command and the flush are left after the PIN`() async throws {
+    @Test func `with a resource manager, only Sign and FlushContext follow the PIN prompt`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
         let key = try await Scene.key(keystore)
@@ -44,7 +44,7 @@ struct CommandBudgetTests {
         waiting.cancel()
         #expect(await waiting.value?.code == .cancelled)
         try Scene.expectNothingLoaded("after a cancelled prompt")
-        for (code, comment) in [(KeystoreError.Code.cancelled, "after a no"), (.wrongProof, "after a wrong PIN")] {
+        for (code, comment) in [(KeystoreError.Code.cancelled, "declined"), (.wrongProof, "after a wrong PIN")] {
             let error = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, presence)
             }
@@ -57,7 +57,7 @@ struct CommandBudgetTests {
         try Scene.expectNothingLoaded("after a signature")
     }
 
-    @Test func `a key without a PIN signs with four commands`() async throws {
+    @Test func `a signature without a PIN takes four commands`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore, .none)
@@ -67,7 +67,7 @@ struct CommandBudgetTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `a secret is sealed with three commands and opened with four, or five with a PIN`(
+    func `sealing takes three commands, unsealing four, or five with a PIN`(
         _ policy: AccessPolicy
     ) async throws {
         let wire = Wire()
@@ -83,10 +83,10 @@ struct CommandBudgetTests {
         #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
     }
 
-    /// Two more than for a key with a finger only, whose seven are in ``FingerPolicyTests``: the policy has a second branch
-    /// (PolicyOR), and how many PINs are left is read where one is going to be asked for.
+    /// A key that only a finger opens needs seven commands (``FingerPolicyTests``). This policy has a second branch,
+    /// which adds PolicyOR. If the program can prompt for the PIN, NV_Read gets the attempts left.
     @Test(arguments: [PresencePreference.any, .finger])
-    func `a finger signs with eight commands where a PIN would do too, and nine where one is asked for`(
+    func `with a policy of finger or PIN, a finger takes eight commands, or nine with a PIN prompt`(
         _ preference: PresencePreference
     ) async throws {
         try await Scene.withBroker(.matches) { wire, keystore, broker in
@@ -104,7 +104,7 @@ struct CommandBudgetTests {
         }
     }
 
-    @Test func `the first key of a fresh TPM makes the storage root key, once`() async throws {
+    @Test func `the first key in a new TPM also creates the storage root key`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.key(keystore)

@@ -9,7 +9,7 @@ import Testing
 /// Keys that a finger opens, with the broker's key in this process and a scripted finger.
 @Suite(.softwareTPM)
 struct FingerPolicyTests {
-    @Test func `a finger signs with seven commands on a bare device, and asks for no PIN`() async throws {
+    @Test func `without a resource manager a finger takes seven commands, without a PIN prompt`() async throws {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryAny, presence)
@@ -27,7 +27,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `behind a resource manager two commands and the flush are left after the finger`() async throws {
+    @Test func `with a resource manager, two commands and FlushContext follow the finger`() async throws {
         try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
             let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
             let presence = ScriptedPresence([], broker: broker)
@@ -52,7 +52,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `a secret is opened by a finger, and comes back encrypted`() async throws {
+    @Test func `a finger unseals a secret, and the response is encrypted`() async throws {
         try await Scene.withBroker(.matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let bytes = SecretBytes.random(count: 32)
@@ -65,7 +65,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `another finger, no finger and a user who is somebody else get nothing`() async throws {
+    @Test func `a wrong finger, no finger and another user's approval are refused`() async throws {
         try await Scene.withBroker(.differs, .approvesFor(1001)) { _, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryAny, presence)
@@ -86,7 +86,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `without a broker no such key is made, and none is used`() async throws {
+    @Test func `without a broker, fingerprint keys cannot be created or used`() async throws {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             for policy in [AccessPolicy.userPresence, .biometryAny, .biometryCurrentSet] {
                 let error = await Scene.error { () async throws(KeystoreError) in
@@ -103,7 +103,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `other fingers kill a key that is bound to them, for good, and no other`() async throws {
+    @Test func `changed fingers permanently invalidate a key of the current set, and no other key`() async throws {
         try await Scene.withBroker(.matches, .matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let bound = try await Scene.key(keystore, .biometryCurrentSet, presence)
@@ -121,7 +121,7 @@ struct FingerPolicyTests {
             let late = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, bound, presence)
             }
-            #expect(late?.code == .invalidated, "the same set again is a later one")
+            #expect(late?.code == .invalidated, "the same set, enrolled again, is another set")
             let lying = BlindBroker(broker)
             let refused = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, bound, ScriptedPresence([], broker: lying))
@@ -131,7 +131,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `one finger serves for the time of reuse, by the TPM's clock`() async throws {
+    @Test func `a finger is valid for the reuse time, by the TPM's clock`() async throws {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 2))
@@ -145,13 +145,13 @@ struct FingerPolicyTests {
             let end = try Scene.look { try $0.readClock().time } + 4000
             while try Scene.look({ try $0.readClock().time }) < end { try await Task.sleep(for: .milliseconds(50)) }
             try await Scene.sign(keystore, key, presence)
-            #expect(broker.requests.count == 2, "the TPM took the ticket no more")
+            #expect(broker.requests.count == 2, "the TPM no longer accepted the ticket")
         }
     }
 
     /// A reusable proof names no command, so the session's HMAC must bind it.
     @Test(arguments: [AccessPolicy.Requirement.biometryAny, .userPresence])
-    func `nobody on the bus gets another digest signed inside the time of reuse`(
+    func `during the reuse time, an attacker on the bus gets no signature of another digest`(
         _ requirement: AccessPolicy.Requirement
     ) async throws {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
@@ -182,8 +182,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `the broker's key is found again after a restart, and a client loads it where it is gone`() async throws
-    {
+    @Test func `a restarted broker finds its key, and a client loads a missing key`() async throws {
         let tpm = try SoftwareTPM.current
         try await TemporaryDirectory.withDirectory { directory in
             let first = try await ApprovalAuthority(tcti: tpm.tcti, directory: directory.path)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// An attacker on the bus denies what the TPM holds. Error responses carry no proof, so the attacker can forge them.
+/// An attacker on the bus forges error responses, which contain no proof: an object seems to be missing in the TPM.
 @Suite(.softwareTPM)
 struct ForgedAbsenceTests {
     /// TPM_RC_HANDLE of the first handle.
@@ -71,7 +71,7 @@ struct ForgedAbsenceTests {
     }
 
     @Test(arguments: Denial.allCases)
-    func `a key whose index is denied is not reported as deleted`(_ denial: Denial) async throws {
+    func `a key whose index seems to be missing is not reported as deleted`(_ denial: Denial) async throws {
         let wire = Wire()
         let tpm = try SoftwareTPM.current
         let keystore = wire.keystore(tpm)
@@ -96,8 +96,8 @@ struct ForgedAbsenceTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
-    /// The TPM removed the index, and the attacker hides it: the proof of that counts.
-    @Test func `a removal whose response is forged is proven afterwards`() async throws {
+    /// The TPM removed the index, and the attacker forges an error. A later authenticated response proves the removal.
+    @Test func `after a forged response to a removal, the TPM proves the removal`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore)
@@ -108,7 +108,7 @@ struct ForgedAbsenceTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `a key whose index is denied is not reported as revoked`(_ policy: AccessPolicy) async throws {
+    func `a key whose index seems to be missing is not reported as revoked`(_ policy: AccessPolicy) async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore, policy)
@@ -119,7 +119,7 @@ struct ForgedAbsenceTests {
                 try await Scene.sign(keystore, key, presence)
             }
             if policy == .none, denied == .nvReadPublic {
-                #expect(error == nil, "it is not asked")
+                #expect(error == nil, "NV_ReadPublic is not sent")
             } else {
                 #expect(error?.code == .unavailable, "\(denied): \(String(describing: error))")
             }
@@ -137,7 +137,7 @@ struct ForgedAbsenceTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
-    @Test func `a user's PIN that is denied is not reported as removed`() async throws {
+    @Test func `a user's PIN that seems to be missing is not reported as removed`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
             let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 4), broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
@@ -153,7 +153,7 @@ struct ForgedAbsenceTests {
         }
     }
 
-    @Test func `fingers that are denied are not reported as changed`() async throws {
+    @Test func `a forged error for fingers is not reported as changed fingers`() async throws {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
             let presence = ScriptedPresence([], broker: broker)
             let key = try await Scene.key(keystore, .biometryCurrentSet, presence)
@@ -168,8 +168,8 @@ struct ForgedAbsenceTests {
         }
     }
 
-    /// A forgotten PIN could be set anew by another program.
-    @Test func `the broker does not forget a PIN whose index is denied`() async throws {
+    /// If the broker forgot the PIN, another program could set a new one.
+    @Test func `the broker does not forget a PIN whose index seems to be missing`() async throws {
         let faulty = try FaultyTPM(try SoftwareTPM.current)
         try await TemporaryDirectory.withDirectory { directory in
             let authority = try await ApprovalAuthority(tcti: faulty.tcti, directory: directory.path)
@@ -177,7 +177,7 @@ struct ForgedAbsenceTests {
             let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
             let presence = ScriptedPresence(Array(repeating: .pin("123456"), count: 2), broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
-            // The first look at the PIN after it was set changes what is noted of it.
+            // The first read of the PIN index after the PIN was set changes the recorded state.
             let isSet = await Scene.error { () async throws(KeystoreError) in _ = try await broker.makeUserPIN() }
             #expect(isSet?.code == .conflict)
             faulty.arm(.code(0x18b, times: 100), atCommand: TPMCommandCode.nvReadPublic.rawValue)

@@ -51,7 +51,7 @@ struct ForgedBusyTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
-    @Test func `the first PIN after a start is sent again, as the TPM asks`() async throws {
+    @Test func `the first PIN after a start is sent again when the TPM requests it`() async throws {
         let wire = Wire()
         let tpm = try SoftwareTPM.current
         let keystore = wire.keystore(tpm)

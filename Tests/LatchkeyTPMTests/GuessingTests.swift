@@ -13,7 +13,7 @@ import Testing
 struct GuessingTests {
     private static let pin = "0129"
 
-    @Test func `a recorded signature tells nobody which PIN it was`() async throws {
+    @Test func `an attacker cannot find the PIN from a recorded signature`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore, pin: Self.pin)
@@ -23,7 +23,7 @@ struct GuessingTests {
         let guess = try Self.guess(from: wire.exchanges, blob)
         #expect(guess == nil)
 
-        // The same in a session without a salt, as tools of others start them, is solved in a moment.
+        // With a session without a salt, as some other programs use, the attacker finds the PIN immediately.
         wire.forget()
         let careless = try wire.transport(try SoftwareTPM.current)
         defer { careless.close() }

@@ -134,7 +134,7 @@ struct InterposerTests {
     }
 
     @Test(arguments: Operation.allCases)
-    func `a success that is reported has happened, whatever is forged at whatever command`(
+    func `no forged response to any command causes a false success`(
         _ operation: Operation
     ) async throws {
         let wire = Wire()
@@ -169,7 +169,7 @@ struct InterposerTests {
         .compactMap(\.self)
 
     @Test(arguments: brokered)
-    func `a finger or a user's PIN signs no other digest, whatever is forged at whatever command`(
+    func `with a finger or a user's PIN, no forgery signs another digest`(
         _ policy: AccessPolicy
     ) async throws {
         try await Scene.withBroker { wire, keystore, broker in
@@ -205,7 +205,7 @@ struct InterposerTests {
                     default: Issue.record("it does nothing else")
                     }
                     try expectNoOtherDigest(wire, situation)
-                    // It works again, and begins the count of the user's PIN anew.
+                    // The next use succeeds and resets the count of the user's PIN.
                     if case .failed(let error) = await sign() { throw error }
                 }
             }

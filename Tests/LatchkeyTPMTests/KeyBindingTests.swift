@@ -70,7 +70,7 @@ struct KeyBindingTests {
 
     /// The row of the key ‘test’ gets everything of another key with the same PIN, and a binding that fits, or none.
     @Test(arguments: [Way.ownPIN, .revocablePIN, .revocableWithoutPIN], [true, false])
-    func `the TPM refuses a key whose recorded binding was written anew`(_ way: Way, _ isStripped: Bool) async throws {
+    func `the TPM refuses a key whose recorded binding is forged`(_ way: Way, _ isStripped: Bool) async throws {
         let keystore = try keystore()
         let (mine, other) = (try await key(keystore, way, "mine"), try await key(keystore, way, "test"))
         let blob = try TPMKeyBlob(mine.blob)
@@ -87,7 +87,7 @@ struct KeyBindingTests {
     // MARK: Renaming
 
     @Test(arguments: Way.allCases)
-    func `a renamed key signs under its new label, and only there`(_ way: Way) async throws {
+    func `a renamed key signs under its new label only`(_ way: Way) async throws {
         let keystore = try keystore()
         let key = try await key(keystore, way, "mine")
         let presence = ScriptedPresence(pins: "123456")
@@ -102,7 +102,7 @@ struct KeyBindingTests {
     }
 
     @Test(arguments: [Way.ownPIN, .revocablePIN])
-    func `a wrong PIN renames nothing`(_ way: Way) async throws {
+    func `with a wrong PIN, the key keeps its label`(_ way: Way) async throws {
         let keystore = try keystore()
         let key = try await key(keystore, way, "mine")
         let error = await Scene.error { () async throws(KeystoreError) in
@@ -114,7 +114,7 @@ struct KeyBindingTests {
     }
 
     @Test(arguments: [Way.ownPIN, .revocablePIN])
-    func `a change of PIN leaves a key bound to its row`(_ way: Way) async throws {
+    func `after a PIN change, a key is still bound to its row`(_ way: Way) async throws {
         let keystore = try keystore()
         let key = try await key(keystore, way, "mine")
         let changed = try #require(
@@ -127,7 +127,7 @@ struct KeyBindingTests {
 
     // MARK: Keys of earlier versions
 
-    @Test func `a key of an earlier version signs, and is bound by a change of its PIN and by renaming`() async throws {
+    @Test func `a key of an earlier version signs, and a PIN change or a new label binds it`() async throws {
         let keystore = try keystore()
         let made = try await keystore.make(
             .loadable, sealing: nil, policy: .pin, boundTo: nil, Scene.prompt, "test", ScriptedPresence(pins: "123456"))
@@ -142,7 +142,7 @@ struct KeyBindingTests {
         #expect(try TPMKeyBlob(#require(changed.keys.first).blob).binding == KeyBinding(old))
     }
 
-    @Test func `a revocable key of an earlier version signs, and is bound by renaming`() async throws {
+    @Test func `a revocable key of an earlier version signs, and a new label binds it`() async throws {
         let keystore = try keystore()
         let root = try await keystore.presentRoot("test")
         let value = SecretBytes.random(count: 32)

@@ -92,7 +92,7 @@ struct OfflineGuessingTests {
         }
     }
 
-    @Test func `no recorded proof of a PIN can be recognised with the store`() async throws {
+    @Test func `recorded traffic and the store do not show which PIN was used`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let plain = try await Scene.key(keystore, pin: Self.pin)
@@ -125,8 +125,8 @@ struct OfflineGuessingTests {
         }
     }
 
-    /// The guessing itself works: an unsalted session gives the PIN away.
-    @Test func `an unsalted session gives the PIN away`() async throws {
+    /// Checks the attack itself: with an unsalted session it finds the PIN.
+    @Test func `an unsalted session discloses the PIN`() async throws {
         let wire = Wire()
         let tpm = try SoftwareTPM.current
         let anchors = MemoryTrustAnchors()

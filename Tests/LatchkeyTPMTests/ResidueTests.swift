@@ -35,7 +35,7 @@ struct ResidueTests {
         try Scene.expectNothingLoaded("after a change of PIN")
     }
 
-    @Test func `lockout says until when, and asks nobody`() async throws {
+    @Test func `a lockout reports its end and does not prompt`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore)
         for left in [2, 1, 0] {
@@ -56,7 +56,7 @@ struct ResidueTests {
         try Scene.expectNothingLoaded("in lockout")
     }
 
-    @Test func `a TPM without room is a transient error`() async throws {
+    @Test func `a TPM without free memory is a transient error`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore, .none)
         try Scene.look { tpm in

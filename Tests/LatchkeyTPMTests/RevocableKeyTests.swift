@@ -57,7 +57,7 @@ struct RevocableKeyTests {
     // MARK: The budget
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `it is made with eight commands, and a process that never saw the TPM signs with five, or six with a PIN`(
+    func `creating takes eight commands, and the first signature of a process five, or seven with a PIN`(
         _ policy: AccessPolicy
     ) async throws {
         let wire = Wire()
@@ -81,7 +81,7 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("at the end")
     }
 
-    @Test func `behind a resource manager two commands and the flush are left after the PIN`() async throws {
+    @Test func `with a resource manager, only the use and FlushContext follow the PIN check`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current, isShared: true)
         let key = try await key(keystore)
@@ -96,7 +96,7 @@ struct RevocableKeyTests {
         try Scene.expectNothingLoaded("after a refusal")
     }
 
-    @Test func `an interrupted change of many is carried to its end, and counts one wrong PIN`() async throws {
+    @Test func `an interrupted PIN change of several keys is completed, with one wrong PIN`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         var keys: [HardwareKey] = []
         for _ in 0..<5 { keys.append(try await key(keystore)) }
@@ -110,7 +110,7 @@ struct RevocableKeyTests {
         for key in keys { try await Scene.sign(keystore, key, pin: "new one") }
     }
 
-    @Test func `a change among different PINs never takes the last attempt, and changes nothing`() async throws {
+    @Test func `a PIN change of keys with different PINs leaves one attempt, and changes nothing`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let keys = [try await key(keystore), try await key(keystore)]
         _ = try await keystore.changePIN(
@@ -128,8 +128,7 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, keys[1], pin: "another")
     }
 
-    @Test func `the right PIN of a key that is gone counts against nobody, whatever stands at its place`() async throws
-    {
+    @Test func `a use of a deleted key is not counted as a wrong PIN, even if its index is in use`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let old = try await key(keystore)
         try await keystore.delete(old)
@@ -144,7 +143,7 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, other)
     }
 
-    @Test func `nothing that authorizes it crosses the bus or stands in the store in the clear`() async throws {
+    @Test func `its authorization is not readable on the bus or in the store`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await key(keystore)
@@ -161,7 +160,7 @@ struct RevocableKeyTests {
 
     // MARK: Copies
 
-    @Test func `a changed PIN leaves the key as it is, and the old one signs with no copy`() async throws {
+    @Test func `a PIN change does not change the key, and no copy accepts the old PIN`() async throws {
         let keystore = try keystore()
         let copied = try await key(keystore)
         let changed = try await keystore.changePIN(
@@ -173,7 +172,7 @@ struct RevocableKeyTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `a deleted key signs from no copy, whatever the PIN`(_ policy: AccessPolicy) async throws {
+    func `no copy of a deleted key signs, with any PIN`(_ policy: AccessPolicy) async throws {
         let keystore = try keystore()
         let copied = try await key(keystore, policy)
         try await Scene.sign(keystore, copied)
@@ -184,7 +183,7 @@ struct RevocableKeyTests {
     }
 
     /// The store does not contain the key's authorization, so no edit of the store signs.
-    @Test func `a key without its index, or with another key's, signs nothing`() async throws {
+    @Test func `a key without its index, or with another key's index, does not sign`() async throws {
         let keystore = try keystore()
         let (mine, other) = (try await key(keystore), try await key(keystore))
         let (open, plain) = (try await key(keystore, .none), try await Scene.key(keystore))
@@ -204,7 +203,7 @@ struct RevocableKeyTests {
 
     // MARK: The PIN
 
-    @Test func `wrong PINs are counted and told like those of every other key`() async throws {
+    @Test func `wrong PINs are counted and reported as for other keys`() async throws {
         let keystore = try keystore()
         var told: [KeystoreError] = []
         let key = try await key(keystore)
@@ -230,7 +229,7 @@ struct RevocableKeyTests {
     }
 
     /// As after a crash between two of them.
-    @Test func `a change that was interrupted is carried to its end`() async throws {
+    @Test func `an interrupted PIN change is completed`() async throws {
         let keystore = try keystore()
         let keys = [try await key(keystore), try await key(keystore), try await Scene.key(keystore)]
         _ = try await keystore.changePIN(
@@ -255,9 +254,9 @@ struct RevocableKeyTests {
         for key in keys { try await Scene.sign(keystore, key) }
     }
 
-    // MARK: Making it
+    // MARK: Creation
 
-    @Test func `a key that could not be made leaves no index`() async throws {
+    @Test func `a failed creation leaves no index`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.key(keystore)
@@ -272,7 +271,7 @@ struct RevocableKeyTests {
         #expect(try indices().isEmpty)
     }
 
-    @Test func `what was announced can be taken back, and what can't be announced is not made`() async throws {
+    @Test func `an announced key can be revoked, and without an announcement no key is created`() async throws {
         let keystore = try keystore()
         let announced = Mutex<SealedSecret?>(nil)
         await #expect(throws: KeystoreError.cancelled("test")) {
@@ -288,14 +287,14 @@ struct RevocableKeyTests {
     }
 
     @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
-    func `what the broker approves can't be had, and nobody is asked`(_ policy: AccessPolicy) async throws {
+    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy) async throws {
         let presence = ScriptedPresence(pins: "123456")
         let keystore = try keystore()
         await expectRefused(keystore, policy, presence)
         #expect(try indices().isEmpty)
     }
 
-    @Test func `where the broker keeps the PIN it can't be had, and nobody is asked`() async throws {
+    @Test func `with a PIN that the broker manages, creation is refused without a prompt`() async throws {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let presence = ScriptedPresence([.pin("123456")], broker: broker)
             await expectRefused(keystore, .pin, presence)
@@ -303,7 +302,7 @@ struct RevocableKeyTests {
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `where the owner has a password it can't be had, and what is there goes on`() async throws {
+    func `with an owner password, creation is refused and existing keys still work`() async throws {
         let keystore = try keystore()
         let standing = try await key(keystore)
         _ = try await run(
@@ -314,9 +313,9 @@ struct RevocableKeyTests {
         try await Scene.sign(keystore, standing)
     }
 
-    // MARK: Everything else that a key can do
+    // MARK: Attestation and deletion
 
-    @Test func `it is attested, stored and read again`() async throws {
+    @Test func `a revocable key can be attested, stored and loaded`() async throws {
         let keystore = try keystore()
         let key = try await key(keystore)
         let stored = try JSONDecoder().decode(HardwareKey.self, from: JSONEncoder().encode(key))
@@ -326,7 +325,7 @@ struct RevocableKeyTests {
         #expect(try await !keystore.attest(stored, challenge: challenge).statement.isEmpty)
     }
 
-    @Test func `another TPM does not say that it is deleted`() async throws {
+    @Test func `another TPM reports the wrong device, not a deletion`() async throws {
         let keystore = try keystore()
         let key = try await key(keystore)
         try await SoftwareTPM.withRunning { tpm in

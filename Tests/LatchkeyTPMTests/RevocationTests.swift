@@ -45,7 +45,7 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `it is sealed with six commands and opened with two, or four with a PIN`(_ policy: AccessPolicy) async throws {
+    func `sealing takes six commands, unsealing two, or four with a PIN`(_ policy: AccessPolicy) async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         _ = try await Scene.sign(keystore, try await Scene.key(keystore))
@@ -64,7 +64,7 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `without its index it is worth nothing`(_ policy: AccessPolicy) async throws {
+    func `without its index a secret does not open`(_ policy: AccessPolicy) async throws {
         let keystore = try keystore()
         let secret = try await seal(keystore, policy)
         #expect(try await open(keystore, secret) == bytes)
@@ -74,7 +74,7 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
-    func `what the broker approves can't be had, and nobody is asked`(_ policy: AccessPolicy) async throws {
+    func `a policy with a fingerprint is refused without a prompt`(_ policy: AccessPolicy) async throws {
         let keystore = try keystore()
         let presence = ScriptedPresence(pins: "123456")
         let error = await Scene.error { () async throws(KeystoreError) in
@@ -89,7 +89,7 @@ struct RevocationTests {
 
     // MARK: The PIN
 
-    @Test func `wrong PINs are counted and told like those of every other secret`() async throws {
+    @Test func `wrong PINs are counted and reported as for other secrets`() async throws {
         let keystore = try keystore()
         let secret = try await seal(keystore, .pin)
         let plain = try await keystore.seal(
@@ -126,7 +126,7 @@ struct RevocationTests {
         #expect(try indices().isEmpty)
     }
 
-    @Test func `a new PIN opens it, and the old one opens no copy`() async throws {
+    @Test func `a secret opens with the new PIN, and no copy with the old PIN`() async throws {
         let keystore = try keystore()
         let free = try await seal(keystore)
         let secret = try await seal(keystore, .pin)
@@ -157,7 +157,7 @@ struct RevocationTests {
 
     // MARK: The index
 
-    /// An index that an attacker defines at the handle of one that is gone.
+    /// An index that an attacker defines at the handle of a removed index.
     enum Forgery: CaseIterable {
         /// Of the same public area, and so of the same Name.
         case same
@@ -165,14 +165,14 @@ struct RevocationTests {
         case uncounted, counted
     }
 
-    /// Under a PIN, an index of the same Name is one with another PIN, for all that can be told.
+    /// With a PIN, an index of the same Name cannot be distinguished from one with another PIN.
     @Test(arguments: [
         (AccessPolicy.none, Forgery.same, KeystoreError.Code.refused, UInt32?(0x9a2)),
         (.none, .uncounted, .invalidated, 0x9a2), (.none, .counted, .invalidated, 0x98e),
-        // Where there is a PIN the place is looked at before it is asked for: no try is counted.
+        // With a PIN, the index is read before the prompt, so no attempt is counted.
         (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, nil), (.pin, .counted, .invalidated, nil),
     ])
-    func `another index in its place opens nothing`(
+    func `another index at its handle does not open the secret`(
         _ policy: AccessPolicy, _ forgery: Forgery, _ code: KeystoreError.Code, _ rawCode: UInt32?
     ) async throws {
         let keystore = try keystore()
@@ -199,7 +199,7 @@ struct RevocationTests {
         }
     }
 
-    @Test func `what was announced is taken back, whatever was made of it`() async throws {
+    @Test func `an announced secret can be revoked after a failure at any step`() async throws {
         let keystore = try keystore()
         let announced = Mutex<SealedSecret?>(nil)
         let seal = { (isStopped: Bool) async throws(KeystoreError) -> SealedSecret in
@@ -225,7 +225,7 @@ struct RevocationTests {
         #expect(try await seal(false) == announced.withLock { $0 })
     }
 
-    @Test func `a place that another program takes first is left to it`() async throws {
+    @Test func `another program's index at the chosen handle is kept, and another handle is used`() async throws {
         let keystore = try keystore()
         let announced = Mutex<[SealedSecret]>([])
         let secret = try await keystore.sealRevocably(
@@ -246,7 +246,7 @@ struct RevocationTests {
         #expect(try await open(keystore, secret) == bytes)
     }
 
-    @Test func `each secret has an index of its own, and a Name that no other has`() async throws {
+    @Test func `each secret has its own index with a unique Name`() async throws {
         let (first, second) = (try keystore(), try keystore())
         let (one, other) = (try await seal(first), try await seal(second))
         #expect(try index(one).handle != index(other).handle)
@@ -260,7 +260,7 @@ struct RevocationTests {
         #expect(try await open(first, again) == bytes)
     }
 
-    @Test func `a TPM that has no room says so, and keeps nothing`() async throws {
+    @Test func `a full TPM is reported, and nothing is left in it`() async throws {
         let keystore = try keystore()
         let standing = try await seal(keystore)
         try Scene.look { tpm in
@@ -298,7 +298,7 @@ struct RevocationTests {
     }
 
     @Test(.requires(program: "tpm2_changeauth"))
-    func `where the owner has a password it can't be had, and nobody is asked`() async throws {
+    func `with an owner password, sealing is refused without a prompt`() async throws {
         let keystore = try keystore()
         _ = try await Scene.key(keystore)
         #expect(try await keystore.capabilities().sealsRevocably)
@@ -314,7 +314,7 @@ struct RevocationTests {
     }
 
     @Test(.requires(program: "tpm2_nvreadpublic"))
-    func `tpm2-tools see the index, and neither they nor the owner read it`() async throws {
+    func `tpm2-tools show the index, but neither they nor the owner can read it`() async throws {
         let secret = try await seal(try keystore())
         let handle = try index(secret).handle.description
         let text = try await tool("tpm2_nvreadpublic", [handle])
@@ -326,7 +326,7 @@ struct RevocationTests {
         #expect(byItself.output.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
     }
 
-    @Test func `what is said about it must be what its bytes say`() async throws {
+    @Test func `fields that do not match the stored bytes are damage`() async throws {
         let keystore = try keystore()
         let secret = try await seal(keystore)
         let edited = SealedSecret(
@@ -336,7 +336,7 @@ struct RevocationTests {
         #expect(stored == secret)
     }
 
-    @Test func `another TPM does not say that it is done`() async throws {
+    @Test func `another TPM does not report a revocation`() async throws {
         let keystore = try keystore()
         let secret = try await seal(keystore)
         try await SoftwareTPM.withRunning { tpm in
@@ -348,7 +348,7 @@ struct RevocationTests {
         #expect(try await open(keystore, secret) == bytes)
     }
 
-    @Test func `nothing of it crosses the bus in the clear`() async throws {
+    @Test func `neither the secret nor its authorization is readable on the bus`() async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let secret = try await seal(keystore)

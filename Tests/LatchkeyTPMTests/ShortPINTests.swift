@@ -35,7 +35,7 @@ struct ShortPINTests {
         }
     }
 
-    @Test func `a short PIN is refused for keys, secrets and a change of PIN, and nothing is left`() async throws {
+    @Test func `a short PIN is refused for keys, secrets and PIN changes, and nothing is created`() async throws {
         try await withTPM { tpm, keystore in
             let request = KeyRequest(policy: .pin, prompt: Scene.prompt)
             let key = try await Scene.key(keystore)
@@ -58,7 +58,7 @@ struct ShortPINTests {
         }
     }
 
-    @Test func `a lockout password, a longer PIN and an explicit wish are the ways out`() async throws {
+    @Test func `a lockout password, a longer PIN or an explicit option permits the key`() async throws {
         try await withTPM(hasLockoutPassword: true) { _, keystore in
             _ = try await Scene.key(keystore, pin: Self.short)
         }
@@ -81,7 +81,7 @@ struct ShortPINTests {
     }
 
     /// A container's PIN was chosen before the rule, or before the lockout password was removed.
-    @Test func `a container keeps its short PIN for what is stored next`() async throws {
+    @Test func `a container's existing short PIN also protects new records`() async throws {
         try await withTPM { tpm, keystore in
             let directory = try TemporaryDirectory()
             let store = try await RecordStore(directory: directory.path)

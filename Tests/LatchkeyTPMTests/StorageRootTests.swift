@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.softwareTPM)
 struct StorageRootTests {
-    @Test func `a key that is there already is used, as it is`() async throws {
+    @Test func `an existing storage root key is used unchanged`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         _ = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
         let before = try Scene.look { try $0.readPublic(.storageRootKey) }
@@ -19,7 +19,7 @@ struct StorageRootTests {
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [.storageRootKey])
     }
 
-    @Test func `somebody else's key at the handle is left alone, and keys work beside it`() async throws {
+    @Test func `another program's key at the handle is not changed, and Latchkey's keys work`() async throws {
         let foreign = try Scene.look { tpm in
             let template = PublicArea(
                 attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
@@ -41,7 +41,7 @@ struct StorageRootTests {
         try Scene.expectNothingLoaded("with a transient storage root key")
     }
 
-    @Test(.requires(program: "tpm2_changeauth")) func `an owner's password is told, not guessed`() async throws {
+    @Test(.requires(program: "tpm2_changeauth")) func `an owner password is reported`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         try await tool("tpm2_changeauth", "-c", "owner", "a password", tcti: tcti)
         let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
@@ -57,9 +57,8 @@ struct StorageRootTests {
         #expect(diagnosis.isOwnerPasswordSet && !diagnosis.canCreateKeys)
     }
 
-    @Test(.requires(program: "tpm2_clear")) func `after a clear the keys are another device's, and nothing is made`()
-        async throws
-    {
+    @Test(.requires(program: "tpm2_clear"))
+    func `after a clear, keys report the wrong device and nothing is created`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore)
@@ -81,7 +80,7 @@ struct StorageRootTests {
         try Scene.expectNothingLoaded("after a clear")
     }
 
-    @Test func `a diagnosis changes nothing and tells what there is`() async throws {
+    @Test func `a diagnosis reports the state and changes nothing`() async throws {
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
         let before = try await keystore.diagnose()
         #expect(before.storageRootKey == .absent && before.pin == .none && before.canCreateKeys)
@@ -94,7 +93,7 @@ struct StorageRootTests {
         #expect(after.storageRootKey == .present && after.pin == .same)
     }
 
-    @Test func `no TPM is an error that says what to do`() async throws {
+    @Test func `a missing TPM is an error with a next step`() async throws {
         let keystore = TPMKeystore(tcti: "device:/nowhere/tpmrm0", anchors: MemoryTrustAnchors())
         let error = await Scene.error { () async throws(KeystoreError) in _ = try await keystore.capabilities() }
         #expect(error?.code == .unavailable)
@@ -102,7 +101,7 @@ struct StorageRootTests {
         #expect(error?.recovery.isEmpty == false)
     }
 
-    @Test func `two keystores that meet a fresh TPM at once agree on one storage root key`() async throws {
+    @Test func `concurrent keystores on a new TPM create one storage root key`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let keys = try await withThrowingTaskGroup { group in
             for _ in 0..<4 {

@@ -20,13 +20,13 @@ struct TPMKeystoreContractTests {
         try await contract.check(requirement)
     }
 
-    /// Where there is a broker the PIN is the user's own, and can serve for some time.
+    /// With a broker, the PIN belongs to the user and its proof can be reused.
     @Test(
         arguments: [
             KeystoreContract.Requirement.reusesProof, .endsReuse, .endsReuseMidway, .promptsWhenReuseIsForbidden,
         ],
         [AccessPolicy.pin, .userPresence])
-    func `A TPM keystore beside a presence broker`(
+    func `A TPM keystore with a presence broker`(
         _ requirement: KeystoreContract.Requirement, _ policy: AccessPolicy
     ) async throws {
         try await Scene.withBroker { _, keystore, broker in

@@ -7,8 +7,8 @@ import Testing
 
 @testable import LatchkeyTPM
 
-/// The ticket of a reusable proof crosses the bus in the clear. An attacker on the bus takes it, and the key's wrapped
-/// bytes, and signs in another session.
+/// The ticket of a reusable proof crosses the bus in plain text. An attacker on the bus copies it and the key's wrapped
+/// bytes, and tries to sign in another session.
 @Suite(.softwareTPM)
 struct TicketTests {
     private static let other = MessageDigest(sha256: Array("another message".utf8))
@@ -19,7 +19,7 @@ struct TicketTests {
         // The header, and the size of the parameters where there are authorizations.
         var reader = TPMReader(exchange.response.dropFirst(exchange.code == .policySigned ? 10 : 14))
         let ticket = try ApprovalTicket(from: &reader)
-        #expect(!ticket.timeout.isEmpty, "it serves for some seconds")
+        #expect(!ticket.timeout.isEmpty, "it is valid for some seconds")
         return ticket
     }
 
@@ -98,7 +98,7 @@ struct TicketTests {
     }
 
     /// The limit that ``AccessPolicy/reuseSeconds`` states for keys from before they had an authValue.
-    @Test func `a key from before works, and takes a ticket from the bus`() async throws {
+    @Test func `a key of an earlier version works, and accepts a ticket from the bus`() async throws {
         try await Scene.withBroker(.matches, .matches) { wire, _, broker in
             let anchors = MemoryTrustAnchors()
             let keystore = wire.keystore(try SoftwareTPM.current, anchors: anchors)
@@ -117,7 +117,7 @@ struct TicketTests {
         }
     }
 
-    /// A key under the same policy, as it was made before.
+    /// A key with the same policy, in the format of an earlier version.
     private func olderForm(
         of key: HardwareKey, _ keystore: TPMKeystore, _ anchors: any TrustAnchors
     ) async throws -> HardwareKey {

@@ -28,7 +28,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `a PIN that another program has set is noticed before a key is bound to it`() async throws {
+    @Test func `a PIN that another program set is refused before a key is bound to it`() async throws {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             _ = try await Scene.key(keystore, .pin, ScriptedPresence([.pin("malware's")], broker: broker))
             for policy in [AccessPolicy.pin, .userPresence] {
@@ -43,7 +43,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `wrong PINs leave the TPM's own counter at 0, lock this user only, and a finger ends it`() async throws {
+    @Test func `wrong PINs lock this user only, not the TPM, and a finger ends the lock`() async throws {
         try await Scene.withBroker(.matches) { _, keystore, broker in
             let key = try await Scene.key(
                 keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
@@ -69,7 +69,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `finger and PIN are offered together, and the first one is taken`() async throws {
+    @Test func `finger and PIN are prompted for together, and the first proof counts`() async throws {
         try await Scene.withBroker(.stays, .matches, .differs, .approvesFor(1001)) { _, keystore, broker in
             let key = try await Scene.key(
                 keystore, .userPresence, ScriptedPresence([.pin("123456")], broker: broker))
@@ -86,7 +86,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `a changed PIN is dead for every copy`() async throws {
+    @Test func `after a PIN change, no copy accepts the old PIN`() async throws {
         try await Scene.withBroker { _, keystore, broker in
             let presence = ScriptedPresence(
                 [.pin("123456"), .pin("123456"), .pin("another"), .pin("another"), .pin("123456")], broker: broker)
@@ -102,7 +102,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `an index that somebody made anew opens nothing, and the broker makes no use of it`() async throws {
+    @Test func `an index that an attacker defined again opens nothing, and the broker ignores it`() async throws {
         try await Scene.withBroker { _, keystore, broker in
             let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
             let key = try await Scene.key(keystore, .pin, presence)
@@ -128,7 +128,7 @@ struct UserPINTests {
         }
     }
 
-    @Test func `neither the PIN nor what is made of it is ever on the wire`() async throws {
+    @Test func `neither the PIN nor a value derived from it is on the wire`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
             wire.forget()
             let presence = ScriptedPresence(

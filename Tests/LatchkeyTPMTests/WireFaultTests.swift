@@ -68,7 +68,7 @@ struct WireFaultTests {
     }
 
     @Test(arguments: Operation.allCases)
-    func `each fault at each command ends as the table says`(_ operation: Operation) async throws {
+    func `each fault at each command has the result in the table`(_ operation: Operation) async throws {
         let tpm = try SoftwareTPM.current
         let faulty = try FaultyTPM(tpm)
         let keystore = TPMKeystore(tcti: faulty.tcti, anchors: MemoryTrustAnchors())
@@ -101,7 +101,7 @@ struct WireFaultTests {
 
     /// A TPM that is reset has lost what was loaded, and knows no session any more.
     @Test(arguments: Operation.allCases, [true, false])
-    func `a TPM that is reset or switched off before any command fails clearly, and works again`(
+    func `a TPM that is reset or switched off before a command gives an error, then works again`(
         _ operation: Operation, comesBack: Bool
     ) async throws {
         let tpm = try SoftwareTPM.current

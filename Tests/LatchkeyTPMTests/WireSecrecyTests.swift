@@ -81,7 +81,7 @@ struct WireSecrecyTests {
 
     /// An attacker who edits the pinned key and the key's record of its parent knows the salt of each session. Load must fail before
     /// Sign proves knowledge of the PIN to the attacker.
-    @Test func `a store that was edited to trust another key makes nobody prove a PIN`() async throws {
+    @Test func `with a store that was edited to trust another key, no PIN is proven`() async throws {
         try await SoftwareTPM.withRunning { attacker in
             let theirs = MemoryTrustAnchors()
             _ = try await Scene.key(TPMKeystore(tcti: attacker.tcti, anchors: theirs))
@@ -116,7 +116,7 @@ struct WireSecrecyTests {
     }
 
     @Test(arguments: [TPMCommandCode.sign, .load, .startAuthSession, .getCapability, .flushContext])
-    func `a bent response gives no signature`(_ bent: TPMCommandCode) async throws {
+    func `a changed response gives no signature`(_ bent: TPMCommandCode) async throws {
         let wire = Wire()
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore)

@@ -47,7 +47,7 @@ struct DowngradeTests {
         #expect(try vault(in: space).credentials == .june)
     }
 
-    @Test func `a class key from another program under an empty vault is removed on storing`() async throws {
+    @Test func `a record key from another program under an empty vault is removed on storing`() async throws {
         let scene = try Scene()
         let space = try await scene.start()
         _ = try await vault(in: space).storeToBiometrics(credentials: .jane)

@@ -180,7 +180,7 @@ struct FingerTests {
             let second = try await scene.key(.biometryCurrentSet)
             try await scene.reader.delete(.rightIndex, of: BrokerScene.user)
             #expect(try await scene.refusal(second)?.code == .invalidated)
-            #expect(try await scene.refusal(bound)?.code == .invalidated, "the fingers of then are not the same again")
+            #expect(try await scene.refusal(bound)?.code == .invalidated, "the same fingers are a new set")
             try await scene.sign(free, showing: .finger("mine"))
             let last = try await scene.key(.biometryCurrentSet)
             try await scene.reader.delete(of: BrokerScene.user)

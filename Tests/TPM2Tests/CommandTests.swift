@@ -17,7 +17,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `random bytes come, and not twice the same`() async throws {
+    @Test func `random bytes differ between calls`() async throws {
         try await TestTPM.with { test in
             let first = try test.tpm.getRandom(32)
             let second = try test.tpm.getRandom(32)
@@ -25,7 +25,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `a persistent key is read back, and nothing is read at an empty handle`() async throws {
+    @Test func `a persistent key is read, and an empty handle has no key`() async throws {
         try await TestTPM.with { test in
             let read = try test.tpm.readPublic(.storageRootKey)
             #expect(read == test.parent)
@@ -62,7 +62,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `contexts of a key and of a session come back`() async throws {
+    @Test func `contexts of a key and of a session are saved and loaded`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
@@ -80,7 +80,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `the TPM verifies its signatures, and 0x2db for another digest`() async throws {
+    @Test func `the TPM verifies its signature, and answers 0x2db for another digest`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             let signature = try test.sign(with: key)
@@ -96,7 +96,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `a key's birth is certified`() async throws {
+    @Test func `the creation of a key is certified`() async throws {
         try await TestTPM.with { test in
             let signer = try test.create(TestTPM.signingTemplate([.userWithAuth, .restricted, .noDA]))
             let key = try test.create(TestTPM.signingTemplate())
@@ -135,8 +135,8 @@ struct CommandTests {
         }
     }
 
-    /// swtpm has three places, and puts the persistent parent into one while a command needs it.
-    @Test func `a third object under a persistent parent has no room: 0x902`() async throws {
+    /// swtpm has three slots, and loads the persistent parent into one during a command.
+    @Test func `a third object under a persistent parent does not fit: 0x902`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             var loaded: [TPMObject] = []
@@ -151,7 +151,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `what a closure throws comes out, and what was lent is flushed`() async throws {
+    @Test func `an error of a closure is rethrown, and the object is flushed`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             let mine = TPMError(.unsupported, reason: "thrown by the closure")
@@ -165,7 +165,7 @@ struct CommandTests {
         }
     }
 
-    @Test func `the clock runs`() async throws {
+    @Test func `the clock advances`() async throws {
         try await TestTPM.with { test in
             let first = try test.tpm.readClock()
             let second = try test.tpm.readClock()

@@ -2,7 +2,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// Responses that a real TPM gave, cut short and bent. Nothing that comes from a TPM may crash the library.
+/// Truncated and changed responses of a TPM. No response may crash the library.
 @Suite(.softwareTPM)
 struct HostileResponseTests {
     private typealias Call = (TPM) throws(TPMError) -> Void
@@ -36,14 +36,14 @@ struct HostileResponseTests {
         ]
     }
 
-    @Test func `every response cut short is refused`() async throws {
+    @Test func `every truncated response is refused`() async throws {
         try await TestTPM.with { test in
             for (name, call, response) in try Self.recorded(test) {
                 for count in 0..<response.count {
                     #expect(throws: TPMError.self, "\(name), \(count) of \(response.count) bytes") {
                         try call(TPM(CannedTransport(Array(response.prefix(count)))))
                     }
-                    // The same with a header that says so: the parsers themselves must notice.
+                    // The same with a matching length in the header, so that the parsers must detect it.
                     guard count > 10 else { continue }
                     #expect(throws: TPMError.self, "\(name), honest about its \(count) bytes") {
                         try call(TPM(CannedTransport(Self.resized(Array(response.prefix(count))))))
@@ -53,7 +53,7 @@ struct HostileResponseTests {
         }
     }
 
-    @Test func `every response with a byte too many is refused`() async throws {
+    @Test func `every response with an extra byte is refused`() async throws {
         try await TestTPM.with { test in
             for (name, call, response) in try Self.recorded(test) {
                 #expect(throws: TPMError.self, "\(name)") { try call(TPM(CannedTransport(response + [0]))) }
@@ -64,7 +64,7 @@ struct HostileResponseTests {
         }
     }
 
-    @Test func `no bent bit crashes`() async throws {
+    @Test func `no flipped bit causes a crash`() async throws {
         try await TestTPM.with { test in
             for (name, call, response) in try Self.recorded(test) {
                 var refused = 0
@@ -73,7 +73,7 @@ struct HostileResponseTests {
                     bent[bit / 8] ^= 1 << UInt8(bit % 8)
                     do throws(TPMError) { try call(TPM(CannedTransport(bent))) } catch { refused += 1 }
                 }
-                // The header alone has 80 bits, and hardly a bit of it may change.
+                // The header alone has 80 bits, and nearly every changed bit in it must be refused.
                 #expect(refused > 60, "\(name)")
             }
         }

@@ -5,7 +5,7 @@ import Testing
 /// A PIN whose index counts wrong attempts. The TPM's dictionary-attack protection does not count them.
 @Suite(.softwareTPM)
 struct PINIndexTests {
-    @Test func `wrong PINs are counted by the index, and by nothing else`() async throws {
+    @Test func `only the index counts wrong PINs`() async throws {
         try await TestTPM.with { test in
             let scene = try Scene(test)
             try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
@@ -29,7 +29,7 @@ struct PINIndexTests {
         }
     }
 
-    @Test func `a changed PIN kills the old one for every copy of every key`() async throws {
+    @Test func `after a PIN change, no copy of any key accepts the old PIN`() async throws {
         try await TestTPM.with { test in
             let scene = try Scene(test)
             let key = try scene.key()
@@ -40,7 +40,7 @@ struct PINIndexTests {
         }
     }
 
-    @Test func `an index made anew by whoever has the owner's password opens nothing`() async throws {
+    @Test func `an index that is defined again with the owner's password opens nothing`() async throws {
         try await TestTPM.with { test in
             let scene = try Scene(test)
             let key = try scene.key()

@@ -5,7 +5,7 @@ import Testing
 /// Each digest is compared with the TPM's own; each negative has its exact response code.
 @Suite(.softwareTPM)
 struct PolicyTests {
-    @Test func `PolicyAuthValue has the digest that everybody knows`() {
+    @Test func `PolicyAuthValue has the known digest`() {
         // Printed by tpm2_policyauthvalue 5.4.
         #expect(
             PolicyDigest().authValue().bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
@@ -111,7 +111,7 @@ struct PolicyTests {
         }
     }
 
-    @Test func `PolicyRestart forgets`() async throws {
+    @Test func `PolicyRestart resets the policy digest`() async throws {
         try await TestTPM.with { test in
             try test.tpm.withSession(.trial, saltedTo: nil) { (session) throws(TPMError) in
                 try test.tpm.policyAuthValue(session)

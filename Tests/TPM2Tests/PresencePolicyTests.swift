@@ -9,7 +9,7 @@ struct PresencePolicyTests {
         index: TPMHandle(rawValue: 0x0150_0016), attributes: [.ownerWrite, .authRead, .ownerRead, .noDA, .counter],
         dataSize: 8)
 
-    @Test func `an approval of one of several branches signs, another user's is no branch`() async throws {
+    @Test func `an approval for one of several branches signs, and one for another user does not`() async throws {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let name = try authority.publicArea.name
@@ -27,7 +27,7 @@ struct PresencePolicyTests {
         }
     }
 
-    @Test func `a suspended session takes no place and comes back over another connection`() async throws {
+    @Test func `a saved session uses no slot and is loaded over another connection`() async throws {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let ref = Array("a reference".utf8)
@@ -54,7 +54,7 @@ struct PresencePolicyTests {
         }
     }
 
-    @Test func `a ticket serves other sessions until its time is over, by the TPM's clock`() async throws {
+    @Test func `a ticket is valid in other sessions until it expires, by the TPM's clock`() async throws {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let ref = Array("reuse".utf8)
@@ -79,7 +79,7 @@ struct PresencePolicyTests {
         }
     }
 
-    @Test func `an approval that came too late is refused at the use`() async throws {
+    @Test func `an expired approval is refused when the key is used`() async throws {
         try await TestTPM.with { test in
             let authority = SoftwareAuthority()
             let key = try test.create(
@@ -95,7 +95,7 @@ struct PresencePolicyTests {
         }
     }
 
-    @Test func `a counter that moved on shuts its policy for good`() async throws {
+    @Test func `an increment of the counter invalidates its policy permanently`() async throws {
         try await TestTPM.with { test in
             let unwritten = try test.tpm.nvDefineSpace(Self.counterTemplate)
             try test.tpm.nvIncrement(unwritten, by: Hierarchy.owner, authorizedBy: .emptyPassword)

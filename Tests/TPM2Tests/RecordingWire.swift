@@ -1,6 +1,6 @@
 import TPM2
 
-/// Sits between the library and a TPM: writes down what passes, and can change it.
+/// A transport between the library and a TPM. It records commands and responses, and can change them.
 final class RecordingWire: TPMTransport {
     /// A command and its response.
     struct Exchange {
@@ -38,7 +38,7 @@ final class CannedTransport: TPMTransport {
     private let responses: [[UInt8]]
     private(set) var commands: [[UInt8]] = []
 
-    /// The last response is given again and again.
+    /// The last response is repeated.
     init(_ responses: [UInt8]...) {
         self.responses = responses
     }

@@ -2,7 +2,7 @@ import TPM2
 import Testing
 
 struct ResponseCodeTests {
-    /// What `../reference/tpm.md` section 4a saw on swtpm.
+    /// Codes that swtpm returns.
     @Test(
         arguments: [
             (0x12f, .authUnavailable, nil), (0x99d, .policyFail, .session(1)), (0x98e, .authFail, .session(1)),
@@ -12,7 +12,7 @@ struct ResponseCodeTests {
             (0x902, .objectMemory, nil), (0x1df, .integrity, .parameter(1)), (0x18b, .handle, .handle(1)),
             (0x922, .retry, nil),
         ] as [(UInt32, ResponseCode, ResponseCode.Subject?)])
-    func `a code splits into what and about what`(
+    func `a code is split into the error and its subject`(
         _ raw: UInt32, _ base: ResponseCode, _ subject: ResponseCode.Subject?
     ) {
         let code = ResponseCode(rawValue: raw)
@@ -24,7 +24,7 @@ struct ResponseCodeTests {
         #expect(code.description.contains("0x" + String(raw, radix: 16)))
     }
 
-    @Test func `the same code about different things matches, other codes don't`() {
+    @Test func `the same code matches for any subject, and other codes do not`() {
         #expect(ResponseCode.authFail ~= ResponseCode(rawValue: 0xa8e))
         #expect(ResponseCode.authFail ~= ResponseCode(rawValue: 0x1ce))
         #expect(!(ResponseCode.authFail ~= ResponseCode(rawValue: 0x9a2)))
@@ -39,7 +39,7 @@ struct ResponseCodeTests {
         #expect(manager.layer == .resourceManagerTPM && ResponseCode.authFail ~= manager)
     }
 
-    @Test func `an unknown code survives`() {
+    @Test func `an unknown code is kept`() {
         let code = ResponseCode(rawValue: 0x0dead)
         #expect(code.rawValue == 0x0dead)
         #expect(code.description.contains("0xdead"))

@@ -73,7 +73,7 @@ struct SessionTests {
         }
     }
 
-    @Test func `a response that was seen before is refused as forged`() async throws {
+    @Test func `a replayed response is refused as forged`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             _ = try test.sign(with: key)
@@ -85,7 +85,7 @@ struct SessionTests {
         }
     }
 
-    @Test func `nonces roll, and one session serves many commands`() async throws {
+    @Test func `the nonces change with each command of a session`() async throws {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate(), authValue: try TestTPM.authValue(pin))
             let auth = try TestTPM.authValue(pin)
@@ -190,7 +190,7 @@ struct SessionTests {
         return Array(mac.finalize())
     }
 
-    @Test func `an unsalted session can't be asked to encrypt`() async throws {
+    @Test func `an unsalted session cannot encrypt`() async throws {
         try await TestTPM.with { test in
             let kind = TestTPM.kind { () throws(TPMError) in
                 try test.tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in

@@ -4,7 +4,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// The test's software TPM with a storage key in it. Everything that was loaded must be gone at the end.
+/// The test's software TPM with a storage key. At the end, no object or session may be loaded.
 struct TestTPM {
     let tpm: TPM
     let wire: RecordingWire
@@ -30,7 +30,7 @@ struct TestTPM {
         try #require(bytes.withUnsafeBytes { AuthValue($0) })
     }
 
-    /// Connects, makes a persistent storage key, lends it, and looks whether anything was left loaded.
+    /// Connects, creates a persistent storage key, passes it to `body`, and checks that nothing stays loaded.
     static func with(_ body: (TestTPM) throws -> Void) async throws {
         let wire = RecordingWire(try TCTIConnection(try SoftwareTPM.current.tcti))
         defer { wire.close() }
@@ -98,7 +98,7 @@ struct TestTPM {
         return result
     }
 
-    /// Waits until the TPM's own clock has gone on by more than so many seconds.
+    /// Waits until the TPM's clock has advanced by more than this number of seconds.
     func passTime(seconds: UInt64) throws(TPMError) {
         let end = try tpm.readClock().time + seconds * 1000 + 200
         while try tpm.readClock().time <= end { usleep(20_000) }

@@ -10,19 +10,19 @@ struct TransportTests {
     }
 
     @Test(arguments: [0x922, 0x908, 0x90a] as [UInt32])
-    func `a command is sent again when the TPM asks for that`(_ code: UInt32) throws {
+    func `a command is sent again when the TPM requests it`(_ code: UInt32) throws {
         let wire = CannedTransport(Self.response(code), Self.response(code), Self.response(0))
         #expect(try ResubmittingTransport(wire).exchange([1, 2, 3]) == Self.response(0))
         #expect(wire.commands == [[1, 2, 3], [1, 2, 3], [1, 2, 3]])
     }
 
-    @Test func `it is not sent again for ever`() throws {
+    @Test func `a command is not sent again without a limit`() throws {
         let wire = CannedTransport(Self.response(0x922))
         #expect(try ResubmittingTransport(wire).exchange([1]) == Self.response(0x922))
         #expect(wire.commands.count == ResubmittingTransport.maximumSubmissions)
     }
 
-    @Test func `it is not sent again for anything else`() throws {
+    @Test func `a command is not sent again after other errors`() throws {
         let wire = CannedTransport(Self.response(0x98e), Self.response(0))
         #expect(try ResubmittingTransport(wire).exchange([1]) == Self.response(0x98e))
         #expect(wire.commands.count == 1)
@@ -38,13 +38,13 @@ struct TransportTests {
         #expect(wire.commands == [[1], [1], [2]], "once over a connection")
     }
 
-    @Test func `a command that proves a secret is not sent again where the TPM may have begun it`() throws {
+    @Test func `a command that proves a secret is not sent again if the TPM may have started it`() throws {
         let wire = CannedTransport(Self.response(0x908), Self.response(0))
         #expect(try ResubmittingTransport(wire).exchange(proof: [1]) == Self.response(0x908))
         #expect(wire.commands.count == 1)
     }
 
-    @Test func `a missing device is named`() {
+    @Test func `an error names the missing device`() {
         do {
             _ = try TCTIConnection("device:/nowhere/tpm0")
             Issue.record("there is no such device")
@@ -55,7 +55,7 @@ struct TransportTests {
     }
 
     /// tpm2-tss would write commands into it.
-    @Test func `a file is no TPM, and stays as it was`() async throws {
+    @Test func `a file is refused as a TPM, and is not changed`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "file")
             try "what it says".write(toFile: path, atomically: false, encoding: .utf8)
@@ -67,13 +67,13 @@ struct TransportTests {
     }
 
     @Test(arguments: ["", "nonsense:x", "swtpm:path=/nowhere/sock"])
-    func `what can't be opened is an error`(_ configuration: String) {
+    func `an address that cannot be opened is an error`(_ configuration: String) {
         #expect(throws: TPMError(.transport(.silent), reason: "")) {
             _ = try TCTIConnection(configuration)
         }
     }
 
-    @Test(.softwareTPM) func `a TPM that goes away is an error, not a wait`() async throws {
+    @Test(.softwareTPM) func `a TPM that disconnects causes an error without a wait`() async throws {
         let software = try SoftwareTPM.current
         let connection = try TCTIConnection(software.tcti)
         let tpm = TPM(connection)
@@ -82,7 +82,7 @@ struct TransportTests {
         #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try tpm.getRandom(8) }
     }
 
-    @Test(.softwareTPM) func `a closed connection says so`() throws {
+    @Test(.softwareTPM) func `a closed connection is reported`() throws {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
         connection.close()
         connection.close()

@@ -28,7 +28,7 @@ struct VectorTests {
         #expect(hex(salt) == "bec03090721978863815c020bde4630813ee5c2f1e3c6302c3066fb0a78c15fd")
     }
 
-    @Test func `a public area has its wire form and its Name`() throws {
+    @Test func `a public area has the expected bytes and Name`() throws {
         var area = TestTPM.storageTemplate
         area.detail = .ecc(
             ECCParameters(symmetric: .aes128CFB),
@@ -51,7 +51,7 @@ struct VectorTests {
                 == "b71416eeb96438440ca1e55cb33a26dae1f5cf517d09f2c13431d7c3473b9f08")
     }
 
-    @Test func `an RSA public area survives the way there and back`() throws {
+    @Test func `an RSA public area is encoded and decoded`() throws {
         let area = PublicArea(
             attributes: [.sign, .userWithAuth], authPolicy: [UInt8](repeating: 4, count: 32),
             detail: .rsa(
@@ -61,7 +61,7 @@ struct VectorTests {
         #expect(throws: TPMError.self) { try PublicArea(unmarshalling: area.marshalled.dropLast()) }
     }
 
-    @Test func `sizes above a field's maximum are refused, whatever follows`() {
+    @Test func `sizes above a field's maximum are refused`() {
         var reader = TPMReader([0x00, 0x05, 1, 2, 3, 4, 5])
         #expect(throws: TPMError.self) { try reader.readSized(maximum: 4) }
         var list = TPMReader([0xff, 0xff, 0xff, 0xff, 0, 0])
@@ -72,7 +72,7 @@ struct VectorTests {
         #expect(throws: TPMError.self) { try empty.read(UInt8.self) }
     }
 
-    @Test func `an authValue loses its zeros at the end only, and has at most 32 bytes`() throws {
+    @Test func `only trailing zeros of an authValue are removed, and it has at most 32 bytes`() throws {
         #expect(try TestTPM.authValue([0, 1, 0, 0]).count == 2)
         #expect(try TestTPM.authValue([0, 0]).count == 0)
         #expect(try TestTPM.authValue([UInt8](repeating: 1, count: 32) + [0]).count == 32)

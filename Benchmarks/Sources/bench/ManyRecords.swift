@@ -50,7 +50,9 @@ struct ManyRecords {
             let wanted = round * 7919 % count
             let start = ContinuousClock.now
             let shelf = try await Shelf(tpm, directory, counter)
-            guard try shelf.store.credential(id: "c\(wanted)") != nil else { throw Failure(reason: "a credential is missing") }
+            guard try shelf.store.credential(id: "c\(wanted)") != nil else {
+                throw Failure(reason: "a credential is missing")
+            }
             stage.opening.add(ContinuousClock.now - start)
         }
         let shelf = try await Shelf(tpm, directory, counter)

@@ -51,7 +51,7 @@ package struct ServerRefusal: Sendable {
     package init(_ error: OAuth2Error? = nil, status: Int?) {
         isRateLimit = status == 429 || error?.error == "x_rate_limited"
         if isRateLimit {
-            reason = "the server accepts no more requests for now"
+            reason = "the server rejects requests because there were too many"
             recovery = "Wait a minute, then try again."
         } else if let error {
             let words = error.description.map { " (\($0))" } ?? ""

@@ -75,7 +75,7 @@ public struct AccessPolicy: Hashable, Sendable, Codable {
                 attemptLimit: try container.decodeIfPresent(Int.self, forKey: .attemptLimit))
         else {
             throw DecodingError.dataCorruptedError(
-                forKey: .requirement, in: container, debugDescription: "an access policy out of its bounds")
+                forKey: .requirement, in: container, debugDescription: "a value of the access policy is out of range")
         }
         self = policy
     }

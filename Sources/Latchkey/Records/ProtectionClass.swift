@@ -9,7 +9,7 @@ internal import FoundationEssentials
 public struct ProtectionClass: Hashable, Sendable {
     /// 1 to 64 bytes of UTF-8; unique within a container.
     public let name: String
-    /// The policy under which the class key is sealed.
+    /// The policy under which the record key is sealed.
     public let policy: AccessPolicy
 
     /// Creates a class from its name and its policy, which cannot change later.
@@ -25,7 +25,7 @@ public struct ProtectionClass: Hashable, Sendable {
     public static let device = ProtectionClass(name: "device", policy: .none)
 
     /// The class of a record that consists only of a ``HardwareKey``. The hardware authenticates the key, so the row needs no
-    /// class key, and creating or using the key needs no second hardware operation. Such a record has no payload, and its
+    /// record key, and creating or using it needs no second hardware operation. Such a record has no payload, and its
     /// attributes are not authenticated.
     public static let selfAuthenticated = ProtectionClass(name: "self-authenticated", policy: .none)
 }
@@ -42,7 +42,7 @@ extension ProtectionClass {
     /// Whether the class of that name has its own PIN.
     static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
 
-    /// Whether the records of the class of that name need no class key.
+    /// Whether the records of the class of that name need no record key.
     static func isSelfAuthenticated(_ name: String) -> Bool {
         name == selfAuthenticated.name || name == selfAuthenticated.withOwnPIN.name
     }

@@ -118,7 +118,7 @@ final class RecordKeyCache: Sendable {
     }
 }
 
-/// A class key after a proof of the user's identity, valid for a short time.
+/// A record key after a proof of the user's identity, valid for a short time.
 struct ProvenKey {
     /// How long a proof is valid.
     static let life: Duration = .seconds(60)

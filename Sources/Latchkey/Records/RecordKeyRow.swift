@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// A sealed class key as it is stored. It needs no MAC: the hardware authenticates the sealed blob.
+/// A sealed record key as it is stored. It needs no MAC: the hardware authenticates the sealed blob.
 struct RecordKeyRow {
     static let firstGeneration = 1
 
@@ -53,7 +53,7 @@ struct RecordKeyRow {
             arguments: [container, prefix, prefix]) ?? false
     }
 
-    /// Names with a prefix, as a range that the table's index can search; for container, prefix, prefix.
+    /// An SQL condition: names with a prefix, as a range for the index. Arguments: container, prefix, prefix.
     private static let hasPrefix = "container = ? AND name >= ? AND name < ? || char(0x10FFFF)"
 
     /// Finds a readable class that is sealed under exactly this policy by this kind of keystore, without its own PIN.
@@ -80,7 +80,7 @@ struct RecordKeyRow {
                 """,
             arguments: [JSONEncoder().encode(sealed), container, name, generation])
         guard database.changesCount == 1 else {
-            throw KeystoreError.conflict("store a class key", "another process changed it in the meantime")
+            throw KeystoreError.conflict("store a record key", "another process changed it in the meantime")
         }
     }
 }
@@ -93,11 +93,11 @@ extension RecordKeyRow {
         do {
             sealed = try JSONDecoder().decode(SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
         } catch {
-            throw KeystoreError.damaged("read a class key", "the stored key of class ‘\(name)’ cannot be decoded")
+            throw KeystoreError.damaged("read a record key", "the stored key of class ‘\(name)’ cannot be decoded")
         }
         guard sealed.version == SealedSecret.currentVersion else {
             throw KeystoreError.unsupported(
-                "read a class key", "it has version \(sealed.version)", recovery: "Install a newer Latchkey.")
+                "read a record key", "it has version \(sealed.version)", recovery: "Install a newer Latchkey.")
         }
     }
 }

@@ -129,19 +129,19 @@ final class RecordKeyring: Sendable {
             throw KeystoreError(
                 operation: "open the store", code: .wrongDevice,
                 reason: "its records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
-                recovery: "Use the hardware with which the records were made.")
+                recovery: "Use the hardware that protected the records.")
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
                 "open the class ‘\(protection.name)’",
-                "it was made under the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
+                "it was created with the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
         }
         return RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
     }
 
     private func stored(_ name: String) async throws(KeystoreError) -> SealedSecret? {
         let container = container
-        return try await store.read("read a class key") { database in
+        return try await store.read("read a record key") { database in
             try RecordKeyRow.fetch(database, container: container, name: name)?.sealed
         }
     }
@@ -149,12 +149,12 @@ final class RecordKeyring: Sendable {
     @Sendable
     private func classWithPIN() async throws(KeystoreError) -> SealedSecret? {
         let (container, backend) = (container, keystore.backend)
-        return try await store.read("read the class keys") { database in
+        return try await store.read("read the record keys") { database in
             try RecordKeyRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
         }
     }
 
-    /// A missing class key is damage, and is never replaced by a new one.
+    /// A missing record key is damage, and is never replaced by a new one.
     private func checkHasNoRecords(_ protection: ProtectionClass) async throws(KeystoreError) {
         let container = container
         let hasRecords = try await store.read("read the store") { database in
@@ -171,14 +171,14 @@ final class RecordKeyring: Sendable {
     ) async throws(KeystoreError) -> RecordKey {
         let container = container
         let prepared = try await prepare(protection, for: prompt, authorizedBy: presence)
-        let existing = try await store.write("store a class key") { database in
+        let existing = try await store.write("store a record key") { database in
             try RecordKeyRow(
                 container: container, name: protection.name, sealed: prepared.sealed,
                 generation: RecordKeyRow.firstGeneration
             )
             .insertUnlessPresent(database)
             guard let existing = try RecordKeyRow.fetch(database, container: container, name: protection.name) else {
-                throw KeystoreError.damaged("store a class key", "it is not in the store after writing")
+                throw KeystoreError.damaged("store a record key", "it is not in the store after writing")
             }
             return existing.sealed
         }
@@ -224,7 +224,7 @@ extension RecordKeyring {
             let sealed = try await keystore.sealRevocably(
                 secret, policy: protection.policy, for: prompt, authorizedBy: consent
             ) { (announced) async throws(KeystoreError) in
-                try await store.write("record a new class key for revocation") { database in
+                try await store.write("mark a new record key for revocation") { database in
                     try RevocationRow.announce(announced, of: name, container: container, database)
                 }
             }

@@ -2,7 +2,7 @@ internal import Dispatch
 public import FoundationEssentials
 internal import GRDB
 
-/// One SQLite file for all facades: containers, their records and class keys, and the keystores' trust anchors.
+/// One SQLite file for all facades: containers, their records and record keys, and the keystores' trust anchors.
 ///
 /// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700 and files 0600, and both belong to the
 /// caller; the store refuses others. The log is write-ahead with full synchronisation: a stored change survives a power cut.

@@ -1,8 +1,9 @@
 internal import FoundationEssentials
 internal import GRDB
 
-/// A class key, or the authorization of a hardware key, that must be revoked because its row was deleted, or may have to be
-/// because it was perhaps never stored. The row stays until the hardware has revoked the value, also across crashes.
+/// A record key, or the authorization of a hardware key, that must be revoked because its row was deleted, or may have
+/// to be because it was perhaps never stored. The row stays until the hardware has revoked the value, also across
+/// crashes.
 struct RevocationRow {
     /// The class's name, or the key's: ``name(of:)``.
     let name: String

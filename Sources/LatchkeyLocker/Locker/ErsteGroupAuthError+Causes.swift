@@ -106,7 +106,7 @@ extension ErsteGroupAuthError {
             )
         case (403, "insufficient_user_authentication"), (401, "invalid_token"):
             (code, reason, recovery) = (
-                .strongAuthRequired, "the server wants the user to log in",
+                .strongAuthRequired, "the server requires a login",
                 "Start the session by strong authentication."
             )
         default: return .refused(operation, error, status: status)

@@ -21,7 +21,7 @@ struct LevelKey: Sendable, Equatable {
 
     static func random() -> LevelKey { LevelKey(.random(count: byteCount)) }
 
-    /// Derives the key of one text.
+    /// Derives the key that encrypts one text.
     func textKey(nonce: Data) -> SymmetricKey {
         Self.derive(secret, salt: nonce, "latchkey/locker/text/v1", count: Self.byteCount)
     }

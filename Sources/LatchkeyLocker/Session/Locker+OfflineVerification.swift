@@ -17,7 +17,7 @@ extension Locker {
                 throw unavailable(context, "the last start with a network was too long ago, or the clock was set back")
             }
             guard counters.failures < rules.maximumAttempts else {
-                throw unavailable(context, "the secret was wrong too often")
+                throw unavailable(context, "there were too many wrong secrets")
             }
             counters.failures += 1
             counters.see(now)

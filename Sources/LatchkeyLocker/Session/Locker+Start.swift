@@ -21,7 +21,7 @@ extension Locker {
         let answer = try await server.exchange(code, redirectURI: try redirectURI(of: code))
         let tokens = try answer.json(TokenResponse.self)
         guard let idToken = tokens.idToken else {
-            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
+            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server sent no ID token")
         }
         let validator = server.client.idTokens
         let claims = try await validator.validate(
@@ -94,7 +94,7 @@ extension Locker {
                 throw ErsteGroupAuthError.invalidResponse(context.operation, "the server answered for another user")
             }
         } else if configuration.scopes.contains("openid") {
-            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server gave no ID token")
+            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server sent no ID token")
         }
         draft.token = try token(tokens, answer, asked: configuration.scopes, context)
         draft.levels = try open(enrolment, answer.shares(), context)

@@ -83,7 +83,7 @@ struct SessionMachine: Sendable {
         /// The server knows the enrolment and not the easy-access key.
         case easyAccessRevoked
         case enrolmentRevoked
-        /// Offline verification is not allowed any more.
+        /// Offline verification is no longer allowed.
         case verificationUnavailable
         /// The enrolment is deleted here and not yet at the server.
         case revocationPending

@@ -75,7 +75,7 @@ struct LockerServer: Sendable {
         let answer = try await locker(json(enrolment(), token), encode(["assertion": assertion]))
             .json(LockerEnrolmentAnswer.self)
         guard answer.enrolmentID == id else {
-            throw .invalidResponse(operation, "the server's name of the enrolment is not the name of its key")
+            throw .invalidResponse(operation, "the enrolment's ID from the server does not match its device key")
         }
         return answer
     }

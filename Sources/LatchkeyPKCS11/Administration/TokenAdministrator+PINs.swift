@@ -154,7 +154,7 @@ extension TokenAdministrator {
         guard entry.information.flags.contains(.securityOfficerPINLocked) else { return }
         throw KeystoreError(
             operation: operation, code: .lockedOut,
-            reason: "the security officer's PIN is locked after too many wrong ones",
+            reason: "the security officer's PIN is locked after too many wrong PINs",
             recovery: "Erase the token with its manufacturer's program.")
     }
 }

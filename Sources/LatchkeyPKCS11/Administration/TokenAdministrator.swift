@@ -99,8 +99,9 @@ extension TokenAdministrator {
                 entry.information.flags.contains(.initialized)
                 ? try await Token.find(entry.uri, options: options.token)
                 : Token(module: module, information: entry.information, uri: entry.uri, options: options.token)
-            try await token.initialize(label: label, securityOfficer: proof)
-            LibP11Contexts.shared.abandon(token)
+            // Also a failed C_InitToken follows the end of all sessions, and libp11 would keep its own.
+            defer { LibP11Contexts.shared.abandon(token) }
+            try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
         } catch {
             throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
         }

@@ -239,7 +239,7 @@ struct ModuleState {
 
     mutating func endInitialization() { isInitializing = false }
 
-    /// Ends the epoch without starting the next one.
+    /// Ends the epoch. The next use must initialize the module.
     mutating func endEpoch() {
         epoch += 1
         needsInitialization = true

@@ -59,7 +59,7 @@ package struct ModuleProfile: Hashable, Sendable {
         case logout
         /// A reset of the card through PC/SC, after `C_Logout`.
         case reset
-        /// A reset after `C_Finalize`, without which the module would send its cached PIN to the card again.
+        /// A reset after `C_Finalize`. Without `C_Finalize`, the module would send its cached PIN to the card again.
         case finalization
     }
 

@@ -23,7 +23,12 @@ struct TokenCertificate: Hashable, Sendable {
     }
 
     /// Whether this is an attestation, which ykcs11 shows as a certificate with the key's `CKA_ID`.
-    var isAttestation: Bool { label.hasPrefix("X.509 Certificate for PIV Attestation") }
+    var isAttestation: Bool { Self.isAttestation(label: label) }
+
+    static func isAttestation(label: String) -> Bool { label.hasPrefix("X.509 Certificate for PIV Attestation") }
+
+    /// The maximum length of a certificate, in bytes.
+    static let maximumBytes = 16 * 1024
 }
 
 extension Session {
@@ -31,7 +36,8 @@ extension Session {
     func certificates(id: Data? = nil) throws(CryptokiError) -> [TokenCertificate] {
         var certificates: [TokenCertificate] = []
         for object in try objects(.certificate, id: id) {
-            guard let der = try attribute(CKA_VALUE, of: object, most: 16 * 1024), !der.isEmpty else { continue }
+            guard let der = try attribute(CKA_VALUE, of: object, most: TokenCertificate.maximumBytes), !der.isEmpty
+            else { continue }
             certificates.append(
                 TokenCertificate(
                     id: try identifier(of: object), label: try label(of: object), der: Data(der), handle: object))

@@ -59,7 +59,7 @@ extension Session {
         _ type: UInt, of object: ObjectHandle, into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> Int? {
         let function = "C_GetAttributeValue"
-        // A new one for each call: a module may set the pointer to null, and would then write nothing in the next call.
+        // Each call gets a new attribute: a module may set the pointer to null, and the next would write nothing.
         var attribute = CK_ATTRIBUTE(
             type: type, pValue: buffer.baseAddress, ulValueLen: CK_ULONG(buffer.count))
         let value = try call.answer(function) {

@@ -100,15 +100,18 @@ final class Token: Sendable {
         }
     }
 
-    /// Erases the token and sets its label and the security officer's PIN. It must still be in the state of ``information``.
-    /// Nothing is repeated.
+    /// Erases the token and sets its label and the security officer's PIN. Nothing is repeated.
     ///
-    /// - Parameter label: 1 to 32 bytes.
-    func initialize(label: String, securityOfficer proof: LoginProof) async throws(CryptokiError) {
-        try await thread.run { [connection, information, login] in
+    /// - Parameters:
+    ///   - confirmed: The state of the token that the user confirmed. The token must still be in this state.
+    ///   - label: 1 to 32 bytes.
+    func initialize(
+        expecting confirmed: TokenInformation, label: String, securityOfficer proof: LoginProof
+    ) async throws(CryptokiError) {
+        try await thread.run { [connection, login] in
             login.forget()
             return Result { () throws(CryptokiError) in
-                try connection.initializeToken(information, label: label, securityOfficer: proof)
+                try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
             }
         }
     }

@@ -61,7 +61,7 @@ private struct Meaning {
             case .lockUnavailable:
                 Meaning(
                     .unavailable, error.reason,
-                    "Make the lock directory yours and writable only by you (chown, chmod 700), then try again.")
+                    "Make yourself the owner of the lock directory (chown), run chmod 700 on it, then try again.")
             case .leftUnlocked:
                 Meaning(.unavailable, error.reason, "Unplug the token and plug it in, then try again.")
             case .timedOut:
@@ -110,7 +110,7 @@ private struct Meaning {
             case .pinIncorrect, .pinInvalid, .pinLenRange:
                 Meaning(.wrongProof, "the PIN is wrong", "Try again with the right PIN.")
             case .pinLocked:
-                Meaning(.lockedOut, "the token's PIN is locked after too many wrong ones", Self.unblocking(profile))
+                Meaning(.lockedOut, "the token's PIN is locked after too many wrong PINs", Self.unblocking(profile))
             case .pinExpired:
                 Meaning(.refused, "the token requires a new PIN", "Change it with `latchkey token pin`.")
             case .pinTooWeak:
@@ -204,7 +204,7 @@ extension KeystoreError {
         _ operation: String, _ profile: ModuleProfile, underlying: CryptokiError? = nil
     ) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .lockedOut, reason: "the token's PIN is locked after too many wrong ones",
+            operation: operation, code: .lockedOut, reason: "the token's PIN is locked after too many wrong PINs",
             recovery: Meaning.unblocking(profile), attemptsLeft: nil, underlying: underlying.map { Underlying($0) })
     }
 

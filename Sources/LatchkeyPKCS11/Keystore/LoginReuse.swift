@@ -33,7 +33,7 @@ final class LoginReuse: Sendable {
         }
     }
 
-    /// Whether a proof was given less than so many seconds ago and its login may be reused.
+    /// Whether a proof was given less than `seconds` ago and its login may be reused.
     func isFresh(within seconds: Int) -> Bool {
         state.withLock { state in state.provenAt.map { .now - $0 < .seconds(seconds) } ?? false }
     }

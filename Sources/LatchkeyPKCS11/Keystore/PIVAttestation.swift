@@ -67,7 +67,7 @@ extension Session {
         do {
             return try PIVAttestation(of: key.publicKey, certificate: own.der, issuer: issuer.der)
         } catch {
-            throw CryptokiError(.unsound, reason: "the attestation of the key is unsound: \(error)")
+            throw CryptokiError(.unsound, reason: "the attestation of the key is not valid: \(error)")
         }
     }
 }
@@ -85,7 +85,7 @@ extension PKCS11Keystore {
         let blob = try TokenKeyBlob.of(key, operation)
         guard blob.attestation.count == 2 else {
             throw .unsupported(
-                operation, "the token gave no attestation for this key",
+                operation, "the token returned no attestation for this key",
                 recovery: "YubiKeys attest keys that they generated, through Yubico's module.")
         }
         do {

@@ -6,7 +6,7 @@ enum TokenAccess: Sendable {
     case open
     /// Logs in with a new proof; the login may be reused for the window.
     case login(LoginProof, ReuseWindow)
-    /// Reuses the login of a proof that was given less than so many seconds ago.
+    /// Reuses the login of a proof that was given less than this number of seconds ago.
     case kept(within: Int)
 }
 

@@ -19,7 +19,7 @@ extension PKCS11Keystore {
                 guard (1...64).contains(key.id.count) else {
                     throw CryptokiError(
                         .unsupported,
-                        reason: "the key's CKA_ID has \(key.id.count) bytes, and not 1 to 64: give it another")
+                        reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
                 }
                 try session.checkProtection(of: key)
                 try hint.during { () throws(CryptokiError) in

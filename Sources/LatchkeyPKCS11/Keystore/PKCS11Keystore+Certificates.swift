@@ -20,7 +20,7 @@ extension PKCS11Keystore {
 
     /// Stores a certificate for a key on the token. Prompts for the token's PIN.
     ///
-    /// - Parameter certificate: X.509, DER, for this key.
+    /// - Parameter certificate: X.509, DER, at most 16 KiB, for this key.
     /// - Throws: `KeystoreError`; `invalidInput` if it is not a certificate or is for another key, `unsupported` on a YubiKey
     ///   through Yubico's module.
     public func storeCertificate(
@@ -32,6 +32,9 @@ extension PKCS11Keystore {
             throw .unsupported(
                 operation, "Yubico's module does not support it",
                 recovery: "Run `ykman piv certificates import SLOT FILE`.")
+        }
+        guard certificate.count <= TokenCertificate.maximumBytes else {
+            throw .invalidInput(operation, "it is larger than \(TokenCertificate.maximumBytes) bytes")
         }
         guard let parsed = try? Certificate(derEncoded: Array(certificate)) else {
             throw .invalidInput(operation, "it is not an X.509 certificate in DER")
@@ -61,8 +64,11 @@ extension PKCS11Keystore {
         of key: HardwareKey, prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
         try await write("remove a certificate", for: key, prompt, presence) { (session, id) throws(CryptokiError) in
-            let removable = try session.certificates(id: id).filter { !$0.isAttestation }
-            for certificate in removable { try session.destroy(certificate.handle) }
+            // Reads no values, so that an object that cannot be read can be deleted.
+            let removable = try session.objects(.certificate, id: id).filter { object throws(CryptokiError) in
+                !TokenCertificate.isAttestation(label: try session.label(of: object))
+            }
+            for object in removable { try session.destroy(object) }
             return removable.count
         }
     }

@@ -84,16 +84,6 @@ public struct PKCS11Keystore: Keystore {
     }
 }
 
-extension PINStatus {
-    /// The PIN status by the token's flags. The only number that they give is "one attempt left".
-    init(_ information: TokenInformation) {
-        let isLocked = information.flags.contains(.userPINLocked)
-        let left: Int? =
-            if isLocked { 0 } else if information.flags.contains(.userPINFinalTry) { 1 } else { nil }
-        self.init(attemptsLeft: left, attemptLimit: nil, isLockedOut: isLocked)
-    }
-}
-
 /// How a ``PKCS11Keystore`` uses its token.
 public struct PKCS11Options: Hashable, Sendable {
     /// Whether the token verifies the user itself, with a PIN pad or a fingerprint sensor.

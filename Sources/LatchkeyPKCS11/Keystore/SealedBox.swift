@@ -59,7 +59,7 @@ struct SealedBox: Hashable, Sendable {
 
         init(version: Int, salt: Data) throws {
             guard salt.count == SealedBox.saltBytes else {
-                throw ASN1Error.invalidASN1Object(reason: "a salt of another length")
+                throw ASN1Error.invalidASN1Object(reason: "a salt has the wrong length")
             }
             switch version {
             case 1: self = .agreement(salt: salt)
@@ -119,7 +119,7 @@ extension SealedBox: DERImplicitlyTaggable {
             let header = try Header(derEncoded: &nodes)
             let sealed = try ASN1OctetString(derEncoded: &nodes)
             guard sealed.bytes.count == Self.secretBytes + Self.tagBytes else {
-                throw ASN1Error.invalidASN1Object(reason: "a ciphertext of another length")
+                throw ASN1Error.invalidASN1Object(reason: "a ciphertext has the wrong length")
             }
             return SealedBox(header: header, sealed: Data(sealed.bytes))
         }
@@ -149,7 +149,7 @@ extension SealedBox.Header: DERImplicitlyTaggable {
             let terms = try KeyTerms(derEncoded: &nodes)
             let salt = try ASN1OctetString(derEncoded: &nodes)
             guard hash.bytes.count == SHA256.byteCount else {
-                throw ASN1Error.invalidASN1Object(reason: "a hash of another length")
+                throw ASN1Error.invalidASN1Object(reason: "a hash has the wrong length")
             }
             return Self(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms,

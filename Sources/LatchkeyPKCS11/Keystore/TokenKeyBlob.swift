@@ -91,12 +91,12 @@ extension TokenKeyBlob: DERImplicitlyTaggable {
             }
             let binding = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
                 guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes) else {
-                    throw ASN1Error.invalidASN1Object(reason: "a binding is no digest")
+                    throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest")
                 }
                 return binding
             }
             guard hash.bytes.count == SHA256.byteCount, (0...1).contains(isAdopted) else {
-                throw ASN1Error.invalidASN1Object(reason: "a field out of its bounds")
+                throw ASN1Error.invalidASN1Object(reason: "a field is out of range")
             }
             return TokenKeyBlob(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms, isAdopted: isAdopted == 1, facts: facts,
@@ -161,7 +161,7 @@ extension KeyTerms: DERImplicitlyTaggable {
             let presence = AssuranceLevel.EnforcedPresence(rawValue: String(try ASN1UTF8String(derEncoded: &nodes)))
             guard let requirement, let policy = AccessPolicy(requirement, reuseSeconds: reuseSeconds), let root,
                 let presence
-            else { throw ASN1Error.invalidASN1Object(reason: "an unknown policy or assurance") }
+            else { throw ASN1Error.invalidASN1Object(reason: "the policy or assurance is unknown") }
             return KeyTerms(policy: policy, assurance: AssuranceLevel(root: root, presence: presence))
         }
     }
@@ -218,7 +218,7 @@ extension KeyFacts: DERImplicitlyTaggable {
         case 0: false
         case 1: true
         case 2: nil
-        default: throw ASN1Error.invalidASN1Object(reason: "a fact that is neither true nor false nor unknown")
+        default: throw ASN1Error.invalidASN1Object(reason: "a reported attribute is neither true, false nor unknown")
         }
     }
 }

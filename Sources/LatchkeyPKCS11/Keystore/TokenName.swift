@@ -44,7 +44,7 @@ struct TokenName: Hashable, Sendable {
 
     /// The URI with the module to load.
     func uri(inModule path: String) -> String {
-        "\(uri)?module-path=\(Self.escaped(path.utf8, destroyingOnError: "/"))"
+        "\(uri)?module-path=\(Self.escaped(path.utf8, keeping: "/"))"
     }
 
     /// Whether the name matches a token. A serial number decides, since labels may change (OpenSC takes a card's label from a
@@ -57,8 +57,7 @@ struct TokenName: Hashable, Sendable {
     /// Whether the serial number identifies the token.
     var hasSerial: Bool { serial.contains { $0 != "0" && $0 != " " } }
 
-    private static func escaped(_ bytes: some Sequence<UInt8>, destroyingOnError plain: Unicode.Scalar? = nil) -> String
-    {
+    private static func escaped(_ bytes: some Sequence<UInt8>, keeping plain: Unicode.Scalar? = nil) -> String {
         bytes.map { byte in
             switch byte {
             case _ where plain == Unicode.Scalar(byte): String(Unicode.Scalar(byte))

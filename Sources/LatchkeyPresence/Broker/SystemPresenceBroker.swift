@@ -14,7 +14,7 @@ public struct SystemPresenceBroker: ApprovalService {
     private let onProgress: @Sendable (FingerProgress, String) -> Void
 
     /// - Parameters:
-    /// - busAddress: The address of another bus than the system bus.
+    /// - busAddress: The address of a bus to use instead of the system bus.
     /// - onProgress: Called with the progress, and the service's description of the requester and the reason.
     public init(
         busAddress: String? = nil, onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }

@@ -8,7 +8,7 @@ extension TPM {
     private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// The handles of the broker's indices, in the owner's range.
     private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
-    /// The maximum number of indices in a range, for all users together. A TPM has memory for few more, which other programs use.
+    /// The maximum number of indices in a range, for all users together. It leaves TPM memory for other programs.
     static let maximumIndices = 32
 
     /// Creates the approval key at the first start, and makes it persistent, so that clients need not load it.

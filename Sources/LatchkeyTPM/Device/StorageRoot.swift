@@ -178,7 +178,8 @@ extension TPMKeystore {
     }
 
     func otherTPM(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
-        .wrongDevice(operation, "it belongs to another TPM, or this TPM was cleared", underlying: underlying)
+        .wrongDevice(
+            operation, "the key or secret belongs to another TPM, or this TPM was cleared", underlying: underlying)
     }
 
     func pinnedRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot? {

@@ -37,8 +37,8 @@ actor TPMDevice {
     /// Connects, lends the TPM to `body`, and disconnects.
     ///
     /// Without a resource manager, all processes share three slots without a lock: tpm2-tss opens a new connection to swtpm for
-    /// each command. A visit that finds no free slot leaves nothing behind and has proven nothing, so it is repeated after a
-    /// random pause.
+    /// each command. If there is no free slot, nothing stays loaded and no PIN was proven, so the operation is repeated
+    /// after a random pause.
     func visit<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         var pause: UInt32 = 10_000
         for _ in 1..<Self.maximumVisits {

@@ -74,7 +74,7 @@ struct RevocableSecret: Hashable, Sendable {
 }
 
 extension PolicyDigest {
-    /// A random number, which no assertions satisfy.
+    /// A random digest. No policy assertions result in it.
     static func random() -> PolicyDigest {
         SecretBytes.random(count: SHA256.byteCount).withUnsafeBytes { PolicyDigest(bytes: Array($0)) } ?? PolicyDigest()
     }

@@ -65,7 +65,7 @@ extension TPMKeystore {
             if try await define(planned, holding: secret, pin, under: root, operation) { return sealed }
             place = try await freePlace(isContended: true, operation)
         }
-        throw .conflict(operation, "other programs took each free NV index of the TPM")
+        throw .conflict(operation, "other programs took every free NV index of the TPM")
     }
 
     /// Removes the index. Succeeds only with an authenticated response that the index is gone, because an attacker on the bus can

@@ -50,7 +50,7 @@ extension TPM {
             case .handle?, .badAuth?, .authFail?:
                 throw TPMError(
                     .forged, command: .nvReadPublic,
-                    reason: "it says that an index is missing, but the TPM proved that the index exists")
+                    reason: "the response says that an index is missing, but the TPM proved that it exists")
             default: throw error
             }
         }

@@ -33,7 +33,7 @@ extension TPM {
             let nonceTPM = try reader.readSized(maximum: 64)
             guard nonceTPM.count == Session.nonceBytes, handle.kind == .hmacSession || handle.kind == .policySession
             else {
-                throw .malformed("a new session has a nonce of another length, or a handle of another kind")
+                throw .malformed("the nonce of a new session has the wrong length, or its handle has the wrong type")
             }
             return Session(
                 handle: handle, kind: kind, salt: salt?.secret, nonceCaller: nonceCaller, nonceTPM: nonceTPM)

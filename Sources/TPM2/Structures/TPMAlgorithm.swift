@@ -126,7 +126,7 @@ extension SymmetricDefinition: TPMMarshallable, TPMUnmarshallable {
             mode = .null
             return
         }
-        guard algorithm != .xor else { throw .malformed("an object has XOR as its cipher") }
+        guard algorithm != .xor else { throw .malformed("an object uses XOR as its cipher") }
         keyBits = try reader.read()
         mode = try reader.read()
     }

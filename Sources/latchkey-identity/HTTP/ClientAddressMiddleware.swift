@@ -49,7 +49,7 @@ struct IPAddress: Hashable, Sendable, CustomStringConvertible {
             ? String(canonical.dropFirst(mapped.count)) : canonical
     }
 
-    /// The network that limits count by: an IPv4 address itself, or the first 64 bits of an IPv6 address, because its
+    /// The network by which limits count: an IPv4 address itself, or the first 64 bits of an IPv6 address, because its
     /// owner chooses the other 64 (RFC 4291 section 2.5.1, RFC 6177).
     var network: String {
         var address = [UInt8](repeating: 0, count: 16)

@@ -19,7 +19,7 @@ struct HostMiddleware: RouterMiddleware {
     ) async throws -> Response {
         // RFC 9112 section 3.2. The first Host becomes the authority; a second one remains in the headers.
         guard let authority = request.head.authority, request.headers[named: "Host"] == nil else {
-            throw HTTPError(.badRequest, message: "a request has exactly one Host header")
+            throw HTTPError(.badRequest, message: "a request must have exactly one Host header")
         }
         guard origin.isCalled(authority) else {
             context.logger.notice("refused, for another host", metadata: ["host": "\(authority)"])

@@ -153,7 +153,7 @@ struct IdentityContext: RequestContext {
     var address: String
     /// The connection of the request.
     let channel: any Channel
-    /// The network that limits per address count by.
+    /// The client's network. Limits per address count requests by network.
     var network: String { IPAddress(address)?.network ?? address }
 
     /// The maximum length of a request's body in bytes.

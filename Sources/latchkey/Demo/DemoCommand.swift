@@ -63,7 +63,7 @@ struct Demonstration {
             steps.append(step)
         }
 
-        try narrator.heading("First the user logs in in the browser, with a password.")
+        try narrator.heading("First the user logs in with a password in the browser.")
         let login = try await perform("login", LoginCommand.parse([]), context)
         try hold("login", !login.userInfo.userID.isEmpty)
 

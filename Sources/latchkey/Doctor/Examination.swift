@@ -118,8 +118,10 @@ struct Examination {
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs. During the lockout, logins, vaults with biometrics and"
                     + " revocable keys cannot be created.",
-                "Leave the machine on and wait, or end the lockout with the lockout password"
-                    + " (tpm2_dictionarylockout --clear-lockout). Keys without a PIN still work.")
+                "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
+                    + (diagnosis.isLockoutPasswordSet
+                        ? " --auth file:- (type the lockout password, then Return and Ctrl-D)." : ".")
+                    + " Keys without a PIN still work.")
         }
         guard diagnosis.isLockoutPasswordSet else {
             return .warning(

@@ -21,7 +21,7 @@ struct ServerExamination {
         guard let endpoint = Endpoint(text) else {
             return .warning(
                 name, "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
+                "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
         }
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
         do throws(KeystoreError) {

@@ -53,7 +53,7 @@ struct TokenExamination {
         let device = "\(information.manufacturer) \(information.model)\(serial)"
         guard information.flags.contains(.initialized) else {
             return .problem(
-                "token", "\(device) is not initialised.",
+                "token", "\(device) is not initialized.",
                 "Run ‘latchkey token init --label NAME’, which prompts for its PINs.", .unavailable)
         }
         let kind = entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"

@@ -3,12 +3,12 @@ import Glibc
 import LatchkeyPresence
 import Synchronization
 
-/// Ctrl-C: declines whatever the tool waits for, so that it can still say so in the form that was asked for. While a
-/// prompt for a PIN is on the terminal, that prompt catches it itself.
+/// Handles Ctrl-C: cancels the command, so that the tool can still report that in the requested format. While a
+/// prompt for a PIN is on the terminal, the prompt handles Ctrl-C.
 ///
-/// The other signals that end a program do so here too, after the tool has locked the cards that it uses.
+/// Other signals end the program, after the tool has locked the cards that it uses.
 enum Interruption {
-    /// How long a command may take to end by itself.
+    /// The number of seconds that a cancelled command may take to end.
     private static let grace: Int32 = 3
     /// The pipe for the signals' numbers. The handler uses only this.
     private static let pipe = Atomic<Int32>(-1)
@@ -29,7 +29,7 @@ enum Interruption {
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             SignalCatcher.install(signal) { SignalCatcher.forward($0, to: Interruption.pipe) }
         }
-        // Blocks, which the cooperative pool must not.
+        // This blocks, so it must not run on the cooperative thread pool.
         DispatchQueue(label: "org.latchkey.interruption").async {
             act(on: wait(on: source, milliseconds: -1), leave)
             cancel()
@@ -38,7 +38,7 @@ enum Interruption {
         }
     }
 
-    /// Ends the process by the signal, if it is one that does, so that its parent sees which one it was.
+    /// Ends the process by the signal, unless it is SIGINT, so that the parent process sees the signal.
     private static func act(on signal: Int32?, _ leave: () -> Void) {
         guard let signal, signal != SIGINT else { return }
         leave()

@@ -79,7 +79,7 @@ enum StandardStreams {
                 throw KeystoreError(
                     operation: "show the result", code: .failed,
                     reason: "standard output cannot be written: \(String(cString: strerror(errno)))",
-                    recovery: "The command did its work. Check the file or pipe that receives the output.")
+                    recovery: "The command itself succeeded. Check the file or pipe that receives the output.")
             }
             rest = rest.dropFirst(count)
         }

@@ -71,7 +71,7 @@ struct KeyListReport: Report {
         guard !keys.isEmpty else {
             return hidden == 0
                 ? "There are no keys."
-                : "There are no keys of your own. --all lists the keys of biometric login and the locker."
+                : "There are no keys that you created. --all lists the keys of biometric login and the locker."
         }
         return keys.map { key in
             let use = key.usedBy.map { " (used by \($0))" } ?? ""

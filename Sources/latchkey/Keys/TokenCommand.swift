@@ -6,7 +6,7 @@ import LatchkeyPKCS11
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "List and initialise PKCS#11 tokens, and manage their PINs.",
+        abstract: "List and initialize PKCS#11 tokens, and manage their PINs.",
         subcommands: [List.self, Initialize.self, ChangePIN.self])
 }
 
@@ -39,8 +39,8 @@ extension TokenCommand {
             abstract: "Erase a token and set its label and PINs.",
             discussion: """
                 Prompts for the security officer's PIN (the current one, or a new one if the token was never \
-                initialised), then for the new user PIN. If several tokens match --token and one of them is not \
-                initialised, the command uses that one. To reset a YubiKey, run ‘ykman piv reset’.
+                initialized), then for the new user PIN. If several tokens match --token and one of them is not \
+                initialized, the command uses that one. To reset a YubiKey, run ‘ykman piv reset’.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
@@ -48,7 +48,7 @@ extension TokenCommand {
         @Option(help: "The token's new label, 1 to 32 bytes.")
         var label: String
 
-        @Flag(help: "Erase an initialised token, with all keys on it, permanently.")
+        @Flag(help: "Erase an initialized token, with all keys on it, permanently.")
         var erase = false
 
         func perform(in context: CommandContext) async throws -> TokenInitReport {
@@ -151,7 +151,7 @@ struct TokenInitReport: Report {
     let label: String
     let serial: String
 
-    var text: String { printable("The token ‘\(label)’ is initialised; its serial number is \(serial).") }
+    var text: String { printable("The token ‘\(label)’ is initialized; its serial number is \(serial).") }
 }
 
 struct TokenPINReport: Report {
@@ -195,7 +195,7 @@ struct TokenReport: Report {
     var text: String {
         let kind = simulator.value.map { "\nSimulator:  \(printable($0)): it does not protect keys" } ?? ""
         return """
-            Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialised")
+            Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialized")
             Device:     \(printable("\(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)"))
             State:      \(flags.isEmpty ? "normal" : flags.joined(separator: ", "))
             Module:     \(printable("\(modulePath) (\(module))"))

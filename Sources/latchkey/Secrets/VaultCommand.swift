@@ -44,7 +44,7 @@ extension VaultCommand {
 
         func validate() throws {
             guard policy == nil || biometrics else {
-                throw ValidationError("--policy says what --biometrics demands: give both, or neither.")
+                throw ValidationError("--policy requires --biometrics.")
             }
         }
 

@@ -43,7 +43,8 @@ extension CommandContext {
             throw KeystoreError(
                 operation: operation, code: .invalidInput,
                 reason: "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                recovery: "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file.")
+                recovery:
+                    "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (~/.config/latchkey/config.json).")
         }
         return (endpoint, clientID)
     }

@@ -15,9 +15,8 @@ struct ProgramBrowser: Browser {
     func open(_ url: String) async {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
         console.say(
-            "The login page opens in your browser. The login waits \(minutes) minutes. If the page does not open, open this "
-                + "address in a browser yourself. If the page does not know the app, press Ctrl-C and check --client-id: "
-                + url)
+            "The login page opens in your browser. If the page does not know the app, press Ctrl-C and check --client-id. "
+                + "The login waits \(minutes) minutes. If the page does not open, open this address yourself: " + url)
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: the browser continues to run after the login.
         Task {

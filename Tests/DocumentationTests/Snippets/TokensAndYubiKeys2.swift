@@ -1,7 +1,7 @@
 import Latchkey
 import LatchkeyPKCS11
 
-/// Has OpenSSL use the key: `use` gets an `EVP_PKEY *`, which is good until it returns.
+/// Lets OpenSSL use the key: `use` gets an `EVP_PKEY *`, which is valid until it returns.
 func withOpenSSL(
     _ key: HardwareKey, on keystore: PKCS11Keystore, for person: any PresenceAuthority,
     use: @escaping @Sendable (OpaquePointer) throws -> Void

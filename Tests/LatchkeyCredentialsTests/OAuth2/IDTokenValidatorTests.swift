@@ -52,15 +52,30 @@ struct IDTokenValidatorTests {
             ["nbf": .number(1_800_000_061)], ["nonce": .string("m")], ["nonce": nil],
             ["at_hash": .string("x")], ["at_hash": .number(1)], ["c_hash": .string("x")], ["ds_hash": .string("x")],
             ["auth_time": .number(1_799_999_000)], ["auth_time": nil],
+            ["azp": .null], ["nonce": .null], ["at_hash": .null], ["c_hash": .null], ["ds_hash": .null],
         ] as [[String: JSONValue?]])
     func `each wrong claim is refused`(change: [String: JSONValue?]) throws {
         let signer = try Signer()
         let good: [String: JSONValue?] = ["nonce": .string("n"), "auth_time": .number(1_799_999_990)]
         let expected = IDTokenValidator.Expectations(
-            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60)
+            nonce: "n", accessToken: "a", code: "c", deviceSecret: "d", maximumLoginAge: 60, maximumIssueDifference: 300
+        )
         try validate(signer.sign(claims(good)), [signer.jwk], expected)
         let bad = try signer.sign(claims(good.merging(change) { $1 }))
         #expect(throws: IDTokenFlaw.self) { try validate(bad, [signer.jwk], expected) }
+    }
+
+    @Test(arguments: [1_799_999_700.0, 1_800_000_061, 1_800_000_300])
+    func `credentials accept clocks that differ by five minutes`(issued: Double) throws {
+        let signer = try Signer()
+        let token = try signer.sign(claims(["iat": .number(issued)]))
+        try validate(
+            token, [signer.jwk], .init(maximumIssueDifference: 300))
+    }
+
+    @Test func `a token of any age is accepted without a maximum`() throws {
+        let signer = try Signer()
+        try validate(signer.sign(claims(["iat": .number(1_799_990_000)])), [signer.jwk])
     }
 
     @Test func `only the server's signature is accepted`() throws {

@@ -7,7 +7,7 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// An attacker who can write the store's file puts class keys with known values there.
+/// An attacker who can write the store's file puts record keys with known values there.
 @Suite(.softwareTPM)
 struct ClassPlantingTests {
     private let prompt = PromptContext(reason: "test the classes")
@@ -24,7 +24,7 @@ struct ClassPlantingTests {
         #expect(rows.isEmpty)
     }
 
-    @Test func `a class key that existed before the first record accepts no record`() async throws {
+    @Test func `a record key that existed before the first record accepts no record`() async throws {
         let directory = try TemporaryDirectory()
         let program = try await program(directory)
         // The attacker's key, created with a record that the attacker then deletes.
@@ -44,7 +44,7 @@ struct ClassPlantingTests {
         }
     }
 
-    @Test func `a replaced class key accepts no record in place of an existing one`() async throws {
+    @Test func `a replaced record key accepts no record in place of an existing one`() async throws {
         let (directory, elsewhere) = (try TemporaryDirectory(), try TemporaryDirectory())
         let program = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "2468")

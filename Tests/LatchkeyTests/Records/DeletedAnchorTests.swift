@@ -44,7 +44,7 @@ struct DeletedAnchorTests {
         #expect(try await anchor(directory) != nil)
     }
 
-    @Test func `a class key names the pinned storage root key too`() async throws {
+    @Test func `a record key names the pinned storage root key too`() async throws {
         let directory = try TemporaryDirectory()
         try await container(directory, SoftwareTPM.current.tcti)
             .open(.device, for: prompt, authorizedBy: NobodyPresent())

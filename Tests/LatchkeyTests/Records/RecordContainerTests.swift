@@ -7,7 +7,7 @@ import LatchkeyTesting
 import RawDatabase
 import Testing
 
-/// The store with real class keys: each test has its own software TPM and directory.
+/// The store with real record keys: each test has its own software TPM and directory.
 @Suite(.softwareTPM)
 struct RecordContainerTests {
     private let prompt = PromptContext(reason: "test the store")
@@ -150,7 +150,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `a missing class key is damage and is not replaced`() async throws {
+    @Test func `a missing record key is damage and is not replaced`() async throws {
         try await withContainer { container, store in
             try await container.apply(
                 [.put(Record(id: "a", kind: "note"), payload: SecretBytes([1]), ifGeneration: 0)], for: prompt)
@@ -232,7 +232,7 @@ struct RecordContainerTests {
         }
     }
 
-    @Test func `two stores on one file create one class key`() async throws {
+    @Test func `two stores on one file create one record key`() async throws {
         try await withContainer { container, store in
             let directory = URL(fileURLWithPath: store.path).deletingLastPathComponent().deletingLastPathComponent()
             let second = try await RecordStore(directory: directory.path)

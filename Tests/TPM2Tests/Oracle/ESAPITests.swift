@@ -3,7 +3,7 @@ import LatchkeyTesting
 import Testing
 
 @Suite(.softwareTPM) struct `The ESAPI oracle` {
-    @Test func `makes a key and signs with it, so that it can be believed`() async throws {
+    @Test func `creates a key and signs with it, so that the tests can rely on ESAPI`() async throws {
         let signature = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
             let storage = try esys.createPrimary(OracleTemplates.storage)
             let session = try esys.startSession(.hmac, saltKey: storage)

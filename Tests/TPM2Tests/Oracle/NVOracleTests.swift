@@ -32,7 +32,7 @@ import Testing
         #expect(ours.publicArea == area)
     }
 
-    @Test func `a counter that both count up`() async throws {
+    @Test func `a counter that both implementations increment`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let first = try await ESAPI.connect(to: tcti) { esys in
             let index = try esys.defineIndex(Self.counter.marshalled)

@@ -8,11 +8,11 @@ import Testing
 @Suite(.softwareTPM) struct `The cpHash computed here is the one of the command that ESAPI sends` {
     private static let digest = [UInt8](SHA256.hash(data: [1, 2, 3]))
 
-    @Test func `so the approved Sign is carried out`() async throws {
+    @Test func `the approved Sign is executed`() async throws {
         try await sign(Self.digest, approved: Self.digest)
     }
 
-    @Test func `and no other Sign is`() async throws {
+    @Test func `another Sign is refused`() async throws {
         let other = [UInt8](SHA256.hash(data: [4, 5, 6]))
         let error = await #expect(throws: ESAPI.Failure.self) { try await sign(other, approved: Self.digest) }
         // TPM_RC_POLICY_FAIL, session 1.

@@ -4,7 +4,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// Our digests against those that a TPM computes when ESAPI runs the same policy in a trial session.
+/// Compares our digests with those of a TPM when ESAPI runs the same policy in a trial session.
 @Suite(.softwareTPM) struct `Policy digests computed without a TPM are the TPM's own` {
     @Test func `PolicyAuthValue`() async throws {
         let theirs = try await ESAPI.connect(to: SoftwareTPM.current.tcti) { esys in
@@ -44,7 +44,7 @@ import Testing
         #expect(PolicyDigest().signed(by: ours, policyRef: policyRef).bytes == digest)
     }
 
-    @Test(arguments: 2...8) func `PolicyOR of so many branches, and what follows it`(_ count: Int) async throws {
+    @Test(arguments: 2...8) func `PolicyOR of several branches, and the next assertion`(_ count: Int) async throws {
         let branches = (0..<count).map { number in
             number.isMultiple(of: 2)
                 ? PolicyDigest().authValue()

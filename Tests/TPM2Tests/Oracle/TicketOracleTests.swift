@@ -4,7 +4,7 @@ import LatchkeyTesting
 import TPM2
 import Testing
 
-/// Tickets that one side is given satisfy the policy in sessions of the other.
+/// Tickets that one implementation gets satisfy the policy in sessions of the other.
 @Suite(.softwareTPM) struct `ESAPI and TPM2 use each other's tickets and contexts` {
     private static let reference = [UInt8](repeating: 0xA5, count: 32)
     private let key = P256.Signing.PrivateKey()
@@ -16,7 +16,7 @@ import Testing
         return (Array(raw.prefix(32)), Array(raw.suffix(32)))
     }
 
-    @Test func `a ticket of PolicySigned that ESAPI was given`() async throws {
+    @Test func `TPM2 uses a ticket of PolicySigned that ESAPI got`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let given = try await ESAPI.connect(to: tcti) { esys in
             let authority = try esys.loadExternal(area)
@@ -32,7 +32,7 @@ import Testing
         #expect(try await digestHere(given, name) == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
     }
 
-    @Test func `a ticket of PolicySigned that TPM2 was given`() async throws {
+    @Test func `ESAPI uses a ticket of PolicySigned that TPM2 got`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let given = try await NativeTPM.connect(to: tcti) { native in
             let authority = try native.tpm.loadExternal(PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
@@ -47,7 +47,7 @@ import Testing
         #expect(try await digestThere(given, name) == PolicyDigest().signed(by: name, policyRef: Self.reference).bytes)
     }
 
-    @Test func `tickets of PolicySecret, both ways`() async throws {
+    @Test func `tickets of PolicySecret, in both directions`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let owner = Hierarchy.owner.name
         let policy = PolicyDigest().secret(of: owner, policyRef: Self.reference).bytes
@@ -84,7 +84,7 @@ import Testing
         #expect(ours.bytes == theirs)
     }
 
-    @Test func `a session that ESAPI swapped out comes back here`() async throws {
+    @Test func `TPM2 loads a session that ESAPI saved`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let saved = try await ESAPI.connect(to: tcti) { esys in
             let session = try esys.startSession(.policy)
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func `a session that TPM2 swapped out is one for tpm2-tss too`() async throws {
+    @Test func `tpm2-tss parses a session that TPM2 saved`() async throws {
         let saved = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
             let session = try native.tpm.startAuthSession(.policy, saltedTo: nil)
             defer { try? native.tpm.flushContext(session.handle) }

@@ -1,0 +1,66 @@
+internal import FoundationEssentials
+
+/// Decides which rows are damaged.
+extension RecordContainer {
+    /// Verifies a row and returns its record and payload. The keys that this needs must be in memory.
+    ///
+    /// - Parameter session: The session in which the payload's class must be open; nil for any session.
+    func verified(
+        _ row: RecordRow, in session: ClassSession? = nil
+    ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?) {
+        let record = try Self.record(of: row)
+        guard !row.isSelfAuthenticated else {
+            guard record.isBareKey, row.payload == nil else { throw Self.edited(record.id) }
+            return (record, nil)
+        }
+        guard let device = keyring.session(ProtectionClass.device.name)?.opened else {
+            throw Self.locked(.device, record.id)
+        }
+        guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else { throw Self.edited(record.id) }
+        guard let sealed = row.payload else { return (record, nil) }
+        guard let key = (session ?? keyring.session(row.className))?.opened else {
+            throw Self.locked(record.protection, record.id)
+        }
+        guard session?.name ?? row.className == row.className else {
+            throw .conflict(
+                "read the record ‘\(record.id)’", "its protection was changed in the meantime",
+                recovery: "Read the stored record, then try again.")
+        }
+        guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(record.id) }
+        return (record, payload)
+    }
+
+    static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
+        KeystoreError(
+            operation: "read the record ‘\(id)’", code: .wrongState,
+            reason: "the class ‘\(protection.name)’ is locked", recovery: "Unlock it and try again.")
+    }
+
+    static func record(of row: RecordRow) throws(KeystoreError) -> Record {
+        do {
+            return try row.record()
+        } catch {
+            throw KeystoreError(storing: "read a record", error)
+        }
+    }
+
+    static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
+        let operation = "store the record ‘\(record.id)’"
+        guard
+            (1...128).contains(record.id.rawValue.utf8.count),
+            !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { throw .invalidInput(operation, "its name is empty, too long, or contains a control character") }
+        guard payload?.count ?? 0 <= maximumPayloadBytes else {
+            throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
+        }
+        if ProtectionClass.isSelfAuthenticated(record.protection.name) {
+            guard record.isBareKey, payload == nil else {
+                throw .invalidInput(operation, "only a key, named by its id, can be stored without a class")
+            }
+        }
+    }
+
+    static func edited(_ id: RecordID) -> KeystoreError {
+        .damaged("read the record ‘\(id)’", "another program or a disk error changed it")
+    }
+}
