@@ -74,6 +74,30 @@ extension Credential {
 }
 
 extension CredentialStore {
+    /// Validates the ID token of a login that the app made itself, with the server's keys (OpenID Connect Core section
+    /// 3.1.3.7). Call this before the token is stored: later refreshes are compared with the stored ID token.
+    ///
+    /// - Parameters:
+    ///   - token: A token with an ID token. Hashes of its access token and device secret are checked if the ID token has
+    ///     them.
+    ///   - nonce: The nonce of the authorization request, if it had one.
+    ///   - code: The authorization code, if the ID token may have its hash (`c_hash`).
+    ///   - maximumLoginAge: The maximum time since the user logged in (`auth_time`), in seconds; nil for any time.
+    /// - Throws: ``CredentialError``: `missingToken` without an ID token; `invalidToken`; `transient` if the keys were read
+    ///   less than 30 seconds ago, and the server may have changed them since; `network` if they cannot be read.
+    public func validate(
+        _ token: Token, nonce: String? = nil, code: String? = nil, maximumLoginAge: TimeInterval? = nil
+    ) async throws {
+        let operation = "validate the ID token"
+        guard let idToken = token.idToken else { throw CredentialError.missing(operation, "ID token") }
+        try await server(of: token.context).validate(
+            idToken,
+            .init(
+                nonce: nonce, accessToken: token.accessToken, code: code, deviceSecret: token.deviceSecret,
+                maximumLoginAge: maximumLoginAge, maximumIssueDifference: CredentialServer.maximumIssueDifference),
+            at: configuration.clock.now, operation)
+    }
+
     func server(of context: Token.Context) -> CredentialServer {
         CredentialServer(
             context: context, providers: providers, transport: transport,

@@ -65,11 +65,13 @@ extension PKCS11Keystore {
     ) async throws(KeystoreError) -> Int {
         try await write("remove a certificate", for: key, prompt, presence) { (session, id) throws(CryptokiError) in
             // Reads no values, so that an object that cannot be read can be deleted.
-            let removable = try session.objects(.certificate, id: id).filter { object throws(CryptokiError) in
-                !TokenCertificate.isAttestation(label: try session.label(of: object))
+            var count = 0
+            for object in try session.objects(.certificate, id: id) {
+                guard !TokenCertificate.isAttestation(label: try session.label(of: object)) else { continue }
+                try session.destroy(object)
+                count += 1
             }
-            for object in removable { try session.destroy(object) }
-            return removable.count
+            return count
         }
     }
 

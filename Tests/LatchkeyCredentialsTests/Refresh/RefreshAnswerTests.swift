@@ -64,6 +64,17 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 2)
     }
 
+    @Test func `an app validates the ID token of its own login`() async throws {
+        let bench = try Bench()
+        let credential = try await bench.start().store(bench.provider.signIn())
+        let (store, token) = (credential.store, try await credential.token)
+        try await store.validate(token)
+        await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, nonce: "another login's") }
+        await #expect(throws: credentials(.invalidToken)) { try await store.validate(token, maximumLoginAge: 1) }
+        bench.clock.advance(301)
+        await #expect(throws: credentials(.invalidToken)) { try await store.validate(token) }
+    }
+
     @Test(arguments: [nil, "key-1"])
     func `a key that changed without a new name, or has no name, is read again`(keyID: String?) async throws {
         let bench = try Bench()
