@@ -1,5 +1,7 @@
+public import FoundationEssentials
 public import HTTPTypes
 public import Latchkey
+internal import LatchkeyOAuth
 
 extension Credential {
     /// Adds the access token to a request. A token that is about to expire is refreshed first. If that fails, a token that
