@@ -20,6 +20,8 @@ final class ModuleProcess: Sendable {
 
     private struct State {
         var processIdentifier: pid_t?
+        /// Killed processes that were replaced before they were reaped.
+        var replaced: Set<pid_t> = []
         /// Why the last process never answered.
         var complaint: String?
 
@@ -153,9 +155,11 @@ final class ModuleProcess: Sendable {
         // Under the lock, so that other threads see the process as soon as it runs.
         state.withLock { state in
             do throws(CryptokiError) {
-                state.processIdentifier = try ChildSpawner.spawn(
+                let process = try ChildSpawner.spawn(
                     ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
                     connectedTo: connection, environment: environment)
+                if let killed = state.processIdentifier { state.replaced.insert(killed) }
+                state.processIdentifier = process
             } catch {
                 state.complaint = error.reason
             }
@@ -182,8 +186,11 @@ final class ModuleProcess: Sendable {
 
     private func reapIfEnded(_ process: pid_t) {
         state.withLock { state in
-            guard state.processIdentifier == process else { return }
-            _ = state.reap(module)
+            if state.processIdentifier == process {
+                _ = state.reap(module)
+            } else if state.replaced.remove(process) != nil {
+                waitpid(process, nil, WNOHANG)
+            }
         }
     }
 }

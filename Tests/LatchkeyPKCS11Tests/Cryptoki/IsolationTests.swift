@@ -43,9 +43,7 @@ struct IsolationTests {
         }
     }
 
-    @Test func `a killed process is restarted, and leaves no file`()
-        async throws
-    {
+    @Test func `a killed process is restarted, and leaves no file and no zombie`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         let found = try await find(token)
         let process = try #require(found.module.process)
@@ -58,6 +56,18 @@ struct IsolationTests {
         #expect(second != first)
         #expect(found.module.epoch == 2)
         #expect(!FileManager.default.fileExists(atPath: process.directory))
+        // The next call replaces this process, possibly before it is reaped.
+        process.kill()
+        _ = try await found.perform { session throws(CryptokiError) in try session.tokenInformation().label }
+        #expect(try #require(process.processIdentifier) != second)
+        let deadline = ContinuousClock.now + .seconds(30)
+        for ended in [first, second] {
+            // Signal 0 reaches a zombie.
+            while kill(ended, 0) == 0 {
+                try #require(ContinuousClock.now < deadline, "process \(ended) still exists")
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
     }
 
     @Test func `the environment of this process does not change`() async throws {
