@@ -56,10 +56,8 @@ struct IdentityServer: Sendable {
 
     /// Registers the key in `jwt` for the user. The response has no body.
     func setUp(jwt: String, access: AccessToken) async throws(LoginError) {
-        let response = try await client.post(
-            [("grant_type", BiometricRequest.grantType), ("jwt", jwt)], to: .token,
-            fields: [.authorization: access.authorization])
-        guard response.isSuccess else { throw response.failure }
+        _ = try await client.requestToken(
+            BiometricRequest.grantType, [("jwt", jwt)], fields: [.authorization: access.authorization])
     }
 
     /// Logs in with the key that signed `jwt`.

@@ -49,9 +49,7 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     package func requestToken(
         _ grantType: String, _ form: Form, fields: HTTPFields = [:]
     ) async throws(Failure) -> ServerResponse<Failure> {
-        let response = try await post([("grant_type", grantType)] + form, to: .token, fields: fields)
-        guard response.isSuccess else { throw response.failure }
-        return response
+        try await post([("grant_type", grantType)] + form, to: .token, fields: fields).successful()
     }
 
     /// Revokes a token (RFC 7009 section 2.1).
@@ -62,16 +60,14 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     package func revoke(
         _ token: String, hint: String? = nil, identifiesClient: Bool = true, fields: HTTPFields = [:]
     ) async throws(Failure) {
-        let response = try await post(
-            Self.tokenForm(token, hint), to: .revocation, fields: fields, identifiesClient: identifiesClient)
-        guard response.isSuccess else { throw response.failure }
+        _ = try await post(
+            Self.tokenForm(token, hint), to: .revocation, fields: fields, identifiesClient: identifiesClient
+        ).successful()
     }
 
     /// Asks the server for the state of a token (RFC 7662 section 2.1).
     package func introspect(_ token: String, hint: String, fields: HTTPFields = [:]) async throws(Failure) -> Data {
-        let response = try await post(Self.tokenForm(token, hint), to: .introspection, fields: fields)
-        guard response.isSuccess else { throw response.failure }
-        return response.body
+        try await post(Self.tokenForm(token, hint), to: .introspection, fields: fields).successful().body
     }
 
     private static func tokenForm(_ token: String, _ hint: String?) -> Form {

@@ -34,9 +34,7 @@ package struct ServerConnection<Failure: OAuthClientError>: Sendable {
     package func success(
         _ request: HTTPRequest, _ body: [UInt8] = []
     ) async throws(Failure) -> ServerResponse<Failure> {
-        let response = try await send(request, body)
-        guard response.isSuccess else { throw response.failure }
-        return response
+        try await send(request, body).successful()
     }
 
     package func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest) async throws(Failure) -> T {
@@ -58,6 +56,12 @@ package struct ServerResponse<Failure: OAuthClientError>: Sendable {
 
     /// The error for an unsuccessful response.
     package var failure: Failure { Failure(operation, .refused(status: status, body: body)) }
+
+    /// - Throws: ``failure`` for a status outside 200...299.
+    package func successful() throws(Failure) -> Self {
+        guard isSuccess else { throw failure }
+        return self
+    }
 
     /// Decodes the body as JSON, with any content type.
     package func json<T: Decodable>(_ type: T.Type) throws(Failure) -> T {
