@@ -162,7 +162,7 @@ let package = Package(
         .target(
             name: "LatchkeyTesting",
             dependencies: [
-                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -213,6 +213,15 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .target(
+            name: "LatchkeyTestSupport",
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard", crypto, httpTypes, subprocess,
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            path: "Tests/LatchkeyTestSupport",
+            swiftSettings: strict
+        ),
         .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
@@ -222,13 +231,17 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeySimulatorsTests",
-            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", crypto, httpTypes, subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto, httpTypes,
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", "TPM2", crypto, grdb,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
+                "LatchkeyTesting", "TPM2", crypto, grdb,
                 httpTypes, subprocess,
             ],
             swiftSettings: strict
@@ -236,14 +249,16 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
+                crypto, subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "VirtualSmartCard",
                 asn1, certificates, crypto, subprocess,
             ],
@@ -252,14 +267,16 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "RawDatabase",
                 crypto,
                 grdb,
@@ -279,7 +296,8 @@ let package = Package(
             name: "LatchkeyCredentialsTests",
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyOAuth",
-                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                "RawDatabase",
                 "latchkey-identity", crypto,
                 cryptoExtras, grdb,
                 httpTypes, subprocess,
@@ -289,7 +307,8 @@ let package = Package(
         .testTarget(
             name: "PresenceBrokerTests",
             dependencies: [
-                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTesting",
+                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "TPM2", crypto, subprocess,
             ],
             swiftSettings: strict
@@ -304,7 +323,10 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyPresenceTests",
-            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -313,7 +335,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyHTTPTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyTesting", "LatchkeySimulators", httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", httpTypes,
+                subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -323,7 +346,7 @@ let package = Package(
             name: "LatchkeyLoginTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTesting",
+                "LatchkeyTestSupport", "LatchkeyTesting",
                 "LatchkeySimulators", "RawDatabase",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -335,20 +358,25 @@ let package = Package(
             name: "LatchkeyLockerTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, grdb, httpTypes,
+                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity",
+                crypto, grdb, httpTypes,
                 subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
-            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb],
+            dependencies: [
+                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                crypto, grdb,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
+                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "RawDatabase",
                 crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -399,7 +427,8 @@ let package = Package(
             name: "CommandTests",
             dependencies: [
                 "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
+                "VirtualSmartCard",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Latchkey
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -2,7 +2,7 @@ import FoundationEssentials
 import GRDB
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Synchronization
 import Testing
 

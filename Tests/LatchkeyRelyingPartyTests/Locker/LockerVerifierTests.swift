@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Locker assertions") struct LockerVerifierTests {
