@@ -30,11 +30,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///   this vault was retrieved.
     public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
         try checkOpen("update")
-        let row = try slot.place().row
-        let change = VaultSlot<Credentials>.Change(
-            records: [row.put(try slot.encode(credentials), in: record.protection, ifGeneration: record.generation)],
-            classes: [])
-        return BiometricsSecureVault(slot: slot, record: try await slot.make(change), session: session)
+        let stored = try await slot.make(slot.updating(record, to: credentials))
+        return BiometricsSecureVault(slot: slot, record: stored, session: session)
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them. If that key is revocable it is
@@ -43,14 +40,13 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try slot.makeNow(slot.storingPlain(read(), ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.storing(read(), ifGeneration: record.generation)))
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try await slot.make(slot.storingPlain(read(), ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(
+            slot: slot, record: try await slot.make(slot.storing(read(), ifGeneration: record.generation)))
     }
 
     /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock prompts, even within the
@@ -123,7 +119,6 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     public func reset() async throws(KeystoreError) -> Vault<Credentials> { try await slot.reset() }
 
     /// This vault as a case of ``Vault``.
-
     public func wrap() -> Vault<Credentials> { .locked(self) }
 
     private func existingRecord() throws(KeystoreError) -> Record {
