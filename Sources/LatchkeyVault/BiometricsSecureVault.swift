@@ -20,7 +20,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its protection was changed or it was
     ///   reset, `damaged` if another program changed the stored value.
     public func read() throws(KeystoreError) -> Credentials {
-        try checkOpen("read")
+        try checkOpen()
         return try slot.read(in: session)
     }
 
@@ -29,7 +29,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if the credentials were changed since
     ///   this vault was retrieved.
     public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
-        try checkOpen("update")
+        try checkOpen()
         let stored = try await slot.make(slot.updating(record, to: credentials))
         return BiometricsSecureVault(slot: slot, record: stored, session: session)
     }
@@ -74,8 +74,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
             ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: record, failure: nil))
     }
 
-    private func checkOpen(_ operation: String) throws(KeystoreError) {
-        guard session.isOpen else { throw slot.wrongState(operation, "locked") }
+    private func checkOpen() throws(KeystoreError) {
+        guard session.isOpen else { throw slot.wrongState("locked") }
     }
 }
 

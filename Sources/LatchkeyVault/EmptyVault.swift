@@ -30,7 +30,7 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
         credentials: Credentials
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         try slot.checkEmpty()
-        return try await slot.protect(credentials, ifGeneration: 0, "store")
+        return try await slot.protect(credentials, ifGeneration: 0)
     }
 
     /// Deletes a value that was stored after this vault was retrieved.

@@ -45,7 +45,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///
     /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay unchanged.
     public func upgrade() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        try await slot.protect(read(), ifGeneration: record.generation, "upgrade")
+        try await slot.protect(read(), ifGeneration: record.generation)
     }
 
     /// Deletes the credentials.

@@ -35,13 +35,15 @@ extension VaultSlot {
 
     /// Stores the credentials with biometrics, in a new class whose key is revocable if the hardware has room.
     func protect(
-        _ credentials: Credentials, ifGeneration generation: Int, _ operation: String
+        _ credentials: Credentials, ifGeneration generation: Int
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let (space, row) = try spaceAndRow()
         guard try await space.records.keystore.capabilities().sealing.contains(space.policy.requirement) else {
-            throw .unsupported(
-                "\(operation) the vault ‘\(key)’", "this hardware can't enforce the policy ‘\(space.policy)’",
-                recovery: "Choose a policy that it can enforce: see ‘latchkey doctor’.")
+            throw named(
+                "protect",
+                .unsupported(
+                    "this hardware can't enforce the policy ‘\(space.policy)’",
+                    recovery: "Choose a policy that it can enforce: see ‘latchkey doctor’."))
         }
         let prepared = try await space.records.prepare(
             row.classes.newClass(space.policy), revocably: .preferred, for: space.prompt("protect ‘\(key)’"),
@@ -95,7 +97,7 @@ extension VaultSlot {
         let (space, row) = try spaceAndRow()
         guard let stored = stored.first, let found = try space.records.metadataNow(row.id) else { throw changed() }
         guard found.generation > stored.generation || found == stored else {
-            throw .damaged("store the vault ‘\(key)’", "the store does not contain what was written")
+            throw named("store", .damaged("the store does not contain what was written"))
         }
         return stored
     }

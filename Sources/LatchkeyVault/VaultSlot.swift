@@ -15,7 +15,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         do throws(KeystoreError) {
             return try storedVault()
         } catch {
-            return .locked(LockedBiometricsSecureVault(slot: self, record: nil, failure: error))
+            return .locked(LockedBiometricsSecureVault(slot: self, record: nil, failure: named("open", error)))
         }
     }
 
@@ -24,14 +24,14 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         let (space, row) = try spaceAndRow()
         guard let record = try space.records.metadataNow(row.id) else { return EmptyVault(slot: self).wrap() }
         guard record.kind == VaultRow.kind else {
-            throw .damaged("open the vault", "the row of its name is not a vault")
+            throw .damaged("the row of its name is not a vault")
         }
         guard record.protection != .device else {
-            try checkNotDowngraded("open the vault")
+            try checkNotDowngraded()
             return KeychainSecureVault(slot: self, record: record).wrap()
         }
         guard row.classes.contains(record.protection) else {
-            throw .damaged("open the vault", "its protection class is not a vault's")
+            throw .damaged("its protection class is not a vault's")
         }
         guard let session = space.records.session(record.protection), session.isOpen else {
             return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
@@ -40,10 +40,10 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     }
 
     /// - Throws: `KeystoreError` with code `damaged` if another program replaced a value with biometrics by one without.
-    private func checkNotDowngraded(_ operation: String) throws(KeystoreError) {
+    private func checkNotDowngraded() throws(KeystoreError) {
         let (space, row) = try spaceAndRow()
         guard try !space.records.isDowngraded(row.id, from: row.classes) else {
-            throw .damaged(operation, "another program replaced a value with biometrics by one without")
+            throw named("read", .damaged("another program replaced a value with biometrics by one without"))
         }
     }
 
@@ -75,7 +75,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         guard let (record, payload) = try space.records.readNow(row.id, in: session) else { throw changed() }
         if session == nil {
             guard record.protection == .device else { throw changed() }
-            try checkNotDowngraded("read the vault")
+            try checkNotDowngraded()
         }
         return try decode(payload)
     }
@@ -86,8 +86,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
                 try JSONDecoder().decode(Envelope.self, from: Data($0))
             }).value
         else {
-            throw .damaged(
-                "read the vault ‘\(key)’", "the stored value does not have the type that the program expects")
+            throw named("read", .damaged("the stored value does not have the type that the program expects"))
         }
         return credentials
     }
@@ -98,7 +97,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
             defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
             return SecretBytes(bytes)
         } catch {
-            throw .invalidInput("store the vault ‘\(key)’", "the credentials cannot be encoded as JSON")
+            throw named("store", .invalidInput("the credentials cannot be encoded as JSON"))
         }
     }
 
@@ -111,16 +110,20 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
 
     /// The error if the stored record differs from the caller's vault.
     func changed() -> KeystoreError {
-        .conflict(
-            "use the vault ‘\(key)’", "another copy of the vault or another program changed it in the meantime",
-            recovery: "Retrieve the vault again.")
+        named(
+            "use",
+            .conflict(
+                "another copy of the vault or another program changed it in the meantime",
+                recovery: "Retrieve the vault again."))
     }
 
-    func wrongState(_ operation: String, _ state: String) -> KeystoreError {
+    func wrongState(_ state: String) -> KeystoreError {
         KeystoreError(
-            operation: "\(operation) the vault ‘\(key)’", code: .wrongState, reason: "it is \(state)",
+            operation: "use the vault ‘\(key)’", code: .wrongState, reason: "it is \(state)",
             recovery: "Retrieve the vault again, and use the calls of its state.")
     }
+
+    func named(_ verb: String, _ error: KeystoreError) -> KeystoreError { error.during("\(verb) the vault ‘\(key)’") }
 }
 
 extension VaultSlot {
@@ -141,27 +144,25 @@ extension VaultSlot {
     func unlock(_ expected: Record) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         let (space, row) = try spaceAndRow()
         try checkUnchanged(expected)
-        let consent = SingleConsent(space.presence)
+        let presence = PresenceSession(space.presence)
         do throws(KeystoreError) {
             try await space.records.open(
-                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: presence)
         } catch {
             // The key may be missing because the vault has changed its state.
             try checkUnchanged(expected)
-            throw error
+            throw named("unlock", error)
         }
-        consent.confirm()
         do throws(KeystoreError) {
-            try await space.open(as: consent)
-            guard
-                let session = space.records.session(expected.protection),
+            try await space.open(as: presence)
+            guard let session = space.records.session(expected.protection),
                 let (record, payload) = try space.records.readNow(row.id, in: session)
             else { throw changed() }
             _ = try decode(payload)
             return BiometricsSecureVault(slot: self, record: record, session: session)
         } catch {
             lock()
-            throw error
+            throw named("unlock", error)
         }
     }
 
@@ -174,7 +175,7 @@ extension VaultSlot {
                 authorizedBy: space.presence)
             return true
         } catch {
-            guard error.code == .cancelled || error.code == .wrongProof else { throw error }
+            guard [.cancelled, .wrongProof].contains(error.code) else { throw named("verify the owner of", error) }
             return false
         }
     }
