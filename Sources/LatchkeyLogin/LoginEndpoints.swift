@@ -4,7 +4,7 @@ internal import Latchkey
 internal import LatchkeyOAuth
 
 /// The endpoints of an identity server as calls, for one operation.
-struct IdentityServer: Sendable {
+struct LoginEndpoints: Sendable {
     let client: OAuthClient<LoginError>
     let device: DeviceInfo
 
