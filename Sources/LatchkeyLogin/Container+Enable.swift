@@ -193,7 +193,7 @@ struct Enrolment: Sendable {
     let existing: BiometricKey?
     /// A key whose registration an earlier call did not complete.
     let abandoned: BiometricKey?
-    let server: IdentityServer
+    let server: LoginEndpoints
     let prompt: PromptContext
 
     var key: HardwareKey { made.key }

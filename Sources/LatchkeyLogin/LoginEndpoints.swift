@@ -5,7 +5,7 @@ internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The endpoints of an identity server as calls, for one operation.
-struct IdentityServer: Sendable {
+struct LoginEndpoints: Sendable {
     let client: OAuthClient<LoginError>
     let device: DeviceInfo
 
