@@ -28,7 +28,7 @@ extension Credential {
     ///   - token: A token whose id is not stored.
     ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
     /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before
-    ///   ``CredentialStore/open()``.
+    ///   ``CredentialStore/bootstrap(_:)``.
     @discardableResult
     public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
         try requiredStorage.store(token, tags: tags)

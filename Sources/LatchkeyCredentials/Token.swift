@@ -10,9 +10,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change it.
     public let id: String
     /// When the response was received.
-    public let issuedAt: Date
+    package let issuedAt: Date
     /// The server and client of the token.
-    public let context: Context
+    package let context: Context
     /// The latest ID token, decoded.
     public let idToken: JWT?
     /// All members of the response.
@@ -21,9 +21,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The server and client of a token.
     public struct Context: Hashable, Sendable {
         /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
-        public let issuer: String
+        package let issuer: String
         /// The OAuth client id.
-        public let clientID: String
+        package let clientID: String
         var clientSecret: String? { secret.value }
         private let secret: Redacted<String?>
 
@@ -38,8 +38,8 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     var response: [String: JSONValue] { members.value }
 
     /// The type of the access token, for example `Bearer`.
-    public var tokenType: String { response[Member.tokenType]?.string ?? "" }
-    /// The lifetime of the access token in seconds from ``issuedAt``, if stated.
+    package var tokenType: String { response[Member.tokenType]?.string ?? "" }
+    /// The lifetime of the access token in seconds, if stated.
     package var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
     /// The access token: visible ASCII characters.
     public var accessToken: String { response[Member.accessToken]?.string ?? "" }
@@ -101,7 +101,7 @@ extension Token {
         /// The expiry of the access token, if stated; whole seconds.
         public let expiresAt: Date?
         /// Whether it has a refresh token.
-        public let isRefreshable: Bool
+        package let isRefreshable: Bool
         /// The user verification that opening the token requires.
         public let security: AccessPolicy.Requirement
         /// When the credential was first stored; whole seconds.
