@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+public import LatchkeyJOSE
 
 /// A value with OpenID Connect claims about a user (OpenID Connect Core sections 2 and 5.1).
 public protocol HasClaims {
