@@ -87,9 +87,7 @@ public final class CredentialStore: Sendable {
     /// - Throws: ``CredentialError`` with code `notFound` if it is not stored.
     func remove(_ credential: Credential) throws {
         let wasDefault = try changingDefault {
-            guard try rows.exists(credential.id) else {
-                throw CredentialError.notFound("remove the credential", credential.id)
-            }
+            guard try rows.exists(credential.id) else { throw CredentialError.notFound(credential.id) }
             var changes = CredentialRows.deletion(credential.id)
             let existing = try rows.knownDefault
             let wasDefault = existing?.id == credential.id

@@ -152,10 +152,10 @@ extension Token {
     ///   - serverDate: The server's clock, if known.
     /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a refresh token.
     func refreshed(
-        by answer: Data, at now: Date, serverDate: Date?, _ operation: String
+        by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
-            throw .invalidResponse(operation, "the server's response does not follow its protocol")
+            throw .invalidResponse("the server's response does not follow its protocol")
         }
         var merged = response
         // The old expiry does not apply to a new access token.
@@ -166,7 +166,7 @@ extension Token {
             let token = try Token(members: merged, context: context, id: id, receivedAt: now)
             return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
-            let flaw = CredentialError.invalidResponse(operation, error.reason)
+            let flaw = CredentialError.invalidResponse(error.reason)
             guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
             var same = response
             same[Member.refreshToken] = .string(rotated)
@@ -176,12 +176,14 @@ extension Token {
     }
 
     /// The value of the field `Authorization` (RFC 6750 section 2.1).
-    func authorization(_ operation: String) throws(CredentialError) -> String {
-        guard tokenType.lowercased() == "bearer" else {
-            throw .unsupported(
-                operation, "tokens of type ‘\(tokenType)’ are not supported",
-                recovery: "Request a bearer token from the server.")
+    var authorization: String {
+        get throws(CredentialError) {
+            guard tokenType.lowercased() == "bearer" else {
+                throw .unsupported(
+                    "tokens of type ‘\(tokenType)’ are not supported",
+                    recovery: "Request a bearer token from the server.")
+            }
+            return "Bearer \(accessToken)"
         }
-        return "Bearer \(accessToken)"
     }
 }
