@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import HTTPTypes
+internal import Latchkey
 internal import LatchkeyHTTP
 public import LatchkeyJOSE
 internal import LatchkeyOAuth

@@ -14,6 +14,8 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
         case invalidInput
     }
 
+    public typealias Details = ServerRefusal
+
     private let name: Name
     public let keystoreCode: KeystoreErrorCode
 

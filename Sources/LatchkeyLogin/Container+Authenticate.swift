@@ -40,7 +40,7 @@ extension Container {
             guard !challenge.isExpired else { continue }
             let (response, result) = try await redeem(jwt, stored, server)
             if let result { return result }
-            let failure = response.failure
+            let failure = LoginError(.refused(response.refusal))
             guard failure.isInvalidCredentials else { throw failure }
             let checked = ClockCheck(server: response.date, device: now) ?? clock
             if let checked, checked.isSuspicious { throw LoginError.clockSkew(seconds: checked.ahead) }

@@ -53,7 +53,8 @@ extension Container {
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
         do {
             if !force { try await checkServer() }
-            if !keepBiometric, try await force || unverified.key() != nil {
+            let hasKey = if force { true } else { try await unverified.key() != nil }
+            if hasKey && !keepBiometric {
                 do {
                     try await disableBiometric(force: force)
                 } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {

@@ -23,13 +23,13 @@ struct LoginEndpoints: Sendable {
     ) async throws(LoginError) -> ProviderMetadata {
         let metadata = try await ProviderMetadata.read(at: address.text, over: connection)
         for required in [ProviderMetadata.EndpointName.authorization, .userInfo, .revocation] {
-            guard metadata[required] != nil else { throw connection.failure(.missingEndpoint(required)) }
+            guard metadata[required] != nil else { throw LoginError(.missingEndpoint(required)) }
         }
         let secret = [ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval]
         do throws(MetadataFlaw) {
             try metadata.check(secretsGoTo: secret.compactMap { metadata[$0] }, additionalOrigins: additionalOrigins)
         } catch {
-            throw connection.failure(.metadata(error))
+            throw LoginError(.metadata(error))
         }
         return metadata
     }
@@ -47,7 +47,7 @@ struct LoginEndpoints: Sendable {
 
     func challenge() async throws(LoginError) -> (Challenge, date: Date?) {
         guard let endpoint = metadata.challenge else {
-            throw client.connection.failure(.missingEndpoint(.authorization))
+            throw LoginError(.missingEndpoint(.authorization))
         }
         let response = try await client.connection.success(
             endpoint.request(.post, [.contentType: "application/json"]), encode(["purpose": "biometric_request"]))
@@ -77,10 +77,12 @@ struct LoginEndpoints: Sendable {
             .post, [.contentType: "application/json", .authorization: access.authorization])
         let response = try await client.connection.send(request, encode(["kid": id.rawValue]))
         guard !response.isSuccess else { return }
-        let failure = response.failure
-        guard response.status == 404, failure.serverError?.reason == "IdentityNotFound" else { throw failure }
+        let refusal = response.refusal
+        guard response.status == 404, refusal.serverError?.reason == "IdentityNotFound" else {
+            throw LoginError(.refused(refusal))
+        }
         throw .identityNotFound(
-            "Biometric login is disabled on this device. No further step is necessary.", failure.details)
+            "Biometric login is disabled on this device. No further step is necessary.", refusal)
     }
 
     // MARK: OAuth

@@ -7,14 +7,8 @@ extension LoginErrorCode: OAuthErrorCode {
             switch failure {
             case .invalidAddress: .invalidInput
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
-            case .refused(let refusal), .authorization(.refused(let refusal)):
-                if refusal.isRateLimit {
-                    .rateLimited
-                } else if refusal.oauthError != nil {
-                    .oauthError
-                } else {
-                    refusal.serverError == nil ? .unexpectedStatus : .serverError
-                }
+            case .refused(let refusal): Self(refusal)
+            case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
             case .malformed, .keysTooFresh, .metadata, .missingEndpoint, .authorization(.otherIssuer): .invalidResponse
             case .idToken(.clock): .clockSkew
             case .idToken: .invalidToken
@@ -22,6 +16,17 @@ extension LoginErrorCode: OAuthErrorCode {
             case .authorization(.timedOut): .timedOut
             case .authorization(.linkReused): .linkReused
             case .authorization(.noPort): .network
+            }
+    }
+
+    private init(_ refusal: ServerRefusal) {
+        self =
+            if refusal.isRateLimit {
+                .rateLimited
+            } else if refusal.oauthError != nil {
+                .oauthError
+            } else {
+                refusal.serverError == nil ? .unexpectedStatus : .serverError
             }
     }
 }

@@ -24,6 +24,8 @@ public struct LoginErrorCode: LatchkeyErrorCode {
         case invalidResponse, invalidToken, invalidInput
     }
 
+    public typealias Details = ServerRefusal
+
     private let name: Name
     public let keystoreCode: KeystoreErrorCode
 
