@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+public import LatchkeyJOSE
 
 /// The name of a claim (OpenID Connect Core sections 2 and 5.1).
 public struct Claim: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {

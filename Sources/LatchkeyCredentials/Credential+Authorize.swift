@@ -1,6 +1,7 @@
 public import FoundationEssentials
 public import HTTPTypes
-public import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Credential {

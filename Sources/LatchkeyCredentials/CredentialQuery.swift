@@ -1,4 +1,5 @@
-public import Latchkey
+internal import Latchkey
+public import LatchkeyJOSE
 
 /// A query for credentials. An index answers it, without the hardware.
 ///

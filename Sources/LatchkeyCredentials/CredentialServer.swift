@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-public import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The server of a token as calls, for the token's client. It stores nothing.

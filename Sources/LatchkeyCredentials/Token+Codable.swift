@@ -1,5 +1,6 @@
 public import FoundationEssentials
-internal import Latchkey
+internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Token {

@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// A token response: an access token with its other members (RFC 6749 section 5.1).

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyHTTP
 
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The endpoints of an identity server as calls, for one operation.

@@ -1,5 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
+import LatchkeyHTTP
+import LatchkeyJOSE
 
 @testable import Latchkey
 @testable import LatchkeyCredentials

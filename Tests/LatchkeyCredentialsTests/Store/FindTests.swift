@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyJOSE
 import LatchkeyTesting
 import Testing
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTesting
 import Synchronization
