@@ -122,11 +122,10 @@ extension Locker {
 
     /// Revokes a destroyed enrolment at the server.
     func send(_ tombstone: Tombstone, _ server: LockerServer, _ context: FlowContext) async throws {
-        do throws(ErsteGroupAuthError) {
+        do {
             try await server.revoke(tombstone.enrolmentID, statement: tombstone.statement)
-        } catch {
+        } catch let error as ErsteGroupAuthError where error.code == .enrolmentRevoked {
             // The server has already deleted the enrolment.
-            guard error.code == .enrolmentRevoked else { throw error }
         }
         _ = try await store([.delete(tombstone.id, ifGeneration: nil)], context)
     }

@@ -1,3 +1,4 @@
+public import Latchkey
 internal import Synchronization
 
 /// Makes the app's one ``Locker``.

@@ -1,3 +1,4 @@
+public import Latchkey
 internal import LatchkeyJOSE
 
 /// The same calls with callbacks, as on iOS. A callback runs once, through the configuration's `deliver`: by default on

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Latchkey
+public import Latchkey
 public import LatchkeyJOSE
 internal import Synchronization
 

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-internal import Latchkey
+public import Latchkey
 internal import LatchkeyHTTP
 internal import LatchkeyJOSE
 internal import LatchkeyOAuth

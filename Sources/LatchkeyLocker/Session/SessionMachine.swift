@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// The state machine of a session, without hardware, network or clock.
 ///
 /// The caller begins a call, performs the action of each returned step, and reports the result, until the call ends.

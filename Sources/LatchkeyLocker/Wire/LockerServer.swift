@@ -2,7 +2,7 @@ internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
 internal import LatchkeyHTTP
-package import LatchkeyOAuth
+internal import LatchkeyOAuth
 
 /// The endpoints of a server with the locker protocol as calls: <doc:LockerProtocol>.
 struct LockerServer: Sendable {
