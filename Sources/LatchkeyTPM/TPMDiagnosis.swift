@@ -68,9 +68,9 @@ package struct TPMIdentity: Hashable, Sendable {
 
     init(_ tpm: TPM) throws(TPMError) {
         let properties = try tpm.properties(from: .revision, count: 11)
-        let strings: [TPMProperty] = [.vendorString1, .vendorString2, .vendorString3, .vendorString4]
         manufacturer = Self.text(properties[.manufacturer] ?? 0).trimmed
-        model = strings.map { Self.text(properties[$0] ?? 0) }.joined().split(separator: " ").joined(separator: " ")
+        model = TPMProperty.vendorStrings.map { Self.text(properties[$0] ?? 0) }.joined()
+            .split(separator: " ").joined(separator: " ")
         let version = properties[.firmwareVersion1] ?? 0
         firmware = "\(version >> 16).\(version & 0xffff)"
         isSimulated = manufacturer == "IBM" && model.hasPrefix("SW") || model == "xCG fTPM"

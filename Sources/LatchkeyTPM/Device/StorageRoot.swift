@@ -41,12 +41,8 @@ extension StorageRoot {
 
     /// The stored trust anchor: a version, the location, whether the TPM is software, the public area.
     var anchor: Data {
-        var writer = TPMWriter()
-        writer.write(Self.version)
-        writer.write(location.rawValue)
-        writer.write(UInt8(assuranceRoot == .tpm ? 0 : 1))
-        writer.writeSized(publicArea)
-        return Data(writer.bytes)
+        let isSimulated = UInt8(assuranceRoot == .tpm ? 0 : 1)
+        return Data(TPMWriter(Self.version, location.rawValue, isSimulated, TPM2B(publicArea)).bytes)
     }
 
     /// - Throws: ``TPMError`` of kind `malformed`.

@@ -59,13 +59,11 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        var publicBytes = TPMWriter()
-        publicBytes.writeSized(publicArea)
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(kind.identifier)
             if hasEmptyAuth { try coder.serialize(true, explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) }
             try coder.serialize(parent.rawValue)
-            try coder.serialize(ASN1OctetString(contentBytes: publicBytes.bytes[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: TPM2B(publicArea).marshalled[...]))
             try coder.serialize(ASN1OctetString(contentBytes: privatePart.marshalled[...]))
         }
     }

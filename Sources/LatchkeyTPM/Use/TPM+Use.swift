@@ -167,12 +167,9 @@ extension TPM {
                 }
             }
         }
-        let authority = try loadExternal(finger.authority, in: .owner)
-        return try lending(
-            { (authority) throws(TPMError) in
-                try policySigned(approval, signature: signature, by: authority, in: session)
-            }, authority
-        ) { () throws(TPMError) in try flushContext(authority.handle) }
+        return try lending(try loadExternal(finger.authority, in: .owner)) { (authority) throws(TPMError) in
+            try policySigned(approval, signature: signature, by: authority, in: session)
+        }
     }
 
     private func checkCounter(_ use: KeyUse, _ session: Session) throws(TPMError) {
