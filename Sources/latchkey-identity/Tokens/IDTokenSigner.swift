@@ -4,7 +4,6 @@ import FoundationEssentials
 import GRDB
 import JWTKit
 import Latchkey
-import LatchkeyRelyingParty
 
 /// Signs ID tokens with a key in the database file, which only its owner can read.
 struct IDTokenSigner: Sendable {
@@ -23,9 +22,8 @@ struct IDTokenSigner: Sendable {
             }
             let key = try P256.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
             let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
-            let name = Self.name(of: key.publicKey.derRepresentation)
-            jwk = Self.signing(Latchkey.JWK(point), kid: name)
-            kid = JWKIdentifier(string: name)
+            jwk = Self.signing(Latchkey.JWK(point), key.publicKey.derRepresentation)
+            kid = JWKIdentifier(string: jwk.kid ?? "")
             await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
         case .rs256:
             let pem = try await secrets.value("id token key RS256") {
@@ -33,10 +31,10 @@ struct IDTokenSigner: Sendable {
             }
             let key = try _RSA.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
             let numbers = try key.publicKey.getKeyPrimitives()
-            let name = Self.name(of: key.publicKey.derRepresentation)
             jwk = Self.signing(
-                Latchkey.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil), kid: name)
-            kid = JWKIdentifier(string: name)
+                Latchkey.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil),
+                key.publicKey.derRepresentation)
+            kid = JWKIdentifier(string: jwk.kid ?? "")
             await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
         }
     }
@@ -50,13 +48,10 @@ struct IDTokenSigner: Sendable {
         try? await keys.verify(text, as: IDToken.self)
     }
 
-    private static func name(of publicKey: Data) -> String {
-        Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
-    }
-
-    private static func signing(_ jwk: Latchkey.JWK, kid: String) -> Latchkey.JWK {
+    /// A JWK for signatures, named by 16 bytes of the key's SHA-256 digest.
+    private static func signing(_ jwk: Latchkey.JWK, _ publicKey: Data) -> Latchkey.JWK {
         var jwk = jwk
-        jwk.kid = kid
+        jwk.kid = Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
         jwk.use = "sig"
         return jwk
     }
