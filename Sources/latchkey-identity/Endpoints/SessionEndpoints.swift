@@ -64,13 +64,18 @@ struct SessionEndpoints: Sendable {
 /// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm. The browser is
 /// redirected only to an address that is registered for the client.
 struct EndSessionEndpoint: Sendable {
-    private struct InvalidRequest: Error {}
+    private enum Target {
+        case loggedOutPage
+        case redirect(RedirectURI)
+
+        var uri: RedirectURI? { if case .redirect(let uri) = self { uri } else { nil } }
+    }
 
     let services: IdentityServices
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
-        guard let fields = request.queryFields, let target = try? await target(fields) else {
+        guard let fields = request.queryFields, let target = await target(fields) else {
             return refusal("The app that sent you here made a request that is not allowed.", .badRequest)
         }
         guard let session = try await services.session(cookies) else { return response(target, fields) }
@@ -82,7 +87,7 @@ struct EndSessionEndpoint: Sendable {
                 title: "Log out?", text: "You are logged in as \(session.user.username).",
                 action: "/oauth2/end_session?" + (request.uri.query ?? ""), button: "Log out",
                 token: services.forms.token(cookies, for: .endSession)),
-            to: cookies, mayLeadTo: target)
+            to: cookies, mayLeadTo: target.uri)
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
@@ -90,29 +95,27 @@ struct EndSessionEndpoint: Sendable {
         let cookies = services.cookies(of: request)
         guard
             services.forms.accepts(form, cookies, for: .endSession), let fields = request.queryFields,
-            let target = try? await target(fields)
+            let target = await target(fields)
         else { return refusal("Go back to the app and log out there again.", .forbidden) }
         return try await services.logOut(cookies, response(target, fields))
     }
 
-    /// The redirect target after the logout; nil if the request has none.
-    ///
-    /// - Throws: If the requested one is not registered for the client.
-    private func target(_ fields: FormFields) async throws -> RedirectURI? {
-        guard let text = fields["post_logout_redirect_uri"] else { return nil }
+    /// The target after the logout; nil if the requested redirect is not registered for the client.
+    private func target(_ fields: FormFields) async -> Target? {
+        guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
         if let hint = fields["id_token_hint"] { audience = await services.signer.verify(hint)?.audience.first }
         guard
             let uri = RedirectURI(text),
             let client = (fields["client_id"] ?? audience).flatMap(services.configuration.client),
             uri.isRegistered(in: client.postLogoutRedirectURIs)
-        else { throw InvalidRequest() }
-        return uri
+        else { return nil }
+        return .redirect(uri)
     }
 
-    private func response(_ target: RedirectURI?, _ fields: FormFields) -> Response {
-        guard let target else { return services.pages.loggedOut }
-        return .seeOther(target.adding(fields["state"].map { [("state", $0)] } ?? []))
+    private func response(_ target: Target, _ fields: FormFields) -> Response {
+        guard let uri = target.uri else { return services.pages.loggedOut }
+        return .seeOther(uri.adding(fields["state"].map { [("state", $0)] } ?? []))
     }
 
     private func refusal(_ text: String, _ status: HTTPResponse.Status) -> Response {
