@@ -14,17 +14,12 @@ public struct BiometricRequest: Sendable {
     /// The kind of request.
     public let action: Action
     /// The member `device_info`, unverified.
-    public let deviceInfo: JSONValue?
+    public var deviceInfo: JSONValue? { jws.payload["device_info"] }
 
-    let type: String?
-    let algorithm: String?
-    let headerKeyID: String?
     let key: JSONWebKey?
-    let challenge: String?
     let issuedAt: Double?
     let expiresAt: Double?
     let notBefore: Double?
-    let audience: BiometricAudience?
     let jws: ClientJWS
 
     /// Reads a compact JWS.
@@ -32,27 +27,18 @@ public struct BiometricRequest: Sendable {
     /// - Throws: ``BiometricRequestError`` with code `unparsable` or `invalidAction`.
     public init(_ compact: String) throws(BiometricRequestError) {
         jws = try ClientJWS(compact, invalid: BiometricRequestReason.unparsable)
-        let (header, payload) = (jws.header, jws.payload)
-        type = header["typ"]?.string
-        algorithm = header["alg"]?.string
-        headerKeyID = header["kid"]?.string
-        key = if let jwk = header["jwk"] { try JSONWebKey(jwk) } else { nil }
-        challenge = payload["challenge"]?.string
+        let payload = jws.payload
+        key = if let jwk = jws.header["jwk"] { try JSONWebKey(jwk) } else { nil }
         issuedAt = try Self.time("iat", of: payload)
         expiresAt = try Self.time("exp", of: payload)
         notBefore = try Self.time("nbf", of: payload)
-        deviceInfo = payload["device_info"]
-        audience =
-            if let issuer = payload["aud"]?.string, let clientID = payload["client_id"]?.string {
-                BiometricAudience(issuer: issuer, clientID: clientID)
-            } else {
-                nil
-            }
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw BiometricRequestError(.invalidAction, payload["action"]?.string ?? "<nil>")
         }
         self.action = action
     }
+
+    var headerKeyID: String? { jws.header["kid"]?.string }
 
     /// The name of the key: the embedded key's, or the header's if there is no embedded key.
     var keyID: String? { if let key { key.keyID } else { headerKeyID } }
@@ -79,6 +65,10 @@ public struct BiometricAudience: Hashable, Sendable {
     public init(issuer: String, clientID: String) {
         self.issuer = issuer
         self.clientID = clientID
+    }
+
+    func isNamed(by payload: [String: JSONValue]) -> Bool {
+        payload["aud"]?.string == issuer && payload["client_id"]?.string == clientID
     }
 }
 

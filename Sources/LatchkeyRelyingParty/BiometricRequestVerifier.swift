@@ -81,7 +81,8 @@ public struct BiometricRequestVerifier: Sendable {
     ) async throws -> KeyID {
         func unacceptable(_ detail: String) -> BiometricRequestError { BiometricRequestError(.unacceptable, detail) }
 
-        guard audience == nil || request.audience == audience else {
+        let (header, payload) = (request.jws.header, request.jws.payload)
+        guard audience == nil || audience?.isNamed(by: payload) == true else {
             throw BiometricRequestError(.wrongAudience, "aud or client_id is not this server's or client's")
         }
         guard request.action == action else { throw unacceptable("the action is not \(action.rawValue)") }
@@ -90,7 +91,7 @@ public struct BiometricRequestVerifier: Sendable {
             throw unacceptable("iat or nbf is in the future")
         }
         if let expiresAt = request.expiresAt, now >= expiresAt + Self.clockSkew { throw unacceptable("it has expired") }
-        guard request.type == Self.type else { throw unacceptable("typ is not \(Self.type)") }
+        guard header["typ"]?.string == Self.type else { throw unacceptable("typ is not \(Self.type)") }
         guard let kid = request.keyID.flatMap(KeyID.init) else {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
@@ -104,7 +105,7 @@ public struct BiometricRequestVerifier: Sendable {
                 }
             }
         }
-        guard let challenge = request.challenge else { throw unacceptable("there is no challenge") }
+        guard let challenge = payload["challenge"]?.string else { throw unacceptable("there is no challenge") }
         guard try await challenges.consume(challenge, for: .biometricRequest) else {
             throw BiometricRequestError(
                 .challengeRejected, "the challenge is unknown, expired, used or for another purpose")
@@ -113,7 +114,7 @@ public struct BiometricRequestVerifier: Sendable {
     }
 
     private func verifySignature(of request: BiometricRequest, with key: DevicePublicKey) throws {
-        guard request.algorithm == key.algorithm else {
+        guard request.jws.header["alg"]?.string == key.algorithm else {
             throw BiometricRequestError(.invalidSignature, "alg is not \(key.algorithm)")
         }
         guard key.isValid(request.jws.signature, for: Data(request.jws.signingInput.utf8)) else {

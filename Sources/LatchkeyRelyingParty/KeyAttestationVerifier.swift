@@ -39,7 +39,7 @@ public struct KeyAttestationVerifier: Sendable {
             key.attributes.isSuperset(of: .bound), key.attributes.contains(.sign),
             key.attributes.isDisjoint(with: [.restricted, .decrypt])
         else {
-            throw AttestationError(.wrongAttributes, "the key's attributes are \(hex(key.attributes))")
+            throw AttestationError(.wrongAttributes, "the key's attributes are \(key.attributes)")
         }
         guard constantTimeEqual(statement.challenge, challenge) else {
             throw AttestationError(.wrongChallenge, "the statement answers another challenge")
@@ -49,7 +49,7 @@ public struct KeyAttestationVerifier: Sendable {
             !signer.attributes.contains(.decrypt)
         else {
             throw AttestationError(
-                .unrestrictedAttestationKey, "the attestation key's attributes are \(hex(signer.attributes))")
+                .unrestrictedAttestationKey, "the attestation key's attributes are \(signer.attributes)")
         }
         guard
             let signature = ECDSASignature(rawRepresentation: attestation.signature),
@@ -58,10 +58,6 @@ public struct KeyAttestationVerifier: Sendable {
         return AttestedKey(
             publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: signer.name,
             certificates: attestation.certificates)
-    }
-
-    private func hex(_ attributes: TPMPublicArea.Attributes) -> String {
-        "0x" + String(attributes.rawValue, radix: 16)
     }
 }
 

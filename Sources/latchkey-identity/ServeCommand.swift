@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Hummingbird
+import Latchkey
 import LatchkeyLogging
 import Logging
 import NIOCore
@@ -79,9 +80,7 @@ struct ServeCommand: AsyncParsableCommand {
         let application = IdentityServer.application(
             services, host: host, port: port, logger: logger
         ) { origin in
-            ReadyLine(
-                endpoint: origin, clientID: configuration.clients.first?.id ?? "", users: demo ? Demo.accounts : nil
-            ).print()
+            printReadyLine(endpoint: origin, clientID: configuration.clients.first?.id ?? "")
         }
         var group = ServiceGroupConfiguration(
             services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
@@ -89,20 +88,19 @@ struct ServeCommand: AsyncParsableCommand {
         try await ServiceGroup(configuration: group).run()
     }
 
-    /// The line on stdout when the server is ready.
-    private struct ReadyLine: Encodable {
-        let endpoint: String
-        let clientID: String
-        let users: [Demo.Account]?
-
-        /// Prints the line and flushes it, because a program may be waiting for it at the other end of a pipe.
-        func print() {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            guard let json = try? encoder.encode(self) else { return }
-            Swift.print(String(decoding: json, as: UTF8.self))
-            fflush(nil)
+    /// Prints the line on stdout when the server is ready, and flushes it, because a program may be waiting for it at
+    /// the other end of a pipe.
+    private func printReadyLine(endpoint: String, clientID: String) {
+        var line: [String: JSONValue] = ["endpoint": .string(endpoint), "clientID": .string(clientID)]
+        if demo {
+            let users = Demo.accounts.map { ["username": .string($0.key), "password": .string($0.value)] as JSONValue }
+            line["users"] = .array(users)
         }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? encoder.encode(line) else { return }
+        print(String(decoding: json, as: UTF8.self))
+        fflush(nil)
     }
 
     private static func read(_ path: String) throws -> Data {
@@ -137,22 +135,13 @@ extension ConfigurationError {
 
 /// The configuration of `--demo`: one client and two users with public passwords.
 enum Demo {
-    struct Account: Sendable, Encodable {
-        let username: String
-        let password: String
-    }
-
-    static let accounts = [
-        Account(username: "alice", password: "wonderland-1865"),
-        Account(username: "bob", password: "builder-1999-yes"),
-    ]
-
-    static let clientID = "latchkey-demo"
+    /// User names and passwords.
+    static let accounts: KeyValuePairs = ["alice": "wonderland-1865", "bob": "builder-1999-yes"]
 
     /// Accepts redirects to any port of the loopback addresses, with the usual paths of command-line clients.
     static var configuration: ServerConfiguration {
         var client = ClientConfiguration(
-            id: clientID, name: "Latchkey demo",
+            id: "latchkey-demo", name: "Latchkey demo",
             redirectURIs: ["127.0.0.1", "[::1]"].flatMap { host in
                 ["/", "/callback", "/authorized"].map { "http://\(host)\($0)" }
             })
@@ -164,8 +153,8 @@ enum Demo {
 
     /// Adds the users that do not exist yet.
     static func addUsers(to users: UserStore) async throws {
-        for account in accounts where try await users.user(named: account.username) == nil {
-            try await users.add(username: account.username, password: account.password)
+        for (name, password) in accounts where try await users.user(named: name) == nil {
+            try await users.add(username: name, password: password)
         }
     }
 }

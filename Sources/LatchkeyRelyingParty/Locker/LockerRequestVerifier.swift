@@ -7,6 +7,11 @@ internal import Latchkey
 /// The challenge is used as soon as all checks without a lookup have succeeded, also if a later check fails. Every
 /// attempt needs a new challenge, and a malformed assertion does not use one.
 ///
+/// `audience` is the server's issuer, which `aud` must equal exactly; `enrolmentID` is the enrolment that `iss` must
+/// equal. All functions throw ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected` or
+/// `invalidSignature`, and, if there is no enrolment or its device key has another name, `enrolmentRevoked`; or the
+/// stores' errors.
+///
 /// The caller compares the session's user and the client with those of the ``LockerEnrolment``.
 package struct LockerRequestVerifier: Sendable {
     private let challenges: any ChallengeStore
@@ -22,10 +27,6 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion to enrol a device, without enrolling it. The result does not identify a user. The session
     /// of the request does.
-    ///
-    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected` or `invalidSignature`;
-    ///   or the challenge store's error.
     package func verifyEnrolment(
         _ request: LockerRequest, audience: String
     ) async throws -> (deviceKey: LockerKey, info: DeviceInfo) {
@@ -39,13 +40,9 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion to add an easy-access key and the device's countersignature, without adding the key.
     ///
-    /// - Parameters:
-    ///   - countersignature: The device key's signature over the assertion.
-    ///   - audience: As for ``verifyEnrolment(_:audience:)``.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
+    /// - Parameter countersignature: The device key's signature over the assertion.
     /// - Returns: The enrolment and the sender's key.
-    /// - Throws: As ``verifyEnrolment(_:audience:)``; ``LockerRequestError`` with code `enrolmentRevoked` or
-    ///   `invalidCountersignature`; or the registry's error.
+    /// - Throws: ``LockerRequestError`` also with code `invalidCountersignature`.
     package func verifyEasyAccessEnabling(
         _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
@@ -61,10 +58,8 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion of an easy-access key.
     ///
-    /// - Parameter audience: As for ``verifyEnrolment(_:audience:)``.
     /// - Returns: The enrolment that the key belongs to, and the key.
-    /// - Throws: As ``verifyEnrolment(_:audience:)``; ``LockerRequestError`` with code `enrolmentRevoked` or
-    ///   `easyAccessRevoked`; or the registry's error.
+    /// - Throws: ``LockerRequestError`` also with code `easyAccessRevoked`.
     package func verifyEasyAccess(
         _ request: LockerRequest, audience: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
@@ -82,11 +77,8 @@ package struct LockerRequestVerifier: Sendable {
     ///
     /// - Parameters:
     ///   - action: The only action that is accepted.
-    ///   - audience: As for ``verifyEnrolment(_:audience:)``.
-    ///   - enrolmentID: The enrolment that `iss` must equal; nil for any.
+    ///   - enrolmentID: nil accepts any enrolment.
     /// - Returns: The enrolment that the key belongs to.
-    /// - Throws: As ``verifyEnrolment(_:audience:)``; ``LockerRequestError`` with code `enrolmentRevoked`; or the
-    ///   registry's error.
     package func verifyDevice(
         _ request: LockerRequest, for action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws -> LockerEnrolment {
@@ -96,12 +88,7 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion of a device key to revoke its enrolment, without deleting it.
     ///
-    /// - Parameters:
-    ///   - audience: As for ``verifyEnrolment(_:audience:)``.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
     /// - Returns: The enrolment; nil if it was deleted already, and with it the key to verify the signature.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `enrolmentRevoked` if the enrolment's device key has
-    ///   another name, or `invalidSignature`; or the registry's error.
     package func verifyRevocation(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment? {

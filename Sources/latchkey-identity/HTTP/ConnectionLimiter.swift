@@ -89,17 +89,12 @@ final class ConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
 /// Reports requests to the limiter, and closes a connection whose request takes longer than ``longestRequest``, because
 /// a client can send a body arbitrarily slowly.
 struct ConnectionMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     static let longestRequest: TimeAmount = .seconds(30)
 
     let limiter: ConnectionLimiter
 
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         let channel = context.channel
         limiter.setBusy(true, channel)
         let deadline = channel.eventLoop.scheduleTask(in: Self.longestRequest) { channel.close(promise: nil) }

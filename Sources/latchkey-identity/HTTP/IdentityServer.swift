@@ -162,3 +162,6 @@ struct IdentityContext: RequestContext {
         address = source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description ?? "unknown"
     }
 }
+
+/// The rest of the chain of middleware.
+typealias Next = @concurrent (Request, IdentityContext) async throws -> Response

@@ -6,22 +6,14 @@ import NIOCore
 
 /// Turns the error that an endpoint throws into a response, and adds the headers that all responses have.
 struct RefusalMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var response = try await answer(request, context: context, next: next)
         response.headers[.xContentTypeOptions] = "nosniff"
         return response
     }
 
-    private func answer(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    private func answer(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         do {
             return try await next(request, context)
         } catch let error as OAuthError {
