@@ -6,13 +6,12 @@ public final class ErsteGroupAuth: Sendable {
     /// The instance of this process.
     public static let shared = ErsteGroupAuth()
 
-    private struct State {
-        /// The opening that runs or has succeeded, and its issuer and client.
-        var opening: (issuer: String, clientID: String, task: Task<Result<Locker, ErsteGroupAuthError>, Never>)?
-        var locker: Locker?
-    }
+    /// The opening that runs or has succeeded, and its issuer and client.
+    private typealias Opening = (
+        issuer: String, clientID: String, task: Task<Result<Locker, ErsteGroupAuthError>, Never>
+    )
 
-    private let state = Mutex(State())
+    private let current = Mutex<Opening?>(nil)
 
     private init() {}
 
@@ -24,13 +23,10 @@ public final class ErsteGroupAuth: Sendable {
     ///   `environmentChanged` when the store has another server's enrolment, `storageCorrupted`, `wrongDevice`.
     @discardableResult
     public func initializeLocker(_ configuration: LockerConfiguration) async throws(ErsteGroupAuthError) -> Locker {
-        let (issuer, clientID, task) = state.withLock { state in
-            if let opening = state.opening { return opening }
-            let opening = (
-                issuer: configuration.issuer, clientID: configuration.clientID,
-                task: Task { await open(configuration) }
-            )
-            state.opening = opening
+        let (issuer, clientID, task) = current.withLock { current in
+            let opening =
+                current ?? (configuration.issuer, configuration.clientID, Task { await open(configuration) })
+            current = opening
             return opening
         }
         guard issuer == configuration.issuer, clientID == configuration.clientID else {
@@ -41,17 +37,13 @@ public final class ErsteGroupAuth: Sendable {
         return try await task.value.get()
     }
 
-    /// The locker after it was initialized.
-    public var locker: Locker? { state.withLock { $0.locker } }
-
     private func open(_ configuration: LockerConfiguration) async -> Result<Locker, ErsteGroupAuthError> {
         do throws(ErsteGroupAuthError) {
             let locker = try Locker(configuration)
             try await locker.open()
-            state.withLock { $0.locker = locker }
             return .success(locker)
         } catch {
-            state.withLock { $0.opening = nil }
+            current.withLock { $0 = nil }
             return .failure(error)
         }
     }

@@ -81,7 +81,7 @@ public final class Locker: Sendable {
     // MARK: The status
 
     /// The current status. Does not use the hardware or the disk.
-    public var authSessionStatus: AuthSessionStatus {
+    package var authSessionStatus: AuthSessionStatus {
         lockIfIdle()
         return state.withLock { $0.status(configuration.offlineVerification) }
     }

@@ -77,7 +77,7 @@ public struct AuthSessionChange: Hashable, Sendable {
     }
 
     /// The status before.
-    public let old: AuthSessionStatus
+    package let old: AuthSessionStatus
     /// The status now.
     public let new: AuthSessionStatus
     /// What led to it.
@@ -105,7 +105,7 @@ public struct AccessToken: Hashable, Sendable {
     public var value: String? { handle.secret?.text }
 
     /// Whether it has expired.
-    public func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
+    package func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
 
     /// Whether the login is recent enough for the server to accept a new secret with this token. The server allows 300
     /// seconds, and the user needs most of them to set the secret.
