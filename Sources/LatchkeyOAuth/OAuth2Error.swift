@@ -73,7 +73,7 @@ public struct ServerError: Hashable, Sendable, Codable {
 }
 
 /// A server's response that refuses a request.
-package struct ServerRefusal: Hashable, Sendable {
+public struct ServerRefusal: Hashable, Sendable {
     /// The HTTP status; nil for a response by redirect.
     package let status: Int?
     /// The OAuth error, if the response has one.

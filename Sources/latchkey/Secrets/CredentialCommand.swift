@@ -42,7 +42,7 @@ extension CredentialCommand {
                     guard name.hasPrefix(Self.claimPrefix) else {
                         return query && credential.tags[name] == condition.value
                     }
-                    let claim = Claim(rawValue: String(name.dropFirst(Self.claimPrefix.count)))
+                    let claim = String(name.dropFirst(Self.claimPrefix.count))
                     return query && credential[claim] == condition.value
                 }
             }
