@@ -2,6 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyOAuth
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
