@@ -225,7 +225,9 @@ let package = Package(
         .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
-            dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            dependencies: [
+                "TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
+            ],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
         ),
@@ -233,7 +235,6 @@ let package = Package(
             name: "LatchkeySimulatorsTests",
             dependencies: [
                 "Latchkey", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto, httpTypes,
-                subprocess,
             ],
             swiftSettings: strict
         ),
@@ -241,8 +242,7 @@ let package = Package(
             name: "LatchkeyTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", crypto, grdb,
-                httpTypes, subprocess,
+                "LatchkeyTesting", "TPM2", crypto, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -250,7 +250,7 @@ let package = Package(
             name: "LatchkeyTPMTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
-                crypto, subprocess,
+                crypto,
             ],
             swiftSettings: strict
         ),
@@ -258,9 +258,7 @@ let package = Package(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
                 "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "LatchkeySimulators", "VirtualSmartCard",
-                asn1, certificates, crypto, subprocess,
+                "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
             ],
             swiftSettings: strict
         ),
@@ -276,10 +274,7 @@ let package = Package(
             name: "LatchkeyVaultTests",
             dependencies: [
                 "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators",
-                "RawDatabase",
-                crypto,
-                grdb,
+                "LatchkeySimulators", "RawDatabase", crypto, grdb,
             ],
             swiftSettings: strict
         ),
@@ -297,10 +292,7 @@ let package = Package(
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyOAuth",
                 "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
-                "RawDatabase",
-                "latchkey-identity", crypto,
-                cryptoExtras, grdb,
-                httpTypes, subprocess,
+                "RawDatabase", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -308,16 +300,15 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "LatchkeySimulators", "TPM2", crypto, subprocess,
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyCertificatesTests",
             dependencies: [
-                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", asn1,
-                certificates, crypto, subprocess,
+                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", asn1, certificates, crypto,
             ],
             swiftSettings: strict
         ),
@@ -325,7 +316,6 @@ let package = Package(
             name: "LatchkeyPresenceTests",
             dependencies: [
                 "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
-                subprocess,
             ],
             swiftSettings: strict
         ),
@@ -346,9 +336,8 @@ let package = Package(
             name: "LatchkeyLoginTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators", "RawDatabase",
-                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
+                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "VirtualSmartCard",
+                "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
@@ -360,15 +349,13 @@ let package = Package(
                 "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
                 "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity",
                 crypto, grdb, httpTypes,
-                subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
-                crypto, grdb,
+                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
             ],
             swiftSettings: strict
         ),
@@ -376,9 +363,7 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators",
-                "RawDatabase",
-                crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
+                "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -426,10 +411,10 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
-                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
-                "VirtualSmartCard",
-                crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyTPM",
+                "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
+                "VirtualSmartCard", crypto, grdb, subprocess,
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import TPM2
 import Testing
@@ -362,11 +362,7 @@ struct RevocationTests {
         #expect(!stored.contains(clear), "the stored record does not contain it")
     }
 
-    private func tool(_ name: String, _ arguments: [String]) async throws -> (status: Int32, output: String) {
-        let result = try await run(
-            .name(name), arguments: Arguments(arguments + ["-T", try SoftwareTPM.current.tcti]),
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        guard case .exited(let status) = result.terminationStatus else { return (-1, "") }
-        return (status, result.standardOutput + result.standardError)
+    private func tool(_ name: String, _ arguments: [String]) async throws -> SystemProgram.Outcome {
+        try await SystemProgram(name).result(of: arguments + ["-T", SoftwareTPM.current.tcti])
     }
 }

@@ -40,14 +40,7 @@ package final class Chromium: Sendable {
         _ body: @Sendable (Chromium) async throws -> Value
     ) async throws -> Value {
         let browser = try await start()
-        do {
-            let value = try await body(browser)
-            await browser.stop()
-            return value
-        } catch {
-            await browser.stop()
-            throw error
-        }
+        return try await withTeardown({ await browser.stop() }) { try await body(browser) }
     }
 
     // MARK: Commands

@@ -64,14 +64,7 @@ package actor PresenceBrokerProcess {
     ) async throws -> R {
         let broker = try await PresenceBrokerProcess(
             program, tcti: tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints)
-        do {
-            let result = try await body(broker)
-            await broker.stop(SIGKILL)
-            return result
-        } catch {
-            await broker.stop(SIGKILL)
-            throw error
-        }
+        return try await withTeardown({ await broker.stop(SIGKILL) }) { try await body(broker) }
     }
 
     /// The process ID, or nil if the broker does not run.

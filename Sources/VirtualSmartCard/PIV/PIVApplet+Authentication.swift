@@ -62,7 +62,7 @@ extension PIVApplet {
         guard
             data.count >= 3, data[1] == Self.managementKeyReference, data.count == 3 + Int(data[2]),
             let algorithm = ManagementKeyAlgorithm(rawValue: data[0]),
-            algorithm == .tripleDES || profile.firmware.supportsAESManagementKey,
+            algorithm == .tripleDES || profile.firmware >= Firmware(5, 4, 2),
             let key = ManagementKey(algorithm, bytes: Array(data[3...]))
         else { throw .incorrectData }
         managementKey = key

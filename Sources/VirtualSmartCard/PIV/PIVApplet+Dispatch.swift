@@ -79,13 +79,11 @@ extension PIVApplet {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
             // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
-            if session.application != .piv { session = PIVSession() }
-            session.application = .piv
+            if session.application != .piv { session = PIVSession(application: .piv) }
             return .data(Self.applicationProperties)
         }
         guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
-        session = PIVSession()
-        session.application = .oneTimePassword
+        session = PIVSession(application: .oneTimePassword)
         // The version, the programming sequence and the state of two empty slots.
         return .data(profile.firmware.bytes + [0, 0, 0])
     }
@@ -95,8 +93,9 @@ extension PIVApplet {
         return .data(profile.serialBytes)
     }
 
+    /// Yubico's GET SERIAL NUMBER, since 5.0.
     private func getSerialNumber() throws(StatusWord) -> Outcome {
-        guard profile.firmware.hasSerialNumber else { throw .unknownInstruction }
+        guard profile.firmware >= Firmware(5, 0, 0) else { throw .unknownInstruction }
         return .data(profile.serialBytes)
     }
 
