@@ -1,5 +1,6 @@
 package import Foundation
 internal import Glibc
+internal import LatchkeySimulators
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
