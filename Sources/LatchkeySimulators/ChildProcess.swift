@@ -87,7 +87,15 @@ package enum HelperProgram {
         let result: Result?
         do {
             result = try await withThrowingTaskGroup(of: Result?.self) { group in
-                group.addTask { try await runToEnd(program, arguments, environment) }
+                group.addTask {
+                    let result = try await Subprocess.run(
+                        Executable(program), arguments: Arguments(arguments),
+                        environment: .inherited(with: environment), input: .none,
+                        output: .string(limit: 64 * 1024), error: .string(limit: 64 * 1024))
+                    return Result(
+                        isSuccess: result.terminationStatus.isSuccess,
+                        text: result.standardOutput + result.standardError)
+                }
                 group.addTask {
                     try await Task.sleep(for: limit)
                     return nil
@@ -104,16 +112,6 @@ package enum HelperProgram {
                 reason: "it did not exit within \(limit)", recovery: "Try again when the machine is less busy.")
         }
         return result
-    }
-
-    private static func runToEnd(
-        _ program: String, _ arguments: [String], _ environment: [String: String]
-    ) async throws -> Result {
-        let result = try await Subprocess.run(
-            Executable(program), arguments: Arguments(arguments), environment: .inherited(with: environment),
-            input: .none, output: .string(limit: 64 * 1024), error: .string(limit: 64 * 1024))
-        return Result(
-            isSuccess: result.terminationStatus.isSuccess, text: result.standardOutput + result.standardError)
     }
 }
 

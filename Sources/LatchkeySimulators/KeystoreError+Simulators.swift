@@ -13,34 +13,17 @@ enum Simulator {
         return path
     }
 
-    fileprivate var texts: (operation: String, program: String, recovery: String) {
-        switch self {
-        case .tpm:
-            (
-                "start a software TPM", "swtpm",
-                "Check that swtpm runs and that TMPDIR is a short, writable path."
-            )
-        case .token:
-            (
-                "make a software token", "softhsm2",
-                "Install the package softhsm2 or run scripts/setup, and check that TMPDIR is writable."
-            )
-        case .tpmToken:
-            (
-                "make a token in a software TPM", "tpm2-pkcs11",
-                "Check that swtpm, tpm2-abrmd, tpm2-pkcs11 and pkcs11-tool run."
-            )
-        case .cardReader:
-            ("start a virtual smart card reader", "pcscd", "Check that pcscd runs on this machine.")
+    /// The operation, the program, and what to check.
+    fileprivate var texts: (operation: String, program: String, check: String) {
+        let path = "TMPDIR is a short, writable path"
+        return switch self {
+        case .tpm: ("start a software TPM", "swtpm", "swtpm runs and that \(path)")
+        case .token: ("make a software token", "softhsm2", "the package softhsm2 is installed and that \(path)")
+        case .tpmToken: ("make a token in a software TPM", "tpm2-pkcs11", "tpm2-abrmd and pkcs11-tool run")
+        case .cardReader: ("start a virtual smart card reader", "pcscd", "pcscd runs on this machine")
         case .fingerprintReader:
-            (
-                "use a virtual fingerprint reader", "fprintd",
-                "Check that dbus-daemon, fprintd and python3-dbusmock run and that TMPDIR is a short path."
-            )
-        case .messageBus:
-            (
-                "start a message bus", "dbus", "Check that dbus-daemon and gdbus run and that TMPDIR is a short path."
-            )
+            ("use a virtual fingerprint reader", "fprintd", "fprintd and python3-dbusmock run and that \(path)")
+        case .messageBus: ("start a message bus", "dbus", "dbus-daemon and gdbus run and that \(path)")
         }
     }
 }
@@ -60,7 +43,8 @@ extension KeystoreError {
     ) -> KeystoreError {
         let texts = simulator.texts
         return KeystoreError(
-            operation: texts.operation, code: .unavailable, reason: reason, recovery: recovery ?? texts.recovery,
+            operation: texts.operation, code: .unavailable, reason: reason,
+            recovery: recovery ?? "Check that \(texts.check).",
             underlying: text.isEmpty ? nil : Underlying(layer: texts.program, text: text))
     }
 }

@@ -45,7 +45,7 @@ package actor SmartCardReader {
             throw .failed(
                 .cardReader, "another pcscd is running", recovery: "Stop it: only one pcscd can run at a time.")
         }
-        guard let port = LoopbackPorts.freePair() else {
+        guard let port = freePortPair() else {
             throw .failed(
                 .cardReader, "no two adjacent TCP ports are free",
                 recovery: "Check which programs listen on the ports 20000 to 32000.")
@@ -212,31 +212,23 @@ enum PCSCDaemon {
     private static func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value) { Array($0) } }
 }
 
-/// Finds free TCP ports.
-enum LoopbackPorts {
-    /// Finds two adjacent free ports.
-    ///
-    /// - Returns: The first of them, or nil after 64 attempts.
-    static func freePair() -> UInt16? {
-        for _ in 0..<64 {
-            // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
-            let first = UInt16.random(in: 20_000..<32_000)
-            if isFree(first), isFree(first + 1) { return first }
-        }
-        return nil
-    }
-
-    private static func isFree(_ port: UInt16) -> Bool {
+/// Finds two adjacent TCP ports that are free.
+///
+/// - Returns: The first of them, or nil after 64 attempts.
+func freePortPair() -> UInt16? {
+    func isFree(_ port: UInt16) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        return withUnsafePointer(to: &address) { pointer in
+        return withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         } == 0
     }
+    // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
+    return (0..<64).lazy.map { _ in UInt16.random(in: 20_000..<32_000) }.first { isFree($0) && isFree($0 + 1) }
 }

@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeyLogin
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

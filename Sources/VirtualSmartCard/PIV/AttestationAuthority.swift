@@ -5,9 +5,9 @@ internal import X509
 
 /// The certificate authority of virtual cards, instead of Yubico's: a root certificate, and the attestation key that
 /// the cards share.
-public struct AttestationAuthority: Sendable {
+package struct AttestationAuthority: Sendable {
     /// The root's certificate, in DER.
-    public let rootCertificate: [UInt8]
+    package let rootCertificate: [UInt8]
     /// The certificate in slot F9, issued by the root, in DER.
     let deviceCertificate: [UInt8]
     /// The private key in slot F9.
@@ -108,7 +108,7 @@ extension PIVApplet {
     /// Installs the factory's key and certificate in slot F9. A reset keeps them.
     mutating func installAttestationKey() {
         keys[.attestation] = SlotKey(
-            key: .p256(authority.deviceKey), pinPolicy: .once, touchPolicy: .never, origin: .imported)
+            key: EllipticCurveKey(authority.deviceKey), pinPolicy: .once, touchPolicy: .never, origin: .imported)
         objects[KeySlot.attestation.certificateObject] =
             [
                 TLV(0x70, authority.deviceCertificate), TLV(0x71, [0]), TLV(0xFE, []),

@@ -19,11 +19,11 @@ public final class VirtualCard: Sendable {
     package init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
         profile = applet.profile
         core = CardCore(applet, port: port, touchTimeout: touchTimeout)
-        DispatchQueue(label: "latchkey.card.\(port)").async { [core] in core.live() }
+        DispatchQueue(label: "latchkey.card.\(port)").async { [core] in core.run() }
     }
 
     deinit {
-        core.remove(forGood: true)
+        core.remove(permanently: true)
     }
 
     /// The reaction to a key that requires a touch.
@@ -46,7 +46,7 @@ public final class VirtualCard: Sendable {
 
     /// Removes the card from the reader. The reader notices it within 0.4 seconds.
     public func eject() {
-        core.remove(forGood: false)
+        core.remove(permanently: false)
     }
 
     /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4 seconds.
@@ -97,13 +97,13 @@ private final class CardCore: Sendable {
         self.touchTimeout = touchTimeout
     }
 
-    func remove(forGood: Bool) {
+    func remove(permanently isFinal: Bool) {
         let connection = state.withLock { state in
             let wasIn = state.isInserted
             state.isInserted = false
-            state.isStopped = state.isStopped || forGood
+            state.isStopped = state.isStopped || isFinal
             defer { state.connection = nil }
-            if forGood, !wasIn { insertion.signal() }
+            if isFinal, !wasIn { insertion.signal() }
             return state.connection
         }
         connection?.shutDown()
@@ -111,7 +111,7 @@ private final class CardCore: Sendable {
     }
 
     /// Connects to the reader and answers its messages until the card is removed for good.
-    func live() {
+    func run() {
         while true {
             let (isInserted, isStopped) = state.withLock { ($0.isInserted, $0.isStopped) }
             if isStopped { return }
@@ -124,13 +124,13 @@ private final class CardCore: Sendable {
                 usleep(2000)
                 continue
             }
-            let isWanted = state.withLock { state in
+            let isInserted = state.withLock { state in
                 guard state.isInserted else { return false }
                 state.applet.powerCycle()
                 state.connection = connection
                 return true
             }
-            if isWanted { serve(connection) }
+            if isInserted { serve(connection) }
             state.withLock { state in
                 if state.connection === connection { state.connection = nil }
             }
