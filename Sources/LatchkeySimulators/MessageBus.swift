@@ -28,8 +28,8 @@ final class MessageBus: Sendable {
         process = try await ChildProcess(
             "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
         guard await poll(for: .seconds(10), until: { UNIXSocket(path: socket) != nil }) else {
-            let complaint = await process.end()
-            throw .failed(.messageBus, "dbus-daemon did not answer", text: complaint)
+            let output = await process.end()
+            throw .failed(.messageBus, "dbus-daemon did not answer", text: output)
         }
     }
 

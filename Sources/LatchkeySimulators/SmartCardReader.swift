@@ -65,8 +65,8 @@ package actor SmartCardReader {
         let names = (0..<Self.slotCount).map(Self.name(ofSlot:))
         guard await waitUntil({ readers in names.allSatisfy { name in readers.contains { $0.name == name } } }) else {
             self.process = nil
-            let complaint = await process.end()
-            throw .failed(.cardReader, "pcscd did not list the reader", text: complaint)
+            let output = await process.end()
+            throw .failed(.cardReader, "pcscd did not list the reader", text: output)
         }
     }
 

@@ -103,8 +103,8 @@ public actor SoftwareTPM {
         }
         guard isReady else {
             self.process = nil
-            let complaint = await process.end()
-            throw .failed(.tpm, "swtpm did not answer", text: complaint)
+            let output = await process.end()
+            throw .failed(.tpm, "swtpm did not answer", text: output)
         }
     }
 

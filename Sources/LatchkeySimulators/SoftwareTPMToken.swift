@@ -106,8 +106,8 @@ public actor ResourceManager {
         let result = try await HelperProgram.run(
             "gdbus", ["wait", "--address", busAddress, "--timeout", "10", Self.name], within: .seconds(11))
         guard result.isSuccess else {
-            let complaint = await process.end()
-            throw .failed(.tpm, "tpm2-abrmd did not answer", text: complaint)
+            let output = await process.end()
+            throw .failed(.tpm, "tpm2-abrmd did not answer", text: output)
         }
     }
 

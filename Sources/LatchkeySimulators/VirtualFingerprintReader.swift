@@ -176,13 +176,13 @@ public actor VirtualFingerprintReader {
     private func succeed(
         _ reason: String, within limit: Duration, _ call: () async throws(KeystoreError) -> HelperProgram.Result
     ) async throws(KeystoreError) {
-        var complaint = ""
+        var output = ""
         let isDone = await poll(for: limit) {
             guard let result = try? await call() else { return false }
-            complaint = result.text
+            output = result.text
             return result.isSuccess
         }
-        guard isDone else { throw .failed(.fingerprintReader, reason, text: complaint) }
+        guard isDone else { throw .failed(.fingerprintReader, reason, text: output) }
     }
 
     /// Sends each touch when fprintd waits for a finger. A client would miss a touch that comes before it knows that its

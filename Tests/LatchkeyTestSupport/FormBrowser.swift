@@ -12,12 +12,12 @@ package actor FormBrowser {
     package private(set) var page = ""
     /// The URL of the last page.
     package private(set) var address = ""
-    /// The query of the redirect that ended the visit.
+    /// The query of the redirect to the end URL.
     package private(set) var answer: String?
 
     /// - Parameters:
     ///   - user: The user who logs in.
-    ///   - end: The start of the URL that is not opened, because a redirect to it ends the visit.
+    ///   - end: The start of the URL that is not opened, because a redirect to it ends the login.
     package init(_ user: IdentityProcess.User, transport: any HTTPTransport, endingAt end: String? = nil) {
         self.user = user
         self.transport = transport
@@ -25,7 +25,7 @@ package actor FormBrowser {
     }
 
     /// Opens a URL.
-    package func visit(_ url: String) async throws { try await follow(.get, url) }
+    package func load(_ url: String) async throws { try await follow(.get, url) }
 
     /// Sends the user's name and password in the page's form.
     package func logIn() async throws {

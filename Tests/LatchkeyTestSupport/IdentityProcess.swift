@@ -138,10 +138,11 @@ package struct OpenIDProvider: Decodable, Sendable {
         let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
         let result = try await withTeardown({ await process.stop() }) {
-            try await body(try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
-)
+            try await body(
+                try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
+            )
         }
-            let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
+        let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
         return (result, requests)
     }
 }

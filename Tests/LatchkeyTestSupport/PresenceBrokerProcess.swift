@@ -82,10 +82,10 @@ package actor PresenceBrokerProcess {
         guard await waiting.wait() == 0 else {
             self.process = nil
             kill(process.id, SIGKILL)
-            let complaint = await process.remainder().errors
+            let errors = await process.remainder().errors
             throw KeystoreError(
                 operation: "start latchkey-presenced", code: .unavailable,
-                reason: "it did not own its bus name: \(complaint)",
+                reason: "it did not own its bus name: \(errors)",
                 recovery: "Read the broker's output.")
         }
     }

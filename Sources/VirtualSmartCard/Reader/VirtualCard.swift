@@ -124,13 +124,13 @@ private final class CardCore: Sendable {
                 usleep(2000)
                 continue
             }
-            let isInserted = state.withLock { state in
+            let isConnected = state.withLock { state in
                 guard state.isInserted else { return false }
                 state.applet.powerCycle()
                 state.connection = connection
                 return true
             }
-            if isInserted { serve(connection) }
+            if isConnected { serve(connection) }
             state.withLock { state in
                 if state.connection === connection { state.connection = nil }
             }

@@ -33,7 +33,7 @@ struct LockerKillTests {
     }
 
     /// Checks that the enrolment is complete: it decrypts its texts, and the PIN, if there is one, starts a session.
-    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Life) async throws {
+    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Run) async throws {
         let opened = try await machine.run(["locker", "decrypt"], input: text)
         #expect(opened.output == "s3cret", "\(life): \(opened.errors)")
         let started = try await machine.run("locker", "start", "--level", "easy", pins: [pin])

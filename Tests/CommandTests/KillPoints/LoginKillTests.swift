@@ -29,7 +29,7 @@ struct LoginKillTests {
     }
 
     /// Logs in again if the session was lost between the server's answer and the commit, which no client can prevent.
-    private func resume(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func resume(_ machine: Machine, _ life: KillPoints.Run) async throws {
         guard try await machine.run("status", "--json").json()["sessionState"] != "AUTHENTICATED" else { return }
         #expect(life.killedBefore != nil && life.effects.network > 0, "\(life)")
         try await machine.require("login")
@@ -39,7 +39,7 @@ struct LoginKillTests {
         try await machine.run("status", "--json").json()["biometricEnabled"] == true
     }
 
-    private func enableAgain(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func enableAgain(_ machine: Machine, _ life: KillPoints.Run) async throws {
         try await resume(machine, life)
         var again = try await machine.run("enable", pins: ["2580"])
         if again.status == 6, life.killedBefore != nil, life.effects.network > 0 {
@@ -51,7 +51,7 @@ struct LoginKillTests {
     }
 
     /// Checks that the PIN logs in.
-    private func checkLogin(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func checkLogin(_ machine: Machine, _ life: KillPoints.Run) async throws {
         let login = try await machine.run("authenticate", pins: ["2580"])
         #expect(login.status == 0, "\(life): \(login.errors)")
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")

@@ -48,7 +48,7 @@ struct IdentityServerTests {
             "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
             "code_challenge_method": "S256",
         ]
-        try await browser.visit("\(server.endpoint)/oauth2/authorize?\(FormBrowser.encode(query))")
+        try await browser.load("\(server.endpoint)/oauth2/authorize?\(FormBrowser.encode(query))")
         try await browser.logIn()
         let page = await browser.page
         let answer = try #require(await browser.answer, "the login led nowhere: \(page)")

@@ -42,7 +42,7 @@ actor FormChannel: StrongAuthenticationChannel {
             nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
         let browser = FormBrowser(user, transport: AsyncHTTPTransport(), endingAt: redirectURI)
-        try await browser.visit(login.url(at: endpoint, redirectURI: redirectURI))
+        try await browser.load(login.url(at: endpoint, redirectURI: redirectURI))
         try await browser.logIn()
         let page = await browser.page
         let query = try #require(await browser.answer, "the login led nowhere: \(page)")

@@ -9,7 +9,7 @@ extension FormBrowser: Browser {
 
     /// Logs in on the page, and goes where that leads.
     public func open(_ url: String) async throws {
-        try await visit(url)
+        try await load(url)
         try await logIn()
     }
 
@@ -21,8 +21,8 @@ extension FormBrowser: Browser {
 
     /// Shows the list of devices on the settings page, logging in before.
     func openDevices(at endpoint: String) async throws {
-        try await visit("\(endpoint)/login")
+        try await load("\(endpoint)/login")
         if page.contains("name=\"password\"") { try await logIn() }
-        try await visit("\(endpoint)/settings/biometric")
+        try await load("\(endpoint)/settings/biometric")
     }
 }

@@ -46,7 +46,7 @@ struct ClassRevocationTests {
         keystore.fail(at: 0, side)
         await #expect(throws: KeystoreError.self) { try await program.finishRevocations() }
         #expect(try await noted(directory) == [true])
-        keystore.heal()
+        keystore.clearFailure()
         try await program.finishRevocations()
         #expect(try await noted(directory).isEmpty)
         await #expect(throws: invalidated) {
