@@ -12,6 +12,8 @@ package actor FormBrowser {
     package private(set) var page = ""
     /// The URL of the last page.
     package private(set) var address = ""
+    /// The URLs of the pages that ``load(_:)`` has shown, after redirects.
+    package private(set) var loaded: [String] = []
     /// The query of the redirect to the end URL.
     package private(set) var answer: String?
 
@@ -25,7 +27,10 @@ package actor FormBrowser {
     }
 
     /// Opens a URL.
-    package func load(_ url: String) async throws { try await follow(.get, url) }
+    package func load(_ url: String) async throws {
+        try await follow(.get, url)
+        loaded.append(address)
+    }
 
     /// Sends the user's name and password in the page's form.
     package func logIn() async throws {
