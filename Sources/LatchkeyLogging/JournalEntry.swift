@@ -60,10 +60,9 @@ package struct JournalEntry: Equatable, Sendable {
 
     /// The value, in quotation marks if it contains spaces. Its own marks are escaped, so none can end it and add a field.
     private static func quoted(_ value: String) -> String {
-        guard value.contains(where: \.isWhitespace) else { return value }
         let marks: Set<Unicode.Scalar> = ["‘", "’"]
-        let text = value.unicodeScalars.map { marks.contains($0) ? $0.escaped(asASCII: true) : String($0) }
-        return "‘\(text.joined())’"
+        let text = value.unicodeScalars.map { marks.contains($0) ? $0.escaped(asASCII: true) : String($0) }.joined()
+        return value.contains(where: \.isWhitespace) ? "‘\(text)’" : text
     }
 
     private static func line(_ text: String) -> String { String(escaping: text, maximumBytes: longestValue) }

@@ -69,14 +69,14 @@ public actor SoftwareTPM {
     }
 
     /// The directory of the TPM's state, with mode 0700. It is removed when this object is released.
-    public nonisolated var stateDirectory: String { directory.path }
+    package nonisolated var stateDirectory: String { directory.path }
 
     /// The path of the root certificate (PEM) of the endorsement certificates. The file exists only with
     /// ``Provisioning/endorsementCertificate``.
     package nonisolated var rootCertificatePath: String { directory.path(of: "ca/swtpm-localca-rootca-cert.pem") }
 
     /// Whether the TPM runs.
-    public var isRunning: Bool { process?.isRunning ?? false }
+    package var isRunning: Bool { process?.isRunning ?? false }
 
     /// The process ID, or nil if the TPM does not run.
     package var processIdentifier: Int32? { process?.processIdentifier }

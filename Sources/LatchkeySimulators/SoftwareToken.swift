@@ -74,7 +74,7 @@ public final class SoftwareToken: Sendable {
     public var uri: String { uri(through: modulePath) }
 
     /// The token as an RFC 7512 URI for another module that uses ``modulePath``.
-    public func uri(through module: String) -> String {
+    package func uri(through module: String) -> String {
         "pkcs11:token=\(escaped(label));serial=\(serial)?module-path=\(escaped(module))"
     }
 

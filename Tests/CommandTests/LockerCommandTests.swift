@@ -16,7 +16,9 @@ struct LockerCommandTests {
             }
             #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
             #expect(try await finding()?["state"] == "ok")
-            try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
+            try await SystemProgram("tpm2_changeauth").require([
+                "-T", SoftwareTPM.current.tcti, "-c", "owner", "secret",
+            ])
             #expect(try await finding()?["state"] == "warning")
             #expect(try await finding()?["finding"]?.string?.contains("owner has a password") == true)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)

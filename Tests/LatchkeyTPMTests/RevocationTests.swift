@@ -323,7 +323,7 @@ struct RevocationTests {
         #expect(try await tool("tpm2_nvread", [handle, "-C", "o"]).status != 0)
         let byItself = try await tool("tpm2_nvread", [handle, "-C", handle])
         #expect(byItself.status != 0)
-        #expect(byItself.output.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
+        #expect(byItself.text.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
     }
 
     @Test func `fields that do not match the stored bytes are damage`() async throws {
