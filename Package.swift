@@ -254,7 +254,9 @@ let package = Package(
         .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
-            dependencies: ["TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto, subprocess],
+            dependencies: [
+                "TPM2", "CTSS2", "CESAPI", "LatchkeyTesting", "LatchkeySimulators", crypto,
+            ],
             resources: [.copy("Fixtures")],
             swiftSettings: strict
         ),
@@ -262,7 +264,6 @@ let package = Package(
             name: "LatchkeySimulatorsTests",
             dependencies: [
                 "Latchkey", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto, httpTypes,
-                subprocess,
             ],
             swiftSettings: strict
         ),
@@ -270,8 +271,7 @@ let package = Package(
             name: "LatchkeyTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
-                "LatchkeyTesting", "TPM2", crypto, grdb,
-                httpTypes, subprocess,
+                "LatchkeyTesting", "TPM2", crypto, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -279,7 +279,7 @@ let package = Package(
             name: "LatchkeyTPMTests",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
-                crypto, subprocess,
+                crypto,
             ],
             swiftSettings: strict
         ),
@@ -287,9 +287,7 @@ let package = Package(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
                 "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "LatchkeySimulators", "VirtualSmartCard",
-                asn1, certificates, crypto, subprocess,
+                "LatchkeyTesting", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
             ],
             swiftSettings: strict
         ),
@@ -305,10 +303,7 @@ let package = Package(
             name: "LatchkeyVaultTests",
             dependencies: [
                 "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
-                "LatchkeySimulators",
-                "RawDatabase",
-                crypto,
-                grdb,
+                "LatchkeySimulators", "RawDatabase", crypto, grdb,
             ],
             swiftSettings: strict
         ),
@@ -324,12 +319,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyJOSE",
-                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
-                "RawDatabase", "LatchkeyTestSupport",
-                "latchkey-identity", crypto,
-                cryptoExtras, grdb,
-                httpTypes, subprocess,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP",
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -337,16 +329,15 @@ let package = Package(
             name: "PresenceBrokerTests",
             dependencies: [
                 "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
-                "LatchkeyTesting",
-                "LatchkeySimulators", "TPM2", crypto, subprocess,
+                "LatchkeyTesting", "LatchkeySimulators", "TPM2", crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyCertificatesTests",
             dependencies: [
-                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", asn1,
-                certificates, crypto, subprocess,
+                "Latchkey", "LatchkeyCertificates", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators", asn1, certificates, crypto,
             ],
             swiftSettings: strict
         ),
@@ -354,7 +345,6 @@ let package = Package(
             name: "LatchkeyPresenceTests",
             dependencies: [
                 "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
-                subprocess,
             ],
             swiftSettings: strict
         ),
@@ -376,10 +366,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyTestSupport",
-                "LatchkeySimulators", "RawDatabase",
-                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
                 .product(name: "JWTKit", package: "jwt-kit", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
             ],
@@ -388,29 +377,24 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLockerTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto,
-                grdb, httpTypes, "LatchkeyTestSupport",
-                subprocess,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "latchkey-identity", crypto, grdb, httpTypes,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                grdb, "LatchkeyTestSupport",
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting",
-                "LatchkeyTestSupport",
-                "LatchkeySimulators",
-                "RawDatabase",
-                crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
+                "latchkey-identity", "LatchkeyJOSE", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport",
+                "LatchkeyTesting", "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "HummingbirdTesting", package: "hummingbird", condition: .when(traits: ["Programs"])),
                 .product(name: "NIOCore", package: "swift-nio", condition: .when(traits: ["Network"])),
@@ -462,10 +446,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyJOSE",
-                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
-                "LatchkeyTestSupport",
-                crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
+                "greeting", "LatchkeyJOSE", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
+                "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
+                "VirtualSmartCard", crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],
             swiftSettings: strict

@@ -3,7 +3,6 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import TPM2
 import Testing
@@ -306,9 +305,7 @@ struct RevocableKeyTests {
     func `with an owner password, creation is refused and existing keys still work`() async throws {
         let keystore = try keystore()
         let standing = try await key(keystore)
-        _ = try await run(
-            .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
-            output: .discarded)
+        try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
         let presence = ScriptedPresence(pins: "123456")
         await expectRefused(keystore, .pin, presence)
         try await Scene.sign(keystore, standing)
