@@ -42,17 +42,17 @@ actor FormChannel: StrongAuthenticationChannel {
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
             nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
-        var visit = Visit(transport: transport, end: redirectURI)
-        try await visit.follow(.get, login.url(at: endpoint, redirectURI: redirectURI))
-        try await visit.submit(["username": user.username, "password": user.password, "action": "login"])
-        let query = try #require(visit.answer, "the login led nowhere: \(visit.page)")
+        var browser = FormBrowser(transport: transport, end: redirectURI)
+        try await browser.follow(.get, login.url(at: endpoint, redirectURI: redirectURI))
+        try await browser.submit(["username": user.username, "password": user.password, "action": "login"])
+        let query = try #require(browser.answer, "the login led nowhere: \(browser.page)")
         guard case .code(let code)? = login.answer(query) else { throw CancellationError() }
         return AuthorizationCode(code: code, codeVerifier: login.pkce.verifier, redirectURI: redirectURI)
     }
 }
 
-/// One visit of a user with a browser.
-private struct Visit {
+/// A user's browser, from the login page to the redirect URI.
+private struct FormBrowser {
     let transport: AsyncHTTPTransport
     /// Where it ends.
     let end: String
