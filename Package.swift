@@ -168,8 +168,7 @@ let package = Package(
             name: "LatchkeyTesting",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "VirtualSmartCard", asn1,
-                certificates,
-                crypto, httpTypes, subprocess,
+                certificates, crypto, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -222,6 +221,15 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .target(
+            name: "LatchkeyTestSupport",
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard", crypto, httpTypes, subprocess,
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            path: "Tests/LatchkeyTestSupport",
+            swiftSettings: strict
+        ),
         .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
@@ -231,13 +239,17 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeySimulatorsTests",
-            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", crypto, httpTypes, subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto, httpTypes,
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", "TPM2", crypto, grdb,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
+                "LatchkeyTesting", "TPM2", crypto, grdb,
                 httpTypes, subprocess,
             ],
             swiftSettings: strict
@@ -245,14 +257,16 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
+                crypto, subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "VirtualSmartCard",
                 asn1, certificates, crypto, subprocess,
             ],
@@ -261,14 +275,16 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "RawDatabase",
                 crypto,
                 grdb,
@@ -288,8 +304,8 @@ let package = Package(
             name: "LatchkeyCredentialsTests",
             dependencies: [
                 "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyJOSE",
-                "LatchkeyOAuth",
-                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "RawDatabase", "LatchkeyTestSupport",
                 "latchkey-identity", crypto,
                 cryptoExtras, grdb,
                 httpTypes, subprocess,
@@ -299,7 +315,8 @@ let package = Package(
         .testTarget(
             name: "PresenceBrokerTests",
             dependencies: [
-                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTesting",
+                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "TPM2", crypto, subprocess,
             ],
             swiftSettings: strict
@@ -314,7 +331,10 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyPresenceTests",
-            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -323,7 +343,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyHTTPTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyTesting", "LatchkeySimulators", httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", httpTypes,
+                subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
@@ -335,8 +356,7 @@ let package = Package(
             name: "LatchkeyLoginTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM",
-                "LatchkeyTesting",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyTestSupport",
                 "LatchkeySimulators", "RawDatabase",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -348,8 +368,8 @@ let package = Package(
             name: "LatchkeyLockerTests",
             dependencies: [
                 "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
-                "LatchkeyTPM",
-                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, grdb, httpTypes,
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto,
+                grdb, httpTypes, "LatchkeyTestSupport",
                 subprocess,
             ],
             swiftSettings: strict
@@ -358,7 +378,7 @@ let package = Package(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
                 "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto,
-                grdb,
+                grdb, "LatchkeyTestSupport",
             ],
             swiftSettings: strict
         ),
@@ -366,6 +386,7 @@ let package = Package(
             name: "LatchkeyIdentityTests",
             dependencies: [
                 "latchkey-identity", "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting",
+                "LatchkeyTestSupport",
                 "LatchkeySimulators",
                 "RawDatabase",
                 crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
@@ -420,6 +441,7 @@ let package = Package(
             dependencies: [
                 "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyJOSE",
                 "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
+                "LatchkeyTestSupport",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],

@@ -2,6 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeyJOSE
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import SystemPackage
 import Testing

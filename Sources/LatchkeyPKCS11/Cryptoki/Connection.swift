@@ -35,7 +35,7 @@ final class Connection: @unchecked Sendable {
     /// task waits for the result. A proof that the token did not accept ends the work in any case.
     ///
     /// Afterwards the token is locked, unless a policy keeps the login.
-    func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+    func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let result = Result { () throws(CryptokiError) in try repeating(work) }
         return try lock(after: result)
     }
@@ -130,7 +130,7 @@ final class Connection: @unchecked Sendable {
             while isNeeded {
                 try? await Task.sleep(for: Self.resetInterval)
                 do throws(CryptokiError) {
-                    isNeeded = try await thread.run { [self] in Result<Bool, CryptokiError>.success(resetAgain()) }
+                    isNeeded = try await thread.run { [self] () throws(CryptokiError) in resetAgain() }
                 } catch {
                     // The module hangs, so that the thread accepts no work. The card is reset at exit.
                     isNeeded = false

@@ -4,7 +4,7 @@ internal import Latchkey
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// ``Token/perform(_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
+/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
 /// Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile
@@ -73,6 +73,6 @@ final class Session {
     /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take long or change the token
     /// call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
-        if thread.isWorkAbandoned { throw CryptokiError(.cancelled, reason: "it was cancelled") }
+        if thread.isWorkAbandoned { throw .cancelled }
     }
 }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -4,7 +4,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

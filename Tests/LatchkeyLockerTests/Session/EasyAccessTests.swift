@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -4,6 +4,7 @@ import LatchkeyHTTP
 import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

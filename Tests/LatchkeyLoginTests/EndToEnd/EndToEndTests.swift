@@ -4,6 +4,7 @@ import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -3,7 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Locker registry") struct LockerRegistryTests {
