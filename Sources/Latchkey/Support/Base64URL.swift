@@ -20,7 +20,8 @@ package enum Base64URL {
         return bytes
     }
 
-    private static func isAllowed(_ byte: UInt8) -> Bool {
+    /// Whether the byte is in the URL alphabet.
+    package static func isAllowed(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
