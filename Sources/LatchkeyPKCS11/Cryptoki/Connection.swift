@@ -130,7 +130,7 @@ final class Connection: @unchecked Sendable {
             while isNeeded {
                 try? await Task.sleep(for: Self.resetInterval)
                 do throws(CryptokiError) {
-                    isNeeded = try await thread.run { [self] in Result<Bool, CryptokiError>.success(resetAgain()) }
+                    isNeeded = try await thread.run { [self] () throws(CryptokiError) in resetAgain() }
                 } catch {
                     // The module hangs, so that the thread accepts no work. The card is reset at exit.
                     isNeeded = false

@@ -19,7 +19,12 @@ final class ModuleLoader: Sendable {
         if let module = loaded.withLock({ $0 }) { return module }
         let thread = thread
         do {
-            return try await thread.run { self.loadOnThread(thread) }
+            return try await thread.run { () throws(CryptokiError) in
+                if let module = self.loaded.withLock({ $0 }) { return module }
+                let module = try self.load(on: thread)
+                self.loaded.withLock { $0 = module }
+                return module
+            }
         } catch {
             // A module that hangs while it is loaded can't be used at all; that is more specific than a timeout.
             guard error.kind == .timedOut else { throw error }
@@ -42,17 +47,6 @@ final class ModuleLoader: Sendable {
         if let module = loaded.withLock({ $0 }) { return module.expire(function) }
         guard let process = process.withLock({ $0 }) else { return nil }
         return { process.kill() }
-    }
-
-    private func loadOnThread(_ thread: TokenThread) -> Result<Module, CryptokiError> {
-        if let module = loaded.withLock({ $0 }) { return .success(module) }
-        do throws(CryptokiError) {
-            let module = try load(on: thread)
-            loaded.withLock { $0 = module }
-            return .success(module)
-        } catch {
-            return .failure(error)
-        }
     }
 
     private func load(on thread: TokenThread) throws(CryptokiError) -> Module {

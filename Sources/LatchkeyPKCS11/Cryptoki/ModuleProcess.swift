@@ -2,6 +2,7 @@ internal import CEnvironment
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import Synchronization
 
 /// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
@@ -51,7 +52,7 @@ final class ModuleProcess: Sendable {
     private let listener = Mutex<Int32?>(nil)
     private let state = Mutex(State())
     /// The thread that starts the processes. It must not end, because they are killed with it.
-    private let spawner: TokenThread
+    private let spawner = BlockingThread()
 
     /// - Throws: `module(.notIsolated)` if p11-kit's client is not installed or its address can't be set in the environment.
     init(module: String, environment: [String: String]) throws(CryptokiError) {
@@ -64,7 +65,6 @@ final class ModuleProcess: Sendable {
         self.module = module
         self.environment = environment
         directory = try Self.makeDirectoryName()
-        spawner = TokenThread { _ in nil }
     }
 
     private var socketPath: String { "\(directory)/socket" }
@@ -171,7 +171,7 @@ final class ModuleProcess: Sendable {
     /// was finalized) does not stay a zombie.
     private func reapLater() {
         guard let process = processIdentifier else { return }
-        OperatingSystemThread.start { [weak self] in
+        BlockingThread.start { [weak self] in
             var information = siginfo_t()
             // WNOWAIT: the process is reaped under the lock, so that its ID stays valid until then.
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}

@@ -73,6 +73,6 @@ final class Session {
     /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take long or change the token
     /// call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
-        if thread.isWorkAbandoned { throw CryptokiError(.cancelled, reason: "it was cancelled") }
+        if thread.isWorkAbandoned { throw .cancelled }
     }
 }

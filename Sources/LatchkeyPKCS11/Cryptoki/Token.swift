@@ -74,9 +74,7 @@ final class Token: Sendable {
     func perform<R: Sendable>(
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection] in
-            Result { () throws(CryptokiError) in try connection.perform(body) }
-        }
+        try await thread.run { [connection] () throws(CryptokiError) in try connection.perform(body) }
     }
 
     /// Runs `body` on the token's thread like ``perform(_:)``, for work that occupies a free slot or ID. No other process of this
@@ -90,13 +88,11 @@ final class Token: Sendable {
     func performExclusively<R: Sendable>(
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, patience] in
-            Result { () throws(CryptokiError) in
-                let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
-                defer { withExtendedLifetime(lock) {} }
-                if connection.cachesStaleState { try connection.restartModule() }
-                return try connection.perform(body)
-            }
+        try await thread.run { [connection, thread, patience] () throws(CryptokiError) in
+            let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
+            defer { withExtendedLifetime(lock) {} }
+            if connection.cachesStaleState { try connection.restartModule() }
+            return try connection.perform(body)
         }
     }
 
@@ -108,19 +104,15 @@ final class Token: Sendable {
     func initialize(
         expecting confirmed: TokenInformation, label: String, securityOfficer proof: LoginProof
     ) async throws(CryptokiError) {
-        try await thread.run { [connection, login] in
+        try await thread.run { [connection, login] () throws(CryptokiError) in
             login.forget()
-            return Result { () throws(CryptokiError) in
-                try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
-            }
+            try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
         }
     }
 
     /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its sessions and logins.
     func restartModule() async throws(CryptokiError) {
-        try await thread.run { [connection] in
-            Result { () throws(CryptokiError) in try connection.restartModule() }
-        }
+        try await thread.run { [connection] () throws(CryptokiError) in try connection.restartModule() }
     }
 }
 

@@ -1,5 +1,6 @@
 internal import Dispatch
 internal import Glibc
+internal import Latchkey
 internal import Synchronization
 
 /// A thread that checks all watches every 20 milliseconds while any call is in progress, and sleeps otherwise.
@@ -22,7 +23,7 @@ final class Watchdog: Sendable {
     private let alarm = DispatchSemaphore(value: 0)
 
     private init() {
-        OperatingSystemThread.start { self.watch() }
+        BlockingThread.start { self.watch() }
     }
 
     func attend(_ watch: CallWatch) {

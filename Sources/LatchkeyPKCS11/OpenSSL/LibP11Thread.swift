@@ -1,5 +1,5 @@
 internal import CLibP11
-internal import Dispatch
+internal import Latchkey
 internal import Synchronization
 
 /// Threads for libp11's calls, each with a deadline.
@@ -19,38 +19,18 @@ enum LibP11Thread {
     ) throws(CryptokiError) -> R {
         guard !hanging.withLock({ $0.contains(module.path) }) else { throw .wedged(by: name) }
         _ = try module.beginCall(patience: limit)
-        let completion = Completion<R>()
-        let isStarted = OperatingSystemThread.start {
-            let outcome = work()
-            module.endCall()
-            completion.outcome.withLock { $0 = outcome }
-            completion.signal.signal()
+        let outcome = BlockingThread.run(within: limit) {
+            defer { module.endCall() }
+            return work()
         }
-        guard isStarted else {
-            module.endCall()
-            throw CryptokiError(.wedged, reason: "the system could not start a thread for libp11")
-        }
-        guard completion.signal.wait(timeout: .now() + interval(limit)) == .success,
-            let outcome = completion.outcome.withLock({ $0 })
-        else {
+        guard let outcome else {
             hanging.withLock { _ = $0.insert(module.path) }
             throw .timedOut(in: name)
         }
         return try outcome.get()
     }
 
-    /// At most a day, so that no number overflows.
-    private static func interval(_ limit: Duration) -> DispatchTimeInterval {
-        let (seconds, attoseconds) = min(max(limit, .zero), .seconds(86_400)).components
-        return .nanoseconds(Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000))
-    }
-
     private static let hanging = Mutex<Set<String>>([])
-
-    private final class Completion<R: Sendable>: Sendable {
-        let outcome = Mutex<Result<R, CryptokiError>?>(nil)
-        let signal = DispatchSemaphore(value: 0)
-    }
 }
 
 /// Reads the cause of a libp11 error from OpenSSL's error queue, and empties the queue.
