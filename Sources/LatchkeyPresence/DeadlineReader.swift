@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Glibc
 internal import Latchkey
 
@@ -87,7 +86,7 @@ func onOwnThread<T: Sendable>(_ body: @escaping @Sendable (WakeUp) -> T) async -
     let wakeUp = WakeUp()
     return await withTaskCancellationHandler {
         await withCheckedContinuation { continuation in
-            DispatchQueue(label: "org.latchkey.presence").async { continuation.resume(returning: body(wakeUp)) }
+            BlockingThread.start { continuation.resume(returning: body(wakeUp)) }
         }
     } onCancel: {
         wakeUp.wake(WakeUp.cancelled)

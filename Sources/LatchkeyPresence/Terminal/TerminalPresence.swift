@@ -57,11 +57,10 @@ struct TerminalConversation: Sendable {
         case typed(PIN)
         case unusable(KeystoreError)
         case declined(String)
-        /// A signal to raise again after the terminal is restored.
-        case interrupted(Int32)
     }
 
     func run(_ wakeUp: WakeUp) -> Result<PINAnswer, KeystoreError> {
+        // A signal to raise again after the terminal is restored.
         var signal: Int32?
         let result = SignalCatcher.whileCatching(into: wakeUp) {
             Result { () throws(KeystoreError) in
@@ -80,25 +79,19 @@ struct TerminalConversation: Sendable {
         terminal.show(wording.description + "\n")
         var objection = KeystoreError.invalidInput("read a PIN", "none was given")
         for _ in 0..<TerminalPresence.rounds {
-            switch try line(wording.label, terminal, wakeUp) {
+            switch try line(wording.label, terminal, wakeUp, &signal) {
             case .unusable(let error):
                 objection = error
                 terminal.show(PromptWording.complaint(error) + "\n")
             case .declined(let why): return .declined(why)
-            case .interrupted(let number):
-                signal = number
-                return .declined("it was interrupted")
             case .typed(let pin):
                 guard wording.isNew else { return .pin(pin) }
-                switch try line(wording.repeatLabel, terminal, wakeUp) {
+                switch try line(wording.repeatLabel, terminal, wakeUp, &signal) {
                 case .typed(pin): return .pin(pin)
                 case .typed, .unusable:
                     objection = .invalidInput("read a new PIN", "the two PINs differ")
                     terminal.show(PromptWording.mismatch + "\n")
                 case .declined(let why): return .declined(why)
-                case .interrupted(let number):
-                    signal = number
-                    return .declined("it was interrupted")
                 }
             }
         }
@@ -106,9 +99,10 @@ struct TerminalConversation: Sendable {
     }
 
     private func line(
-        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp
+        _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp, _ signal: inout Int32?
     ) throws(KeystoreError) -> Line {
         terminal.show(label + " ")
+        defer { terminal.show("\n") }
         let reader = DeadlineReader(descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
         var line = TerminalLine()
         while true {
@@ -118,23 +112,16 @@ struct TerminalConversation: Sendable {
                 switch line.receive(byte) {
                 case .wait: break
                 case .finished:
-                    terminal.show("\n")
                     do throws(KeystoreError) { return .typed(try line.text.pin()) } catch { return .unusable(error) }
-                case .declined:
-                    terminal.show("\n")
-                    return .declined("you declined")
+                case .declined: return .declined("you declined")
                 case .suspend: suspend(terminal, label, &line)
                 }
             case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
-            case .woken(WakeUp.cancelled):
-                terminal.show("\n")
-                return .declined("it was cancelled")
+            case .woken(WakeUp.cancelled): return .declined("it was cancelled")
             case .woken(let number):
-                terminal.show("\n")
-                return .interrupted(Int32(number))
-            case .late:
-                terminal.show("\n")
-                return .declined("there was no answer within \(timeout.components.seconds) seconds")
+                signal = Int32(number)
+                return .declined("it was interrupted")
+            case .late: return .declined("there was no answer within \(timeout.components.seconds) seconds")
             case .end: return .declined("the terminal was closed")
             case .failed(let number):
                 throw .unavailable(
