@@ -124,10 +124,11 @@ let package = Package(
         .target(
             name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", crypto, httpTypes,
+                "Latchkey", crypto, httpTypes, subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: strict
         ),

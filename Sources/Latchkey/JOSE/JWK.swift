@@ -47,7 +47,7 @@ public struct JWK: Hashable, Sendable, Codable {
         guard
             kty == "EC", crv == "P-256",
             let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32, y.count == 32
-        else { throw .damaged("read a JWK", "it is not an EC key on P-256") }
+        else { throw .damaged("the JWK is not an EC key on P-256") }
         return try PublicKey(x963Representation: Data([4]) + x + y)
     }
 }

@@ -36,10 +36,10 @@ package struct KeyBinding: Hashable, Sendable {
     ///
     /// - Throws: ``KeystoreError`` with code `damaged`.
     package static func check(
-        _ recorded: KeyBinding?, of key: HardwareKey, _ operation: String
+        _ recorded: KeyBinding?, of key: HardwareKey
     ) throws(KeystoreError) {
         guard recorded == nil || recorded == KeyBinding(key) else {
-            throw .damaged(operation, "the key's ID or label does not match the stored key data")
+            throw .damaged("the key's ID or label does not match the stored key data")
         }
     }
 }

@@ -157,7 +157,7 @@ extension Keystore {
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         throw .unsupported(
-            "create a key", "this hardware cannot create revocable keys",
+            "this hardware cannot create revocable keys",
             recovery: "Create a key that is not revocable.")
     }
 
@@ -167,7 +167,7 @@ extension Keystore {
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         throw .unsupported(
-            "seal a secret", "this hardware cannot seal secrets revocably",
+            "this hardware cannot seal secrets revocably",
             recovery: "Seal it without revocation.")
     }
 
@@ -179,7 +179,7 @@ extension Keystore {
 
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         throw .unsupported(
-            "revoke a secret", "this hardware cannot revoke secrets",
+            "this hardware cannot revoke secrets",
             recovery: "Delete every copy of the sealed secret.")
     }
 

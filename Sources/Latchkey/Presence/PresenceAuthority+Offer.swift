@@ -51,7 +51,7 @@ private struct OfferResults {
 
     /// The result if both prompts have ended without a proof.
     var outcome: Result<PresenceAnswer, KeystoreError> {
-        finger ?? .failure(pin ?? .cancelled("prompt for a fingerprint or the PIN"))
+        finger ?? .failure(pin ?? .cancelled())
     }
 }
 

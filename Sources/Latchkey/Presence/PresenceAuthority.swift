@@ -34,13 +34,12 @@ extension PresenceAuthority {
 extension PresenceAuthority {
     /// Prompts for a PIN and returns it.
     ///
-    /// - Parameter operation: The operation, as a verb phrase.
     /// - Throws: ``KeystoreError``: the errors of ``pin(_:)``, and `cancelled` if the user declines or the task is cancelled.
-    package func givenPIN(_ request: PINRequest, to operation: String) async throws(KeystoreError) -> PIN {
+    package func givenPIN(_ request: PINRequest) async throws(KeystoreError) -> PIN {
         switch try await pin(request) {
-        case .declined(let reason): throw .cancelled(operation, reason)
+        case .declined(let reason): throw .cancelled(reason)
         case .pin(let pin):
-            guard !Task.isCancelled else { throw .cancelled(operation) }
+            guard !Task.isCancelled else { throw .cancelled() }
             return pin
         }
     }

@@ -13,12 +13,12 @@ final class ContainerLock: Sendable {
     /// - Parameter resource: The resource within the container; nil for the container as a whole, which is a separate
     ///   resource.
     /// - Throws: ``KeystoreError`` with code `unavailable`.
-    init(on resource: String?, of container: String, in store: RecordStore, _ operation: String) throws(KeystoreError) {
+    init(on resource: String?, of container: String, in store: RecordStore) throws(KeystoreError) {
         let path = "\(store.path).\(Self.digest(container).hexadecimal).lock"
         descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw KeystoreError(
-                operation: operation, code: .unavailable,
+                code: .unavailable,
                 reason: "\(path) cannot be opened: \(String(cString: strerror(errno)))",
                 recovery: "Check the owner and mode of the store's directory.")
         }
@@ -73,18 +73,18 @@ extension RecordContainer {
     /// - Throws: ``KeystoreError`` with code `transient` if another program holds the lock for a minute, `cancelled`, and the
     ///   errors of `body`.
     package func exclusively<R>(
-        on resource: String? = nil, for operation: String, _ body: () async throws -> R
+        on resource: String? = nil, _ body: () async throws -> R
     ) async throws -> R {
-        let lock = try ContainerLock(on: resource, of: name, in: store, operation)
+        let lock = try ContainerLock(on: resource, of: name, in: store)
         let deadline = ContinuousClock.now + Self.patience
         while !lock.isAcquired() {
             guard ContinuousClock.now < deadline else {
                 throw KeystoreError(
-                    operation: operation, code: .transient, reason: "another program is busy with the same container",
+                    code: .transient, reason: "another program is busy with the same container",
                     recovery: "Try again.")
             }
             // The kernel does not report when a lock becomes free, and waiting inside it could not be cancelled.
-            do { try await Task.sleep(for: .milliseconds(10)) } catch { throw KeystoreError.cancelled(operation) }
+            do { try await Task.sleep(for: .milliseconds(10)) } catch { throw KeystoreError.cancelled() }
         }
         defer { withExtendedLifetime(lock) {} }
         return try await body()

@@ -12,26 +12,30 @@ extension RecordContainer {
     public func createKey(
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedKey {
-        guard revocably != .never else {
-            return PreparedKey(key: try await keystore.createKey(request, authorizedBy: presence))
-        }
-        let (name, store, note) = (name, store, RevocationRow.name(of: request.id))
-        let consent = ChosenPIN(presence)
-        guard let reservation = try RevocationReservation(of: note, container: name, in: store, "create a key") else {
-            throw .conflict("create a key", "another program is creating a key of the same name")
-        }
         do throws(KeystoreError) {
-            let key = try await keystore.createRevocableKey(request, authorizedBy: consent) {
-                (announced) async throws(KeystoreError) in
-                try await store.write("record a new key for revocation") { database in
-                    try RevocationRow.announce(announced, of: note, container: name, database)
-                }
+            guard revocably != .never else {
+                return PreparedKey(key: try await keystore.createKey(request, authorizedBy: presence))
             }
-            return PreparedKey(key: key, reservation: reservation)
+            let (name, store, note) = (name, store, RevocationRow.name(of: request.id))
+            let presence = PresenceSession(presence)
+            guard let reservation = try RevocationReservation(of: note, container: name, in: store) else {
+                throw .conflict("another program is creating a key of the same name")
+            }
+            do throws(KeystoreError) {
+                let key = try await keystore.createRevocableKey(request, authorizedBy: presence) {
+                    (announced) async throws(KeystoreError) in
+                    try await store.write("record a new key for revocation") { database in
+                        try RevocationRow.announce(announced, of: note, container: name, database)
+                    }
+                }
+                return PreparedKey(key: key, reservation: reservation)
+            } catch {
+                guard error.code == .unsupported, revocably == .preferred else { throw error }
+                return PreparedKey(
+                    key: try await keystore.createKey(request, authorizedBy: presence), revocabilityRefusal: error)
+            }
         } catch {
-            guard error.code == .unsupported, revocably == .preferred else { throw error }
-            return PreparedKey(
-                key: try await keystore.createKey(request, authorizedBy: consent), revocabilityRefusal: error)
+            throw error.during("create a key")
         }
     }
 
@@ -39,11 +43,15 @@ extension RecordContainer {
     ///
     /// - Throws: As ``Keystore/delete(_:)``. A revocable key then stays recorded for ``finishRevocations()``.
     public func discard(_ key: HardwareKey) async throws(KeystoreError) {
-        try await keystore.delete(key)
-        guard key.isRevocable else { return }
-        let name = name
-        try await store.write("delete the record of a revocation") { database in
-            try RevocationRow.delete(RevocationRow.name(of: key.id), container: name, database)
+        do throws(KeystoreError) {
+            try await keystore.delete(key)
+            guard key.isRevocable else { return }
+            let name = name
+            try await store.write("delete the record of a revocation") { database in
+                try RevocationRow.delete(RevocationRow.name(of: key.id), container: name, database)
+            }
+        } catch {
+            throw error.during("delete a key")
         }
     }
 }

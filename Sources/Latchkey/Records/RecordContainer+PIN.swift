@@ -26,51 +26,55 @@ extension RecordContainer {
     package func changePIN(
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> Int {
-        let name = name
-        let (rows, classRows) = try await store.read("change the PIN") { database in
-            (
-                try RecordRow.fetchAllWithKeys(database, container: name)
-                    .filter { !ProtectionClass.hasOwnPIN($0.className) },
-                !scope.includesClasses
-                    ? []
-                    : try RecordKeyRow.fetchAll(database, container: name)
-                        .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
-            )
-        }
-        var held: [(row: RecordRow, key: HardwareKey)] = []
-        for row in rows {
-            let record = try Self.record(of: row)
-            guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else { continue }
-            guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
-            held.append((row, key))
-        }
-        guard !(held.isEmpty && classRows.isEmpty) else {
-            throw .notFound(
-                "change the PIN", "nothing in the container ‘\(name)’ has the container's PIN",
-                recovery: "Create a key with the policy ‘pin’ first.")
-        }
-        let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
-        var classKeys: [String: RecordKey] = [:]
-        if held.contains(where: { isMACed($0.row) }) {
-            let device = try await keyring.open(.device, for: prompt, authorizedBy: presence)
-            for (row, _) in held where isMACed(row) {
-                guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else {
-                    throw .damaged("change the PIN", "the record ‘\(row.id)’ was changed by another program")
+        do throws(KeystoreError) {
+            let name = name
+            let (rows, classRows) = try await store.read("change the PIN") { database in
+                (
+                    try RecordRow.fetchAllWithKeys(database, container: name)
+                        .filter { !ProtectionClass.hasOwnPIN($0.className) },
+                    !scope.includesClasses
+                        ? []
+                        : try RecordKeyRow.fetchAll(database, container: name)
+                            .filter { $0.sealed.policy.hasPIN && !ProtectionClass.hasOwnPIN($0.name) }
+                )
+            }
+            var held: [(row: RecordRow, key: HardwareKey)] = []
+            for row in rows {
+                let record = try Self.record(of: row)
+                guard let key = record.key, key.policy.hasPIN, scope.includes(key.id) else { continue }
+                guard !row.isSelfAuthenticated || record.isBareKey else { throw Self.edited(record.id) }
+                held.append((row, key))
+            }
+            guard !(held.isEmpty && classRows.isEmpty) else {
+                throw .notFound(
+                    "nothing in the container ‘\(name)’ has the container's PIN",
+                    recovery: "Create a key with the policy ‘pin’ first.")
+            }
+            let isMACed = { (row: RecordRow) in !row.isSelfAuthenticated }
+            var classKeys: [String: RecordKey] = [:]
+            if held.contains(where: { isMACed($0.row) }) {
+                let device = try await keyring.open(.device, for: prompt, authorizedBy: presence)
+                for (row, _) in held where isMACed(row) {
+                    guard device.isAuthentic(row.mac, for: row.authenticatedBytes) else {
+                        throw .damaged("the record ‘\(row.id)’ was changed by another program")
+                    }
+                }
+                classKeys[ProtectionClass.device.name] = device
+            }
+            let changed = try await keystore.changePIN(
+                of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
+            let transaction = RecordTransaction(container: name, keys: classKeys, now: store.now())
+            let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
+            try await store.write("store the new PIN") { database in
+                for swap in swaps { try transaction.swap(swap, in: database) }
+                for (row, sealed) in zip(classRows, changed.secrets) where row.sealed != sealed {
+                    try row.replace(database, with: sealed)
                 }
             }
-            classKeys[ProtectionClass.device.name] = device
+            return held.count + classRows.count
+        } catch {
+            throw error.during("change the PIN")
         }
-        let changed = try await keystore.changePIN(
-            of: held.map(\.key), secrets: classRows.map(\.sealed), for: prompt, authorizedBy: presence)
-        let transaction = RecordTransaction(container: name, keys: classKeys, now: store.now())
-        let swaps = zip(held, changed.keys).filter { $0.key != $1 }.map { KeySwap(row: $0.row, key: $1) }
-        try await store.write("store the new PIN") { database in
-            for swap in swaps { try transaction.swap(swap, in: database) }
-            for (row, sealed) in zip(classRows, changed.secrets) where row.sealed != sealed {
-                try row.replace(database, with: sealed)
-            }
-        }
-        return held.count + classRows.count
     }
 }
 
@@ -112,11 +116,11 @@ extension RecordTransaction {
     fileprivate func swap(_ swap: KeySwap, in database: Database) throws {
         guard swap.row.payload == nil else {
             throw KeystoreError.unsupported(
-                "change the PIN", "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this.")
+                "the record ‘\(swap.row.id)’ has a key and a payload", recovery: "Report this.")
         }
         let existing = try RecordRow.fetch(database, container: container, id: swap.row.id)
         guard existing?.generation == swap.row.generation else {
-            throw KeystoreError.conflict("change the PIN", "another process changed ‘\(swap.row.id)’ in the meantime")
+            throw KeystoreError.conflict("another process changed ‘\(swap.row.id)’ in the meantime")
         }
         var record = try swap.row.record()
         record.key = swap.key

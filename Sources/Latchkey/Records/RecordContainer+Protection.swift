@@ -7,20 +7,24 @@ extension RecordContainer {
         _ changes: [RecordChange], classes classChanges: [ClassChange], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> [Record] {
-        var changedClasses = classChanges
-        for case .put(let record, let payload, _) in changes {
-            try Self.check(record, payload)
-            for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
-                let made = try await keyring.openOrPrepare(protection, for: prompt, authorizedBy: presence)
-                if let made { changedClasses.append(.add(made)) }
+        do throws(KeystoreError) {
+            var changedClasses = classChanges
+            for case .put(let record, let payload, _) in changes {
+                try Self.check(record, payload)
+                for protection in Self.classes(for: record, payload) where !changedClasses.adds(protection.name) {
+                    let made = try await keyring.openOrPrepare(protection, for: prompt, authorizedBy: presence)
+                    if let made { changedClasses.append(.add(made)) }
+                }
             }
+            let (transaction, all) = (try transaction(changes, changedClasses), changedClasses)
+            let records = try await store.write("store the records") { database in
+                try transaction.apply(changes, all, to: database)
+            }
+            finish(all)
+            return records
+        } catch {
+            throw error.during("store the records")
         }
-        let (transaction, all) = (try transaction(changes, changedClasses), changedClasses)
-        let records = try await store.write("store the records") { database in
-            try transaction.apply(changes, all, to: database)
-        }
-        finish(all)
-        return records
     }
 
     /// Creates a class that is not stored yet: store it with ``apply(_:classes:for:authorizedBy:)``. If the policy includes a
@@ -32,7 +36,11 @@ extension RecordContainer {
         _ protection: ProtectionClass, revocably: Revocability = .never, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
-        try await keyring.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+        do throws(KeystoreError) {
+            return try await keyring.prepare(protection, revocably: revocably, for: prompt, authorizedBy: presence)
+        } catch {
+            throw error.during("protect the records")
+        }
     }
 
     /// Whether every stored class of these families is revocable. Does not use the hardware, and verifies nothing.
@@ -52,7 +60,11 @@ extension RecordContainer {
     ///
     /// - Throws: ``KeystoreError``: the first error, after all other revocations.
     public func finishRevocations() async throws(KeystoreError) {
-        try await keyring.finishRevocations()
+        do throws(KeystoreError) {
+            try await keyring.finishRevocations()
+        } catch {
+            throw error.during("revoke keys")
+        }
     }
 
     /// Starts ``finishRevocations()`` in a task if a revocation is recorded, for calls that may not wait for the hardware. A
@@ -67,7 +79,12 @@ extension RecordContainer {
     package func prove(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await keyring.prove(protection, for: prompt, authorizedBy: FreshPresence(presence))
+        do throws(KeystoreError) {
+            try await keyring.prove(
+                protection, for: prompt, authorizedBy: PresenceSession(presence, .init(acceptsEarlierProof: false)))
+        } catch {
+            throw error.during("open the class ‘\(protection.name)’")
+        }
     }
 
     /// The session of the class, if it is open.

@@ -23,7 +23,7 @@ extension RecordContainer {
         }
         guard session?.name ?? row.className == row.className else {
             throw .conflict(
-                "read the record ‘\(record.id)’", "its protection was changed in the meantime",
+                "the protection of the record ‘\(record.id)’ was changed in the meantime",
                 recovery: "Read the stored record, then try again.")
         }
         guard let payload = try? key.open(sealed, header: row.header) else { throw Self.edited(record.id) }
@@ -32,35 +32,35 @@ extension RecordContainer {
 
     static func locked(_ protection: ProtectionClass, _ id: RecordID) -> KeystoreError {
         KeystoreError(
-            operation: "read the record ‘\(id)’", code: .wrongState,
-            reason: "the class ‘\(protection.name)’ is locked", recovery: "Unlock it and try again.")
+            code: .wrongState,
+            reason: "the class ‘\(protection.name)’ of the record ‘\(id)’ is locked",
+            recovery: "Unlock it and try again.")
     }
 
     static func record(of row: RecordRow) throws(KeystoreError) -> Record {
         do {
             return try row.record()
         } catch {
-            throw KeystoreError(storing: "read a record", error)
+            throw KeystoreError(storing: error)
         }
     }
 
     static func check(_ record: Record, _ payload: SecretBytes?) throws(KeystoreError) {
-        let operation = "store the record ‘\(record.id)’"
         guard
             (1...128).contains(record.id.rawValue.utf8.count),
             !record.id.rawValue.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput(operation, "its name is empty, too long, or contains a control character") }
+        else { throw .invalidInput("the record's name is empty, too long, or contains a control character") }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
-            throw .invalidInput(operation, "it is larger than \(maximumPayloadBytes) bytes")
+            throw .invalidInput("the record ‘\(record.id)’ is larger than \(maximumPayloadBytes) bytes")
         }
         if ProtectionClass.isSelfAuthenticated(record.protection.name) {
             guard record.isBareKey, payload == nil else {
-                throw .invalidInput(operation, "only a key, named by its id, can be stored without a class")
+                throw .invalidInput("only a key, named by its id, can be stored without a class")
             }
         }
     }
 
     static func edited(_ id: RecordID) -> KeystoreError {
-        .damaged("read the record ‘\(id)’", "another program or a disk error changed it")
+        .damaged("another program or a disk error changed the record ‘\(id)’")
     }
 }

@@ -26,7 +26,7 @@ public final class RecordContainer: Sendable {
         guard
             (1...128).contains(name.utf8.count),
             !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { throw .invalidInput("open a container", "‘\(name)’ is not a valid name") }
+        else { throw KeystoreError.invalidInput("‘\(name)’ is not a valid name").during("open a container") }
         self.name = name
         self.store = store
         self.keystore = keystore
@@ -68,7 +68,11 @@ public final class RecordContainer: Sendable {
     public func open(
         _ protection: ProtectionClass, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await keyring.open(protection, for: prompt, authorizedBy: presence)
+        do throws(KeystoreError) {
+            try await keyring.open(protection, for: prompt, authorizedBy: presence)
+        } catch {
+            throw error.during("open the class ‘\(protection.name)’")
+        }
     }
 
     /// Discards all record keys, and the proofs that would open them again. All sessions of this container
@@ -86,14 +90,18 @@ public final class RecordContainer: Sendable {
     public func read(
         _ id: RecordID, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
-        guard let row = try await row(id) else { return nil }
-        if !row.isSelfAuthenticated {
-            try await keyring.open(.device, for: prompt, authorizedBy: presence)
-            if row.payload != nil {
-                try await keyring.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
+        do throws(KeystoreError) {
+            guard let row = try await row(id) else { return nil }
+            if !row.isSelfAuthenticated {
+                try await keyring.open(.device, for: prompt, authorizedBy: presence)
+                if row.payload != nil {
+                    try await keyring.open(Self.record(of: row).protection, for: prompt, authorizedBy: presence)
+                }
             }
+            return try verified(row)
+        } catch {
+            throw error.during("read the record ‘\(id)’")
         }
-        return try verified(row)
     }
 
     /// Makes all the changes in one durable transaction, or none.
@@ -145,7 +153,11 @@ extension RecordContainer {
     package func readNow(
         _ id: RecordID, in session: ClassSession? = nil
     ) throws(KeystoreError) -> (record: Record, payload: SecretBytes?)? {
-        try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session) }
+        do throws(KeystoreError) {
+            return try rowNow(id).map { row throws(KeystoreError) in try verified(row, in: session) }
+        } catch {
+            throw error.during("read the record ‘\(id)’")
+        }
     }
 
     /// Makes all the changes or none, as ``apply(_:for:authorizedBy:)`` does.
@@ -153,12 +165,16 @@ extension RecordContainer {
     /// - Throws: ``KeystoreError``; `wrongState` if a class that the changes need is locked.
     @discardableResult
     package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = []) throws(KeystoreError) -> [Record] {
-        let transaction = try transaction(changes, classes)
-        let records = try store.writeNow("store the records") { database in
-            try transaction.apply(changes, classes, to: database)
+        do throws(KeystoreError) {
+            let transaction = try transaction(changes, classes)
+            let records = try store.writeNow("store the records") { database in
+                try transaction.apply(changes, classes, to: database)
+            }
+            finish(classes)
+            return records
+        } catch {
+            throw error.during("store the records")
         }
-        finish(classes)
-        return records
     }
 
     private func rowNow(_ id: RecordID) throws(KeystoreError) -> RecordRow? {

@@ -74,7 +74,7 @@ package struct ClassEnvelope: Sendable {
         do {
             return SecretBytes(try wrappedKey + key.seal(secret, header: header))
         } catch {
-            throw KeystoreError(storing: "seal an envelope", error)
+            throw KeystoreError(storing: error)
         }
     }
 
@@ -95,7 +95,7 @@ extension RecordContainer {
         do {
             return try ClassEnvelope(opened, header: envelopeHeader(protection, id))
         } catch {
-            throw KeystoreError(storing: "seal an envelope", error)
+            throw KeystoreError(storing: error)
         }
     }
 

@@ -99,7 +99,7 @@ final class RecordKeyCache: Sendable {
             return turns.queue
         }
         defer { leave(name) }
-        try await queue.take(for: "open the class ‘\(name)’")
+        try await queue.take()
         do throws(KeystoreError) {
             let result = try await body()
             await queue.pass()
@@ -194,8 +194,8 @@ actor TaskQueue {
     /// Waits for the turn. Each successful call is followed by one ``pass()``.
     ///
     /// - Throws: ``KeystoreError`` with code `cancelled` if the task is cancelled before its turn.
-    func take(for operation: String) async throws(KeystoreError) {
-        guard !Task.isCancelled else { throw .cancelled(operation) }
+    func take() async throws(KeystoreError) {
+        guard !Task.isCancelled else { throw .cancelled() }
         guard isTaken else {
             isTaken = true
             return
@@ -213,7 +213,7 @@ actor TaskQueue {
         } onCancel: {
             Task { await self.leave(id) }
         }
-        guard hasTurn else { throw .cancelled(operation) }
+        guard hasTurn else { throw .cancelled() }
     }
 
     /// Gives the turn to the task that has waited longest.

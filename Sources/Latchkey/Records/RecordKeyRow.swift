@@ -80,7 +80,7 @@ struct RecordKeyRow {
                 """,
             arguments: [JSONEncoder().encode(sealed), container, name, generation])
         guard database.changesCount == 1 else {
-            throw KeystoreError.conflict("store a record key", "another process changed it in the meantime")
+            throw KeystoreError.conflict("another process changed the record key in the meantime")
         }
     }
 }
@@ -93,11 +93,12 @@ extension RecordKeyRow {
         do {
             sealed = try JSONDecoder().decode(SealedSecret.self, from: row.decode(Data.self, forColumn: "sealed"))
         } catch {
-            throw KeystoreError.damaged("read a record key", "the stored key of class ‘\(name)’ cannot be decoded")
+            throw KeystoreError.damaged("the stored key of class ‘\(name)’ cannot be decoded")
         }
         guard sealed.version == SealedSecret.currentVersion else {
             throw KeystoreError.unsupported(
-                "read a record key", "it has version \(sealed.version)", recovery: "Install a newer Latchkey.")
+                "the stored key of class ‘\(name)’ has version \(sealed.version)", recovery: "Install a newer Latchkey."
+            )
         }
     }
 }

@@ -89,19 +89,17 @@ final class RecordKeyring: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PreparedClass {
         let session = cache.begin(protection.name)
-        let consent = SingleConsent(
-            ProtectionClass.hasOwnPIN(protection.name)
-                ? presence : ExistingPIN(authority: presence, keystore: keystore, witness: classWithPIN))
+        let presence = PresenceSession(
+            presence, .init(verifyExistingPIN: ProtectionClass.hasOwnPIN(protection.name) ? nil : verifyExistingPIN))
         let secret = SecretBytes.random(count: RecordKey.byteCount)
         let (sealed, reservation) =
             revocably == .never
-            ? (try await seal(secret, protection, prompt, consent), nil)
-            : try await sealRevocably(secret, protection, isRequired: revocably == .required, prompt, consent)
-        consent.confirm()
+            ? (try await seal(secret, protection, prompt, presence), nil)
+            : try await sealRevocably(secret, protection, isRequired: revocably == .required, prompt, presence)
         guard
             protection.policy.isMet(by: sealed.policy),
-            try await keystore.unseal(sealed, for: prompt, authorizedBy: consent) == secret
-        else { throw .damaged("protect the records", "the hardware does not return the sealed bytes") }
+            try await keystore.unseal(sealed, for: prompt, authorizedBy: presence) == secret
+        else { throw .damaged("the hardware does not return the sealed bytes") }
         session.open(with: RecordKey(secret, isNew: true))
         guard session.isOpen else { throw Self.lockedMeanwhile(protection) }
         return PreparedClass(protection: protection, sealed: sealed, session: session, reservation: reservation)
@@ -110,7 +108,7 @@ final class RecordKeyring: Sendable {
     // MARK: Helpers
 
     private static func lockedMeanwhile(_ protection: ProtectionClass) -> KeystoreError {
-        .cancelled("open the class ‘\(protection.name)’", "it was locked in the meantime")
+        .cancelled("the class ‘\(protection.name)’ was locked in the meantime")
     }
 
     private func unseal(
@@ -120,21 +118,21 @@ final class RecordKeyring: Sendable {
             try await checkHasNoRecords(protection)
             guard protection.policy == .none else {
                 throw .notFound(
-                    "open the class ‘\(protection.name)’", "nothing is stored in it", recovery: "Store something first."
+                    "nothing is stored in the class ‘\(protection.name)’", recovery: "Store something first."
                 )
             }
             return try await make(protection, prompt, presence)
         }
         guard sealed.backend == keystore.backend else {
             throw KeystoreError(
-                operation: "open the store", code: .wrongDevice,
-                reason: "its records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
+                code: .wrongDevice,
+                reason: "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery: "Use the hardware that protected the records.")
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
-                "open the class ‘\(protection.name)’",
-                "it was created with the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’")
+                "the class ‘\(protection.name)’ was created with the policy ‘\(sealed.policy)’, not ‘\(protection.policy)’"
+            )
         }
         return RecordKey(try await keystore.unseal(sealed, for: prompt, authorizedBy: presence))
     }
@@ -146,12 +144,20 @@ final class RecordKeyring: Sendable {
         }
     }
 
+    /// Verifies the PIN of a class that has the container's PIN.
+    ///
+    /// - Returns: `false` if there is no such class.
     @Sendable
-    private func classWithPIN() async throws(KeystoreError) -> SealedSecret? {
+    private func verifyExistingPIN(
+        _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> Bool {
         let (container, backend) = (container, keystore.backend)
-        return try await store.read("read the record keys") { database in
+        let sealed = try await store.read("read the record keys") { database in
             try RecordKeyRow.first(database, container: container, sealedUnder: .pin, backend: backend)?.sealed
         }
+        guard let sealed else { return false }
+        _ = try await keystore.unseal(sealed, for: prompt, authorizedBy: presence)
+        return true
     }
 
     /// A missing record key is damage, and is never replaced by a new one.
@@ -161,7 +167,7 @@ final class RecordKeyring: Sendable {
             try RecordRow.exists(database, container: container, class: protection.name)
         }
         guard !hasRecords else {
-            throw .damaged("open the class ‘\(protection.name)’", "its key is missing from the store")
+            throw .damaged("the key of the class ‘\(protection.name)’ is missing from the store")
         }
     }
 
@@ -178,7 +184,7 @@ final class RecordKeyring: Sendable {
             )
             .insertUnlessPresent(database)
             guard let existing = try RecordKeyRow.fetch(database, container: container, name: protection.name) else {
-                throw KeystoreError.damaged("store a record key", "it is not in the store after writing")
+                throw KeystoreError.damaged("the record key is not in the store after writing")
             }
             return existing.sealed
         }
@@ -215,14 +221,13 @@ extension RecordKeyring {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (sealed: SealedSecret, reservation: RevocationReservation?) {
         let (container, store, name) = (container, store, protection.name)
-        let consent = ChosenPIN(presence)
         guard
             let reservation = try RevocationReservation(
-                of: name, container: container, in: store, "protect the records")
-        else { throw .conflict("protect the records", "another program is creating the class ‘\(name)’") }
+                of: name, container: container, in: store)
+        else { throw .conflict("another program is creating the class ‘\(name)’") }
         do throws(KeystoreError) {
             let sealed = try await keystore.sealRevocably(
-                secret, policy: protection.policy, for: prompt, authorizedBy: consent
+                secret, policy: protection.policy, for: prompt, authorizedBy: presence
             ) { (announced) async throws(KeystoreError) in
                 try await store.write("mark a new record key for revocation") { database in
                     try RevocationRow.announce(announced, of: name, container: container, database)
@@ -231,22 +236,22 @@ extension RecordKeyring {
             return (sealed, reservation)
         } catch {
             guard error.code == .unsupported, !isRequired else { throw error }
-            return (try await seal(secret, protection, prompt, consent), nil)
+            return (try await seal(secret, protection, prompt, presence), nil)
         }
     }
 
     /// Revokes one key after the other and deletes each row when its key is revoked, so a crash repeats at most one.
     func finishRevocations() async throws(KeystoreError) {
-        let (container, operation) = (container, "revoke keys")
-        let noted = try await store.read(operation) { database in
+        let container = container
+        let noted = try await store.read("revoke keys") { database in
             try RevocationRow.fetchAll(container: container, database)
         }
         var failure: KeystoreError?
         for row in noted {
             do throws(KeystoreError) {
-                guard let due = try await claim(row, operation) else { continue }
+                guard let due = try await claim(row) else { continue }
                 try await keystore.revoke(due.sealed)
-                try await store.write(operation) { database in
+                try await store.write("revoke keys") { database in
                     try RevocationRow.delete(due.name, container: container, database)
                 }
             } catch {
@@ -264,14 +269,14 @@ extension RecordKeyring {
     }
 
     /// - Returns: nil if another program is creating the value now, or has stored it in the meantime.
-    private func claim(_ row: RevocationRow, _ operation: String) async throws(KeystoreError) -> RevocationRow? {
+    private func claim(_ row: RevocationRow) async throws(KeystoreError) -> RevocationRow? {
         guard !row.isDue else { return row }
         let container = container
-        guard let leftover = try RevocationReservation(of: row.name, container: container, in: store, operation) else {
+        guard let leftover = try RevocationReservation(of: row.name, container: container, in: store) else {
             return nil
         }
         defer { withExtendedLifetime(leftover) {} }
-        return try await store.write(operation) { database in
+        return try await store.write("revoke keys") { database in
             try RevocationRow.claim(row.name, container: container, database)
         }
     }

@@ -58,7 +58,7 @@ package struct RecordMatches: Sendable {
         do {
             return try row.record()
         } catch {
-            unreadable.append(KeystoreError(storing: "read a record", error))
+            unreadable.append(KeystoreError(storing: error))
             return nil
         }
     }

@@ -65,14 +65,14 @@ extension RecordRow {
                 updatedAt: Date(timeIntervalSince1970: TimeInterval(updatedAt)))
             guard record.key?.version ?? HardwareKey.currentVersion == HardwareKey.currentVersion else {
                 throw KeystoreError.unsupported(
-                    "read the record ‘\(id)’", "its key has a newer version",
+                    "the key of the record ‘\(id)’ has a newer version",
                     recovery: "Install a newer version of Latchkey.")
             }
             return record
         } catch let error as KeystoreError {
             throw error
         } catch {
-            throw KeystoreError.damaged("read the record ‘\(id)’", "its metadata cannot be decoded")
+            throw KeystoreError.damaged("the metadata of the record ‘\(id)’ cannot be decoded")
         }
     }
 

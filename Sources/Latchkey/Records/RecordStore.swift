@@ -24,10 +24,14 @@ public final class RecordStore: Sendable {
     public init(
         directory: String, profile: String = "default", now: @escaping @Sendable () -> Date = { Date() }
     ) async throws(KeystoreError) {
-        let files = try StoreFiles(directory: directory, profile: profile)
-        path = files.database
-        self.now = now
-        database = try await Self.onDatabaseThread("open the store") { try Schema.openDatabase(at: files.database) }
+        do throws(KeystoreError) {
+            let files = try StoreFiles(directory: directory, profile: profile)
+            path = files.database
+            self.now = now
+            database = try await Self.onDatabaseThread("open the store") { try Schema.openDatabase(at: files.database) }
+        } catch {
+            throw error.during("open the store")
+        }
     }
 
     /// Whether there is a store in the directory. Creates nothing.
@@ -60,7 +64,7 @@ public final class RecordStore: Sendable {
         do {
             return try await database.read(body)
         } catch {
-            throw KeystoreError(storing: operation, error)
+            throw KeystoreError(storing: error).during(operation)
         }
     }
 
@@ -70,7 +74,7 @@ public final class RecordStore: Sendable {
         do {
             return try await database.write(body)
         } catch {
-            throw KeystoreError(storing: operation, error)
+            throw KeystoreError(storing: error).during(operation)
         }
     }
 
@@ -79,7 +83,7 @@ public final class RecordStore: Sendable {
         do {
             return try database.read(body)
         } catch {
-            throw KeystoreError(storing: operation, error)
+            throw KeystoreError(storing: error).during(operation)
         }
     }
 
@@ -88,7 +92,7 @@ public final class RecordStore: Sendable {
         do {
             return try database.write(body)
         } catch {
-            throw KeystoreError(storing: operation, error)
+            throw KeystoreError(storing: error).during(operation)
         }
     }
 
@@ -102,7 +106,7 @@ public final class RecordStore: Sendable {
         do {
             return try result.get()
         } catch {
-            throw KeystoreError(storing: operation, error)
+            throw KeystoreError(storing: error).during(operation)
         }
     }
 }
@@ -141,26 +145,26 @@ extension RecordStore: TrustAnchors {
 
 extension KeystoreError {
     /// Converts an error of SQLite. A ``KeystoreError`` stays unchanged.
-    init(storing operation: String, _ error: any Error) {
+    init(storing error: any Error) {
         if let error = error as? KeystoreError {
             self = error
             return
         }
         // The tables are strict: a value of another type comes from another table.
         if error is RowDecodingError {
-            self = .damaged(operation, "the store's file is damaged: a table contains a value of the wrong type")
+            self = .damaged("the store's file is damaged: a table contains a value of the wrong type")
             return
         }
         guard let error = error as? DatabaseError else {
             let cancelled = error is CancellationError
             self.init(
-                operation: operation, code: cancelled ? .cancelled : .failed,
+                code: cancelled ? .cancelled : .failed,
                 reason: cancelled ? "it was cancelled" : "\(error)", recovery: "Try again.")
             return
         }
         let (code, reason, recovery) = Self.meaning(of: error.extendedResultCode)
         self.init(
-            operation: operation, code: code, reason: reason, recovery: recovery,
+            code: code, reason: reason, recovery: recovery,
             underlying: Underlying(
                 layer: "sqlite", rawCode: UInt32(bitPattern: error.extendedResultCode.rawValue),
                 text: error.message ?? "no message"))

@@ -55,7 +55,6 @@ struct RecordTransaction: Sendable {
         case .expectNone(let prefix):
             guard try !RecordKeyRow.exists(database, container: container, prefix: prefix) else {
                 throw KeystoreError.damaged(
-                    "store the records",
                     "another program replaced the stored record by one with less protection")
             }
         }
@@ -73,7 +72,7 @@ struct RecordTransaction: Sendable {
     private func key(_ name: String) throws -> RecordKey {
         guard let key = keys[name] else {
             throw KeystoreError(
-                operation: "store the records", code: .wrongState, reason: "the class ‘\(name)’ is locked",
+                code: .wrongState, reason: "the class ‘\(name)’ is locked",
                 recovery: "Unlock it and try again.")
         }
         return key
@@ -89,7 +88,6 @@ struct RecordTransaction: Sendable {
             (try? key(name).open(payload, header: existing.header)) != nil
         else {
             throw KeystoreError.damaged(
-                "store the record ‘\(record.id)’",
                 "another program may know the key of the class ‘\(name)’")
         }
     }
@@ -101,7 +99,7 @@ struct RecordTransaction: Sendable {
             ? "‘\(id)’ exists already"
             : "‘\(id)’ was \(existing == nil ? "deleted" : "changed") in the meantime"
         throw KeystoreError.conflict(
-            "store the records", reason, recovery: "Read the stored record, then try again.")
+            reason, recovery: "Read the stored record, then try again.")
     }
 
     func nextGeneration(_ database: Database) throws -> Int {

@@ -20,7 +20,7 @@ struct RevocationRow {
             do {
                 return try JSONDecoder().decode(SealedSecret.self, from: bytes)
             } catch {
-                throw .damaged("revoke a key", "the recorded value of ‘\(name)’ cannot be decoded")
+                throw .damaged("the recorded value of ‘\(name)’ cannot be decoded")
             }
         }
     }
@@ -44,7 +44,7 @@ struct RevocationRow {
             sql: "DELETE FROM revocation WHERE container = ? AND name = ? AND NOT isDue", arguments: [container, name])
         guard database.changesCount == 1 else {
             throw KeystoreError.conflict(
-                "store the records", "another process revoked their key in the meantime")
+                "another process revoked the key of the records in the meantime")
         }
     }
 
@@ -150,9 +150,9 @@ final class RevocationReservation: Sendable {
 
     /// - Returns: nil if another task or program holds the reservation.
     convenience init?(
-        of name: String, container: String, in store: RecordStore, _ operation: String
+        of name: String, container: String, in store: RecordStore
     ) throws(KeystoreError) {
-        let lock = try ContainerLock(on: "revocation.\(name)", of: container, in: store, operation)
+        let lock = try ContainerLock(on: "revocation.\(name)", of: container, in: store)
         guard lock.isAcquired() else { return nil }
         self.init(lock)
     }

@@ -70,25 +70,25 @@ enum Schema {
         let existing = try Definition.fetchAll(database)
         guard application == applicationID else {
             guard application == 0, existing.isEmpty else {
-                throw KeystoreError.damaged("open the store", "the file is a database of another program")
+                throw KeystoreError.damaged("the store's file is a database of another program")
             }
             return 0
         }
         guard existing.contains(migrationList) else {
-            throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
+            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
         }
         let applied = try String.fetchSet(database, sql: "SELECT identifier FROM grdb_migrations")
         guard applied.isSubset(of: migrations.map(\.version)) else {
             throw KeystoreError.unsupported(
-                "open the store", "a newer version created it", recovery: "Install that version of Latchkey.")
+                "a newer version of Latchkey created the store", recovery: "Install that version of Latchkey.")
         }
         guard !applied.isEmpty, applied == Set(migrations.prefix(applied.count).map(\.version)) else {
-            throw KeystoreError.damaged("open the store", "its list of migrations is missing or changed")
+            throw KeystoreError.damaged("the store's list of migrations is missing or changed")
         }
         let tables = try Set(definitions(after: migrations.count).map(\.table))
         let relevant = existing.filter { $0.type == "trigger" || tables.contains($0.table) }
         guard try relevant == definitions(after: applied.count) else {
-            throw KeystoreError.damaged("open the store", "its tables differ from those that Latchkey creates")
+            throw KeystoreError.damaged("the store's tables differ from those that Latchkey creates")
         }
         return applied.count
     }

@@ -8,8 +8,8 @@ struct StoreFiles {
         guard
             (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
             profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
-        else { throw .invalidInput("open the store", "‘\(profile)’ is not a valid profile name") }
-        guard !directory.isEmpty else { throw .invalidInput("open the store", "the directory's name is empty") }
+        else { throw .invalidInput("‘\(profile)’ is not a valid profile name") }
+        guard !directory.isEmpty else { throw .invalidInput("the directory's name is empty") }
         let directory = Self.withoutEmptyParts(directory)
         try Self.makeDirectories(directory)
         try Self.check(directory, isDirectory: true)
@@ -81,12 +81,12 @@ struct StoreFiles {
     }
 
     private static func unfit(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(operation: "open the store", code: .unavailable, reason: reason, recovery: recovery)
+        KeystoreError(code: .unavailable, reason: reason, recovery: recovery)
     }
 
     private static func unusable(_ path: String, _ cause: Int32) -> KeystoreError {
         KeystoreError(
-            operation: "open the store", code: .unavailable,
+            code: .unavailable,
             reason: "\(path) cannot be used: \(String(cString: strerror(cause)))",
             recovery: "Make it writable for your user, or choose another directory.")
     }

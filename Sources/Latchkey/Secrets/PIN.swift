@@ -22,13 +22,14 @@ public struct PIN: Sendable, Equatable {
     public init(_ text: String) throws(KeystoreError) {
         let normalized = text.precomposedStringWithCanonicalMapping
         guard normalized.count >= Self.minimumCharacters else {
-            throw .invalidInput("read a PIN", "it has fewer than \(Self.minimumCharacters) characters")
+            throw KeystoreError.invalidInput("the PIN has fewer than \(Self.minimumCharacters) characters").during(
+                "read a PIN")
         }
         guard normalized.utf8.count <= Self.maximumBytes else {
-            throw .invalidInput("read a PIN", "it has more than \(Self.maximumBytes) bytes")
+            throw KeystoreError.invalidInput("the PIN has more than \(Self.maximumBytes) bytes").during("read a PIN")
         }
         guard !normalized.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else {
-            throw .invalidInput("read a PIN", "it contains a control character")
+            throw KeystoreError.invalidInput("the PIN contains a control character").during("read a PIN")
         }
         secret = SecretBytes(normalized.utf8)
         characterCount = normalized.count
@@ -45,7 +46,7 @@ public struct PIN: Sendable, Equatable {
             return
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw .invalidInput("read a PIN", "it is not text in UTF-8")
+            throw KeystoreError.invalidInput("the PIN is not text in UTF-8").during("read a PIN")
         }
         try self.init(text)
     }

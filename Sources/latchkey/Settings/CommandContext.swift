@@ -29,7 +29,12 @@ struct CommandContext: Sendable {
                 pins: ConfiguredPINSource(source: settings.pinSource, environment: environment),
                 broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
                 preferring: settings.preference),
-            browser: ProgramBrowser(console: console, environment: environment), log: log)
+            browser: SystemBrowser(
+                environment: environment,
+                message: {
+                    console.say("If the page does not know the app, press Ctrl-C and check --client-id. " + $0)
+                },
+                warning: { console.warn($0) }), log: log)
     }
 
     init(

@@ -88,7 +88,7 @@ struct ClassRevocationTests {
         let prepared = try await program.prepare(open, revocably: .preferred, for: prompt, authorizedBy: nobody)
         try await queue(directory).write { try $0.execute(sql: "UPDATE revocation SET isDue = TRUE") }
         try await self.program(directory).0.finishRevocations()
-        await #expect(throws: KeystoreError.conflict("", "")) {
+        await #expect(throws: KeystoreError.conflict("")) {
             try await program.apply(
                 [put], classes: [.add(prepared)], for: prompt, authorizedBy: nobody)
         }

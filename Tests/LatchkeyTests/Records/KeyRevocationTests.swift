@@ -100,7 +100,7 @@ struct KeyRevocationTests {
         try await program.apply([put(made.key)], for: prompt)
         try await sign(keystore, made.key)
         try await program.discard(lost.key)
-        await #expect(throws: KeystoreError.conflict("", "")) { try await program.apply([put(lost.key)], for: prompt) }
+        await #expect(throws: KeystoreError.conflict("")) { try await program.apply([put(lost.key)], for: prompt) }
         #expect(try await program.metadata(RecordID(lost.key.id)) == nil)
         #expect(try indexCount() == 1)
     }

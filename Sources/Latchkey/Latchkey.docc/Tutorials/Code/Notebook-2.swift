@@ -22,7 +22,7 @@ struct Notebook {
                 endpoint: environment["LATCHKEY_ENDPOINT"] ?? "http://127.0.0.1:3000",
                 clientID: environment["LATCHKEY_CLIENT_ID"] ?? "notes"),
             records: records, presence: presence,
-            browser: ProgramBrowser(program: environment["BROWSER"] ?? "/usr/bin/xdg-open"))
+            browser: SystemBrowser(environment: environment) { print($0) })
     }
 
     /// Logs in with the key. Without a key, logs in in the browser and creates a key.

@@ -1,22 +1,34 @@
-import FoundationEssentials
-import Latchkey
-import LatchkeyLogin
-import Subprocess
-import SystemPackage
+internal import FoundationEssentials
+internal import Subprocess
+internal import SystemPackage
 
-/// Opens addresses with the program in `$BROWSER`, otherwise with `xdg-open`. The address is the last argument.
+/// The user's web browser: the program in `$BROWSER`, otherwise `xdg-open`. The address is the last argument.
 ///
 /// `$BROWSER` may have arguments, separated by spaces; the address replaces `%s` in them. If the program cannot be started
 /// or fails, the user sees the address, and the login waits until the user opens it.
-struct ProgramBrowser: Browser {
-    let console: Console
-    let environment: [String: String]
+public struct SystemBrowser: Browser {
+    private let environment: [String: String]
+    private let message: @Sendable (String) -> Void
+    private let warning: @Sendable (String) -> Void
 
-    func open(_ url: String) async {
+    /// - Parameters:
+    ///   - environment: The program's environment, for `$BROWSER`.
+    ///   - message: Shows the user a text with the address of the login page.
+    ///   - warning: Shows the user that the browser did not start, and the address; nil to show it as a message.
+    public init(
+        environment: [String: String], message: @escaping @Sendable (String) -> Void,
+        warning: (@Sendable (String) -> Void)? = nil
+    ) {
+        self.environment = environment
+        self.message = message
+        self.warning = warning ?? message
+    }
+
+    public func open(_ url: String) async {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
-        console.say(
-            "The login page opens in your browser. If the page does not know the app, press Ctrl-C and check --client-id. "
-                + "The login waits \(minutes) minutes. If the page does not open, open this address yourself: " + url)
+        message(
+            "The login page opens in your browser. The login waits \(minutes) minutes. "
+                + "If the page does not open, open this address yourself: " + url)
         let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
         // Not a child task: the browser continues to run after the login.
         Task {
@@ -58,6 +70,6 @@ struct ProgramBrowser: Browser {
     }
 
     private func warn(_ reason: String, _ url: String) {
-        console.warn("\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
+        warning("\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
     }
 }

@@ -1,1 +1,0 @@
-../../../../../Examples/Sources/notes/ProgramBrowser.swift

@@ -1,0 +1,128 @@
+public import FoundationEssentials
+
+/// An error of an operation: what failed, why, and the user's next step.
+///
+/// `KeystoreError` is the error of keys, secrets and records. Each facade has its own codes. Two errors are equal if their
+/// ``code`` is equal; texts and details don't count.
+public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
+    public typealias Code = ErrorCode
+    public typealias Underlying = UnderlyingError
+
+    /// The operation that failed, as a verb phrase: `sign`, `create a key`. The public call sets it.
+    public private(set) var operation: String
+    /// The kind of error.
+    public let code: ErrorCode
+    /// The cause, as one clause.
+    public let reason: String
+    /// The next step, as one sentence.
+    public let recovery: String
+    /// The number of wrong PINs before the lockout, or nil if unknown. Set after a wrong PIN.
+    public let attemptsLeft: Int?
+    /// The end of the lockout, or nil if unknown. Set during a lockout.
+    public let lockedOutUntil: Date?
+    /// The error of the layer below, or nil.
+    public let underlying: UnderlyingError?
+    /// Facts that only errors of this kind have, or nil.
+    package let details: ErrorCode.Details?
+
+    /// Creates an error. Users read `reason` and `recovery`: neither may contain a secret.
+    ///
+    /// - Parameter operation: A verb phrase. The public call of this package that throws the error replaces it.
+    public init(
+        operation: String = "complete the operation", code: ErrorCode, reason: String, recovery: String,
+        attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil
+    ) {
+        self.init(
+            operation: operation, code: code, reason: reason, recovery: recovery, attemptsLeft: attemptsLeft,
+            lockedOutUntil: lockedOutUntil, underlying: underlying, details: nil)
+    }
+
+    package init(
+        operation: String = "complete the operation", code: ErrorCode, reason: String, recovery: String,
+        attemptsLeft: Int? = nil, lockedOutUntil: Date? = nil, underlying: UnderlyingError? = nil,
+        details: ErrorCode.Details?
+    ) {
+        self.operation = operation
+        self.code = code
+        self.reason = reason
+        self.recovery = recovery
+        self.attemptsLeft = attemptsLeft
+        self.lockedOutUntil = lockedOutUntil
+        self.underlying = underlying
+        self.details = details
+    }
+
+    /// The same error of an operation that includes the failed one. A public call ends with
+    /// `catch { throw error.during("sign") }`, so that errors name the call of the app.
+    package func during(_ operation: String) -> Self {
+        var error = self
+        error.operation = operation
+        return error
+    }
+}
+
+/// The kinds of errors of one part of the package.
+public protocol LatchkeyErrorCode: Hashable, Sendable, CustomStringConvertible {
+    /// Facts that only these errors have, for example a server's response.
+    associatedtype Details: Sendable = Never
+
+    /// The corresponding code of `KeystoreError`, which determines a program's exit status.
+    var keystoreCode: KeystoreErrorCode { get }
+}
+
+/// The error of a lower layer.
+public struct UnderlyingError: Hashable, Sendable, CustomStringConvertible {
+    /// `tpm`, `tcti`, `pkcs11`, `sqlite`, `pinentry`, `http` …
+    public let layer: String
+    /// The layer's own code, or nil.
+    public let rawCode: UInt32?
+    /// The meaning of the code.
+    public let text: String
+
+    package init(layer: String, rawCode: UInt32? = nil, text: String) {
+        self.layer = layer
+        self.rawCode = rawCode
+        self.text = text
+    }
+
+    public var description: String {
+        rawCode.map { "\(layer) 0x\(String($0, radix: 16)): \(text)" } ?? "\(layer): \(text)"
+    }
+}
+
+extension LatchkeyError: Equatable {
+    public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
+}
+
+extension LatchkeyError: CustomStringConvertible, LocalizedError {
+    /// One sentence: `Could not sign: the PIN is wrong; 2 attempts are left.`
+    public var description: String { "Could not \(operation): \(reason)." }
+
+    public var errorDescription: String? { description }
+    public var recoverySuggestion: String? { recovery }
+}
+
+/// Any ``LatchkeyError``, for code that reports errors of every kind.
+package protocol ReportableError: Error, CustomStringConvertible {
+    /// The name of the code, for example `lockedOut`.
+    var codeName: String { get }
+    var keystoreCode: KeystoreErrorCode { get }
+    var recovery: String { get }
+    var attemptsLeft: Int? { get }
+    var lockedOutUntil: Date? { get }
+    var underlying: UnderlyingError? { get }
+
+    func during(_ operation: String) -> Self
+}
+
+extension LatchkeyError: ReportableError {
+    package var codeName: String { code.description }
+    package var keystoreCode: KeystoreErrorCode { code.keystoreCode }
+}
+
+extension Error {
+    /// The same error of an operation that includes the failed one, if it is a ``LatchkeyError``.
+    package func during(_ operation: String) -> any Error {
+        (self as? any ReportableError)?.during(operation) ?? self
+    }
+}

@@ -1,0 +1,107 @@
+import Latchkey
+import LatchkeyTesting
+import Testing
+
+struct PresenceSessionTests {
+    private let current = PINRequest(purpose: .current, context: PromptContext(reason: "log in"))
+    private let new = PINRequest(purpose: .new, context: PromptContext(reason: "log in"))
+
+    private func isPIN(_ answer: PINAnswer, _ text: String) throws -> Bool {
+        guard case .pin(let pin) = answer else { return false }
+        return try pin == PIN(text)
+    }
+
+    @Test func `a PIN answers the next request only after the hardware has accepted it`() async throws {
+        let user = ScriptedPresence(pins: "1111", "2222", "3333")
+        let session = PresenceSession(user)
+        session.accepted()
+        #expect(try isPIN(await session.pin(current), "1111"))
+        #expect(try isPIN(await session.pin(current), "2222"))
+        session.accepted()
+        #expect(try isPIN(await session.pin(current), "2222"))
+        #expect(try isPIN(await session.pin(current), "3333"))
+        #expect(user.requests.count == 3)
+    }
+
+    @Test func `a rejected PIN is never sent again`() async throws {
+        let user = ScriptedPresence(pins: "1111", "2222", "3333", "4444")
+        let session = PresenceSession(user)
+        _ = try await session.pin(current)
+        session.rejected()
+        #expect(session.pin == nil)
+        session.accepted()
+        #expect(try isPIN(await session.pin(current), "2222"))
+        _ = try await session.pin(new)
+        session.rejected()
+        #expect(try isPIN(await session.pin(new), "4444"))
+    }
+
+    @Test func `a new PIN answers later requests for a new PIN, and for the current one once it is set`() async throws {
+        let user = ScriptedPresence([.pin("1111"), .decline])
+        let session = PresenceSession(user)
+        #expect(try isPIN(await session.pin(new), "1111"))
+        #expect(try isPIN(await session.pin(new), "1111"))
+        session.accepted()
+        #expect(try isPIN(await session.pin(current), "1111"))
+        guard case .declined = try await session.pin(current) else {
+            Issue.record("it answered for the user")
+            return
+        }
+        #expect(user.requests.count == 2)
+    }
+
+    /// An operation that changes the PIN prompts for both.
+    @Test func `the current PIN never answers a request for a new one`() async throws {
+        let user = ScriptedPresence(pins: "1111", "2222")
+        let session = PresenceSession(user)
+        _ = try await session.pin(current)
+        session.accepted()
+        #expect(try isPIN(await session.pin(new), "2222"))
+    }
+
+    @Test func `a first PIN answers one request without a prompt`() async throws {
+        let session = PresenceSession(NobodyPresent(), .init(firstPIN: try PIN("1111")))
+        #expect(try isPIN(await session.pin(current), "1111"))
+        await #expect(throws: KeystoreError.self) { _ = try await session.pin(current) }
+    }
+
+    @Test func `the container's existing PIN answers a request for a new one, after the hardware has accepted it`()
+        async throws
+    {
+        let user = ScriptedPresence(pins: "1111", "2222")
+        let session = PresenceSession(
+            user,
+            .init { [current] (_, presence) async throws(KeystoreError) in
+                _ = try await presence.pin(current)
+                presence.accepted()
+                return true
+            })
+        #expect(try isPIN(await session.pin(new), "1111"))
+        #expect(session.gaveExistingPIN)
+        #expect(PresenceSession(session).gaveExistingPIN)
+        let without = PresenceSession(user, .init { (_, _) async throws(KeystoreError) in false })
+        #expect(try isPIN(await without.pin(new), "2222"))
+        #expect(!without.gaveExistingPIN)
+    }
+
+    @Test func `a session inside another reports to it`() async throws {
+        let user = ScriptedPresence(pins: "1111")
+        let outer = PresenceSession(user)
+        let inner = PresenceSession(outer, .init(acceptsEarlierProof: false))
+        #expect(outer.acceptsEarlierProof && !inner.acceptsEarlierProof)
+        _ = try await inner.pin(current)
+        inner.accepted()
+        #expect(try isPIN(await outer.pin(current), "1111"))
+    }
+
+    /// A fingerprint cannot be reused, so the user is told to use the reader each time.
+    @Test func `notices are forwarded`() async {
+        let user = ScriptedPresence([])
+        let session = PresenceSession(user)
+        let notice = PresenceNotice(.useReader, context: PromptContext(reason: "log in"))
+        await session.notice(notice)
+        session.accepted()
+        await session.notice(notice)
+        #expect(user.notices == [notice, notice])
+    }
+}
