@@ -10,7 +10,7 @@ struct FingerprintReader: Sendable {
     private static let device = "net.reactivated.Fprint.Device"
 
     /// The signal that fprintd broadcasts when a finger was enrolled on any of its readers.
-    static let enrolmentRule = SignalRule(from: .owner(of: service), interface: device, member: "EnrollStatus")
+    static let enrolmentRule = SignalRule(from: service, interface: device, member: "EnrollStatus")
     static let enrolmentCompleted = "enroll-completed"
 
     let bus: Bus
@@ -123,7 +123,7 @@ struct FingerprintReader: Sendable {
         to found: Found, _ sink: AsyncStream<VerificationDialogue.Input>.Continuation
     ) async throws(BusError) -> [UInt64] {
         let status = SignalRule(
-            from: .owner(of: Self.service), path: found.path, interface: Self.device, member: "VerifyStatus")
+            from: Self.service, path: found.path, interface: Self.device, member: "VerifyStatus")
         var subscriptions = [
             try await bus.subscribe(status) { signal in
                 guard let word = signal.arguments.first?.string, let isDone = signal.arguments.dropFirst().first?.bool
@@ -157,7 +157,7 @@ struct EnrolledPrints: Sendable {
 
     /// A digest of the names, contents and modification times of a user's prints, 32 bytes.
     ///
-    /// - Returns: nil if there are no prints, or they can't be read.
+    /// - Returns: nil if there are no prints, or they cannot be read.
     func digest(of user: String) -> Data? {
         guard !user.isEmpty, !user.contains("/"), user != ".", user != ".." else { return nil }
         let root = "\(directory)/\(user)"

@@ -185,7 +185,7 @@ actor PresenceService {
 
     private func approve(_ message: BusMessage, _ requester: Requester) async {
         guard let request = PresenceWire.request(message.arguments) else {
-            return await reply(message, .failure(Self.error(.invalidInput, "the request can't be read")))
+            return await reply(message, .failure(Self.error(.invalidInput, "the request cannot be read")))
         }
         do throws(KeystoreError) {
             try authority.check(request)
@@ -193,7 +193,7 @@ actor PresenceService {
             return await reply(message, .failure(PresenceWire.error(error)))
         }
         if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
-            return await reply(message, .failure(PresenceWire.error(Self.noAccount("prompt for a finger"))))
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount)))
         }
         guard approvals.admit(requester.user, at: .now) else {
             return await reply(message, .failure(Self.tooManyRequests))
@@ -209,18 +209,18 @@ actor PresenceService {
     }
 
     private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
-        guard requester.isAccount else { throw Self.noAccount("allocate a PIN in the TPM") }
+        guard requester.isAccount else { throw Self.noAccount }
         return try await authority.makePIN(for: requester.user)
     }
 
     private func resetPIN(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError) -> [BusValue] {
         guard requester.user == 0 else {
             throw KeystoreError(
-                operation: "reset a PIN's count", code: .refused, reason: "only the administrator can do it",
+                code: .refused, reason: "only the administrator can do it",
                 recovery: "Use your finger, or ask an administrator.")
         }
         guard arguments.count == 1, let user = arguments[0].uint32 else {
-            throw .invalidInput("reset a PIN's count", "the user id is missing")
+            throw .invalidInput("the user id is missing")
         }
         try await authority.resetPIN(of: user)
         log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
@@ -256,20 +256,18 @@ actor PresenceService {
     private static let unknownMethod = BusError(
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
-    static func error(_ code: KeystoreError.Code, _ reason: String, recovery: String = "Try again.") -> BusError {
+    static func error(_ code: KeystoreErrorCode, _ reason: String, recovery: String = "Try again.") -> BusError {
         PresenceWire.error(
-            KeystoreError(operation: "prompt for a finger", code: code, reason: reason, recovery: recovery))
+            KeystoreError(code: code, reason: reason, recovery: recovery))
     }
 
     private static let tooManyRequests = error(
         .transient, "there were too many requests in a minute", recovery: "Wait a minute.")
 
     /// The request would allocate TPM memory permanently. Clients continue without it, as with a full TPM.
-    static func noAccount(_ operation: String) -> KeystoreError {
-        .unsupported(
-            operation, "only root and users with an account can allocate memory in the TPM",
-            recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
-    }
+    static let noAccount = KeystoreError.unsupported(
+        "only root and users with an account can allocate memory in the TPM",
+        recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
 
     static func locked(_ lock: Duration) -> BusError {
         error(

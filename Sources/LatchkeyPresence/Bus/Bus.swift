@@ -85,7 +85,7 @@ package actor Bus {
         try await open.owner(of: name)
     }
 
-    /// Whether the bus reports that a name has no owner and can't be activated.
+    /// Whether the bus reports that a name has no owner and cannot be activated.
     package func isUnserved(_ name: String) async throws(BusError) -> Bool {
         try await open.isUnserved(name)
     }
@@ -172,6 +172,10 @@ package struct BusError: Error, Hashable, Sendable {
     /// A local error, by its `errno` (negative, as sd-bus returns it).
     init(_ code: Int32, _ doing: String) {
         self.init(name: "org.latchkey.Bus.Error.Local", message: "could not \(doing): \(systemReason(-code))")
+    }
+
+    static func check(_ code: Int32, _ doing: String = "encode an argument") throws(BusError) {
+        guard code >= 0 else { throw BusError(code, doing) }
     }
 
     package static let closed = BusError(

@@ -76,7 +76,7 @@ final class BusConnection {
     ) throws(BusError) {
         let bus = try bus
         var message: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_message_new_method_call(
                 bus, &message, target.destination, target.path, target.interface, target.member), "make a call")
         guard let message else { throw .closed }
@@ -152,11 +152,11 @@ final class BusConnection {
                 try? connection.reply(to: ticket, .failure(.unreadableArguments))
                 return
             }
-            // If the answer can't be sent, the caller has left the bus.
+            // If the answer cannot be sent, the caller has left the bus.
             if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
         }
         var slot: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_add_object(
                 bus, &slot, path,
                 { message, userdata, _ in
@@ -167,7 +167,7 @@ final class BusConnection {
     }
 
     func own(_ name: String) throws(BusError) {
-        try Self.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
+        try BusError.check(sd_bus_request_name(try bus, name, 0), "own the name \(name)")
     }
 
     func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
@@ -177,16 +177,16 @@ final class BusConnection {
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
-            try Self.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
+            try BusError.check(sd_bus_message_new_method_return(call, &reply), "answer a call")
             guard let reply else { throw .closed }
             defer { sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try Self.check(sd_bus_send(try bus, reply, nil), "answer a call")
+            try BusError.check(sd_bus_send(try bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { sd_bus_error_free(&error) }
             sd_bus_error_set(&error, failure.name, failure.message)
-            try Self.check(sd_bus_reply_method_error(call, &error), "answer a call")
+            try BusError.check(sd_bus_reply_method_error(call, &error), "answer a call")
         }
     }
 
@@ -196,12 +196,12 @@ final class BusConnection {
     ) throws(BusError) {
         let bus = try bus
         var message: OpaquePointer?
-        try Self.check(
+        try BusError.check(
             sd_bus_message_new_signal(bus, &message, target.path, target.interface, target.member), "make a signal")
         guard let message else { throw .closed }
         defer { sd_bus_message_unref(message) }
         try BusCoding.append(arguments, to: message)
-        try Self.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
+        try BusError.check(sd_bus_send_to(bus, message, target.destination, nil), "send a signal")
     }
 
     // MARK: The thread's part
@@ -288,9 +288,5 @@ final class BusConnection {
             path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
             interface: sd_bus_message_get_interface(message).map { String(cString: $0) } ?? "",
             member: String(cString: member), arguments: arguments.values, ticket: ticket)
-    }
-
-    static func check(_ code: Int32, _ doing: String) throws(BusError) {
-        guard code >= 0 else { throw BusError(code, doing) }
     }
 }

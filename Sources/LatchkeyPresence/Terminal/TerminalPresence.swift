@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// Prompts for PINs at a terminal, with the echo off.
 ///
-/// A new PIN is typed twice. Input that can't be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
+/// A new PIN is typed twice. Input that cannot be a PIN is prompted for again, three times in all. Ctrl-C, Ctrl-D and
 /// the deadline decline. The terminal's settings are always restored, also when a signal ends or stops the process.
 public struct TerminalPresence: PresenceAuthority {
     /// The number of attempts to type a valid PIN.
@@ -35,10 +35,9 @@ public struct TerminalPresence: PresenceAuthority {
     ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
-        let result = await onOwnThread { wakeUp in
-            Self.turn.withLock { _ in conversation.run(wakeUp) }
+        return try await onOwnThread { wakeUp throws(KeystoreError) in
+            try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }
-        return try result.get()
     }
 
     /// Writes a line on the terminal.
@@ -77,7 +76,7 @@ struct TerminalConversation: Sendable {
     ) throws(KeystoreError) -> PINAnswer {
         terminal.silence()
         terminal.show(wording.description + "\n")
-        var objection = KeystoreError.invalidInput("read a PIN", "none was given")
+        var objection = KeystoreError.invalidInput("none was given").during("read a PIN")
         for _ in 0..<TerminalPresence.rounds {
             switch try line(wording.label, terminal, wakeUp, &signal) {
             case .unusable(let error):
@@ -89,7 +88,7 @@ struct TerminalConversation: Sendable {
                 switch try line(wording.repeatLabel, terminal, wakeUp, &signal) {
                 case .typed(pin): return .pin(pin)
                 case .typed, .unusable:
-                    objection = .invalidInput("read a new PIN", "the two PINs differ")
+                    objection = PromptWording.differ
                     terminal.show(PromptWording.mismatch + "\n")
                 case .declined(let why): return .declined(why)
                 }
@@ -125,7 +124,7 @@ struct TerminalConversation: Sendable {
             case .end: return .declined("the terminal was closed")
             case .failed(let number):
                 throw .unavailable(
-                    "the terminal can't be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
+                    "the terminal cannot be read: \(systemReason(number))", recovery: KeystoreError.otherPINSource)
             }
         }
     }
