@@ -99,7 +99,7 @@ let package = Package(
         .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
         .target(
-            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
+            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
@@ -121,10 +121,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "LatchkeyJOSE", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
         .target(
             name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", crypto, httpTypes, subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -134,25 +135,28 @@ let package = Package(
         ),
         .target(
             name: "LatchkeyLogin",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes,
+            ],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
             name: "LatchkeyCredentials",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyLocker",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
-            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", crypto, cryptoExtras, grdb],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -163,7 +167,8 @@ let package = Package(
         .target(
             name: "LatchkeyTesting",
             dependencies: [
-                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "VirtualSmartCard", asn1,
+                certificates, crypto, httpTypes, subprocess,
             ],
             swiftSettings: strict
         ),
@@ -171,7 +176,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker",
+                "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
+                "LatchkeyLocker",
                 "LatchkeyLogging", "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
@@ -197,7 +203,8 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "Latchkey", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras,
+                grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -214,6 +221,15 @@ let package = Package(
             pkgConfig: "tss2-esys",
             providers: [.apt(["libtss2-dev"])]
         ),
+        .target(
+            name: "LatchkeyTestSupport",
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard", crypto, httpTypes, subprocess,
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            path: "Tests/LatchkeyTestSupport",
+            swiftSettings: strict
+        ),
         .target(name: "RawDatabase", dependencies: [grdb], path: "Tests/RawDatabase", swiftSettings: strict),
         .testTarget(
             name: "TPM2Tests",
@@ -223,13 +239,17 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeySimulatorsTests",
-            dependencies: ["Latchkey", "LatchkeySimulators", "LatchkeyTesting", crypto, httpTypes, subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting", crypto, httpTypes,
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTesting", "TPM2", crypto, grdb,
+                "Latchkey", "LatchkeyTPM", "LatchkeySimulators", "RawDatabase", "LatchkeyTestSupport",
+                "LatchkeyTesting", "TPM2", crypto, grdb,
                 httpTypes, subprocess,
             ],
             swiftSettings: strict
@@ -237,14 +257,16 @@ let package = Package(
         .testTarget(
             name: "LatchkeyTPMTests",
             dependencies: [
-                "Latchkey", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1, crypto, subprocess,
+                "Latchkey", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "TPM2", asn1,
+                crypto, subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyPKCS11Tests",
             dependencies: [
-                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTesting",
+                "COpenSSL", "Latchkey", "LatchkeyCertificates", "LatchkeyPKCS11", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "VirtualSmartCard",
                 asn1, certificates, crypto, subprocess,
             ],
@@ -253,14 +275,16 @@ let package = Package(
         .testTarget(
             name: "VirtualSmartCardTests",
             dependencies: [
-                "VirtualSmartCard", "latchkey-card", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                "VirtualSmartCard", "latchkey-card", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                crypto,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyVaultTests",
             dependencies: [
-                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "Latchkey", "LatchkeyVault", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting",
+                "LatchkeySimulators",
                 "RawDatabase",
                 crypto,
                 grdb,
@@ -279,8 +303,9 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyOAuth",
-                "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase",
+                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyJOSE",
+                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators",
+                "RawDatabase", "LatchkeyTestSupport",
                 "latchkey-identity", crypto,
                 cryptoExtras, grdb,
                 httpTypes, subprocess,
@@ -290,7 +315,8 @@ let package = Package(
         .testTarget(
             name: "PresenceBrokerTests",
             dependencies: [
-                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTesting",
+                "Latchkey", "latchkey-presenced", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "LatchkeySimulators", "TPM2", crypto, subprocess,
             ],
             swiftSettings: strict
@@ -305,7 +331,10 @@ let package = Package(
         ),
         .testTarget(
             name: "LatchkeyPresenceTests",
-            dependencies: ["Latchkey", "LatchkeyPresence", "LatchkeyTesting", "LatchkeySimulators", subprocess],
+            dependencies: [
+                "Latchkey", "LatchkeyPresence", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
+                subprocess,
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -314,17 +343,20 @@ let package = Package(
         .testTarget(
             name: "LatchkeyHTTPTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyTesting", "LatchkeySimulators", httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", httpTypes,
+                subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeyJOSETests", dependencies: ["Latchkey", "LatchkeyJOSE", crypto], swiftSettings: strict),
+        .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTesting",
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeyTestSupport",
                 "LatchkeySimulators", "RawDatabase",
                 "VirtualSmartCard", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes, subprocess,
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -335,21 +367,27 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLockerTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
-                "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto, grdb, httpTypes,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity", crypto,
+                grdb, httpTypes, "LatchkeyTestSupport",
                 subprocess,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
-            dependencies: ["Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto, grdb],
+            dependencies: [
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators", crypto,
+                grdb, "LatchkeyTestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTesting", "LatchkeySimulators",
+                "latchkey-identity", "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTesting",
+                "LatchkeyTestSupport",
+                "LatchkeySimulators",
                 "RawDatabase",
                 crypto, cryptoExtras, grdb, httpTypes, logging, subprocess,
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -389,8 +427,10 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
-                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeyTPM", "TPM2",
+                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
+                "LatchkeyLocker",
+                "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
+                "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
@@ -399,8 +439,9 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey",
+                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyJOSE",
                 "LatchkeyTPM", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2", "VirtualSmartCard",
+                "LatchkeyTestSupport",
                 crypto, grdb, subprocess, .product(name: "SystemPackage", package: "swift-system"),
             ],
             exclude: ["Golden", "Stores"],

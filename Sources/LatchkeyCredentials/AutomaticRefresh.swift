@@ -61,7 +61,7 @@ extension Credential {
         } catch {
             guard Self.isWorthRepeating(error) else {
                 if (error as? CredentialError)?.code == .unsupported {
-                    store.tell(.refreshFailed(self, error))
+                    store.publish(.refreshFailed(self, error))
                 }
                 return ended()
             }

@@ -1,6 +1,7 @@
 public import FoundationEssentials
 public import HTTPTypes
-public import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Credential {
@@ -41,19 +42,13 @@ extension Credential {
 
 extension Credential {
     /// The server's claims about the user.
-    public struct UserInfo: Hashable, Sendable, Codable, HasClaims {
+    public struct UserInfo: Hashable, Sendable, HasClaims {
         public let claims: [String: JSONValue]
 
-        public init(from decoder: any Decoder) throws {
-            claims = try [String: JSONValue](from: decoder)
-            guard let subject = claims["sub"]?.string, !subject.isEmpty else {
-                throw DecodingError.dataCorrupted(
-                    .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
-            }
-        }
-
-        public func encode(to encoder: any Encoder) throws {
-            try claims.encode(to: encoder)
+        /// - Returns: nil for claims without a user id.
+        init?(_ claims: [String: JSONValue]) {
+            guard claims["sub"]?.string?.isEmpty == false else { return nil }
+            self.claims = claims
         }
     }
 

@@ -20,10 +20,10 @@ extension Credential {
         try await store.refreshes.join(id) {
             do {
                 let token = try await self.refreshInTurn()
-                self.store.tell(.refreshed(self))
+                self.store.publish(.refreshed(self))
                 return token
             } catch {
-                self.store.tell(.refreshFailed(self, error))
+                self.store.publish(.refreshFailed(self, error))
                 throw error
             }
         }

@@ -2,7 +2,7 @@ internal import Latchkey
 
 extension Credential {
     /// The secrets to revoke.
-    public enum RevokeType: String, Hashable, Sendable, CaseIterable {
+    public enum RevokeType: Hashable, Sendable, CaseIterable {
         /// The access token.
         case accessToken
         /// The refresh token.
@@ -86,7 +86,7 @@ extension Credential {
                 try await replace(stored, with: token.named(id))
             }
         }
-        store.tell(.refreshed(self))
+        store.publish(.refreshed(self))
     }
 }
 

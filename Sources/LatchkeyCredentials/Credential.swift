@@ -1,4 +1,4 @@
-public import Latchkey
+package import Latchkey
 internal import Synchronization
 
 /// A stored token and its operations.
@@ -42,7 +42,7 @@ public final class Credential: Sendable, Identifiable {
     }
 
     /// The user verification that opening the token requires.
-    public var security: AccessPolicy {
+    package var security: AccessPolicy {
         get throws { try protection("look it up").policy }
     }
 
@@ -67,7 +67,7 @@ public final class Credential: Sendable, Identifiable {
         try store.records.applyNow([
             .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
         ])
-        store.tell(.tagsChanged(self))
+        store.publish(.tagsChanged(self))
     }
 
     /// Removes the credential from the store. Does not prompt or use the hardware, and sends no request: see
@@ -115,13 +115,13 @@ extension CredentialStore {
         do {
             return try body()
         } catch {
-            tell(.failed(error))
+            publish(.failed(error))
             return nil
         }
     }
 }
 
-extension Credential: Hashable, CustomStringConvertible {
+extension Credential: Hashable {
     public static func == (left: Credential, right: Credential) -> Bool {
         left.id == right.id && left.store === right.store
     }
@@ -130,6 +130,4 @@ extension Credential: Hashable, CustomStringConvertible {
         hasher.combine(id)
         hasher.combine(ObjectIdentifier(store))
     }
-
-    public var description: String { "‹credential \(id)›" }
 }

@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyOAuth
 
 /// An error of an operation on credentials: the cause and the next step.
 ///

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 
 /// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the text `1` and the number
 /// 1 differ.

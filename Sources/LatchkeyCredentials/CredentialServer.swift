@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-public import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The server of a token as calls, for the token's client. It stores nothing.
@@ -78,7 +79,7 @@ struct CredentialServer: Sendable {
     func revoke(_ kind: Token.Kind, of token: Token) async throws(CredentialError) {
         let operation = "revoke the \(kind.words)"
         guard let secret = token[kind] else { throw .missing(operation, kind.words) }
-        try await client(operation).revoke(secret, hint: kind.rawValue, fields: Self.json)
+        try await client(operation).revoke(secret, hint: kind.name, fields: Self.json)
     }
 
     /// Asks the server for the state of one of the token's secrets (RFC 7662).
@@ -87,7 +88,7 @@ struct CredentialServer: Sendable {
     func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError) -> TokenIntrospection {
         let operation = "introspect the \(kind.words)"
         guard let secret = token[kind] else { throw .missing(operation, kind.words) }
-        let body = try await client(operation).introspect(secret, hint: kind.rawValue, fields: Self.json)
+        let body = try await client(operation).introspect(secret, hint: kind.name, fields: Self.json)
         guard let answer = TokenIntrospection(body) else { throw CredentialError(operation, .malformed) }
         return answer
     }
@@ -99,8 +100,9 @@ struct CredentialServer: Sendable {
         let operation = "fetch the user's data"
         let client = try await client(operation)
         _ = try client.endpoint(.userInfo)
-        let user = try await client.userInfo(
-            Credential.UserInfo.self, authorization: token.authorization(operation))
+        let claims = try await client.userInfo(
+            [String: JSONValue].self, authorization: token.authorization(operation))
+        guard let user = Credential.UserInfo(claims) else { throw CredentialError(operation, .malformed) }
         guard token.subject == nil || user.subject == token.subject else {
             throw .invalidResponse(operation, "the server's response is for another user")
         }

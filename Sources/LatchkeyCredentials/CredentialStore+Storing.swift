@@ -1,24 +1,15 @@
-public import Latchkey
+package import Latchkey
 
 extension CredentialStore {
-    /// Stores a token that only this device can open. The first credential of a store becomes the default.
-    ///
-    /// - Parameters:
-    ///   - token: A token whose id is not stored.
-    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before ``open()``.
+    /// See ``Credential/store(token:tags:)``.
     @discardableResult
-    public func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
+    package func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
         try insert(token, tags)
     }
 
-    /// Stores a token that the hardware opens only after the user verification of `security`. The first token with a PIN
-    /// prompts for a new PIN; later ones prompt for that PIN.
-    ///
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the hardware can't enforce the
-    ///   policy.
+    /// See ``Credential/store(token:tags:security:)``.
     @discardableResult
-    public func store(
+    package func store(
         _ token: Token, tags: [String: String] = [:], security: AccessPolicy
     ) async throws -> Credential {
         try CredentialRows.check(tags: tags)
@@ -35,8 +26,8 @@ extension CredentialStore {
         }
     }
 
-    /// The stored credential with the token's id. Stores the token if there is none.
-    public func credential(for token: Token) throws -> Credential {
+    /// See ``Credential/with(token:)``.
+    package func credential(for token: Token) throws -> Credential {
         if let existing = try credential(id: token.id) { return existing }
         do {
             return try store(token)
@@ -79,8 +70,8 @@ extension CredentialStore {
             return becomesDefault
         }
         let credential = credential(stored: token.id)
-        tell(.created(credential))
-        if becomesDefault { tell(.defaultChanged(credential)) }
+        publish(.created(credential))
+        if becomesDefault { publish(.defaultChanged(credential)) }
         return credential
     }
 
@@ -127,6 +118,6 @@ extension CredentialStore {
         } else {
             try records.applyNow([.delete(CredentialRows.defaultID, ifGeneration: nil)])
         }
-        tell(.defaultChanged(credential))
+        publish(.defaultChanged(credential))
     }
 }

@@ -1,5 +1,6 @@
 public import FoundationEssentials
-internal import Latchkey
+internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Token {
@@ -8,21 +9,21 @@ extension Token {
     /// - Parameters:
     ///   - response: The JSON object that the server sent (RFC 6749 section 5.1).
     ///   - context: The server and client. If nil, the ID token's `iss` and single `aud` name them.
-    ///   - id: The token's name; a new UUID by default.
+    ///   - id: The token's name; nil for a new UUID.
     ///   - receivedAt: When the response was received.
     /// - Throws: ``CredentialError`` with code `invalidInput` if the response is invalid, or its server and client are
     ///   unknown.
     public init(
-        response: Data, context: Context? = nil, id: String = Token.newID(), receivedAt: Date = Date()
+        response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response) else {
             throw .unreadable("read a token", "it is not a JSON object")
         }
-        try self.init(members: members, context: context, id: id, receivedAt: receivedAt)
+        try self.init(members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
     }
 
     /// A new id: a random UUID (RFC 9562) in lower case.
-    public static func newID() -> String { UUID().uuidString.lowercased() }
+    package static func newID() -> String { UUID().uuidString.lowercased() }
 
     init(
         members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
@@ -111,6 +112,18 @@ extension Token: Codable {
         case version, id, issuedAt, context, response
     }
 
+    private struct StoredContext: Codable {
+        let issuer: String
+        let clientID: String
+        let clientSecret: String?
+
+        init(_ context: Context) {
+            (issuer, clientID, clientSecret) = (context.issuer, context.clientID, context.clientSecret)
+        }
+
+        var context: Context { Context(issuer: issuer, clientID: clientID, clientSecret: clientSecret) }
+    }
+
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         guard container.contains(.response) else {
@@ -128,7 +141,7 @@ extension Token: Codable {
         }
         try self.init(
             members: container.decode([String: JSONValue].self, forKey: .response),
-            context: container.decode(Context.self, forKey: .context),
+            context: container.decode(StoredContext.self, forKey: .context).context,
             id: container.decode(String.self, forKey: .id),
             receivedAt: Date(timeIntervalSince1970: issuedAt))
     }
@@ -138,7 +151,7 @@ extension Token: Codable {
         try container.encode(Self.formatVersion, forKey: .version)
         try container.encode(id, forKey: .id)
         try container.encode(issuedAt.timeIntervalSince1970, forKey: .issuedAt)
-        try container.encode(context, forKey: .context)
+        try container.encode(StoredContext(context), forKey: .context)
         try container.encode(response, forKey: .response)
     }
 }

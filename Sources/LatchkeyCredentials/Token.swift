@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// A token response: an access token with its other members (RFC 6749 section 5.1).
@@ -16,29 +17,31 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The latest ID token, decoded.
     public let idToken: JWT?
     /// All members of the response.
-    let response: [String: JSONValue]
+    private let members: Redacted<[String: JSONValue]>
 
     /// The server and client of a token.
-    public struct Context: Hashable, Sendable, Codable {
+    public struct Context: Hashable, Sendable {
         /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
         public let issuer: String
         /// The OAuth client id.
         public let clientID: String
-        /// The client's secret, if any.
-        public let clientSecret: String?
+        var clientSecret: String? { secret.value }
+        private let secret: Redacted<String?>
 
-        /// Creates a context.
+        /// - Parameter clientSecret: The client's secret, if any.
         public init(issuer: String, clientID: String, clientSecret: String? = nil) {
             self.issuer = issuer
             self.clientID = clientID
-            self.clientSecret = clientSecret
+            secret = Redacted(value: clientSecret)
         }
     }
+
+    var response: [String: JSONValue] { members.value }
 
     /// The type of the access token, for example `Bearer`.
     public var tokenType: String { response[Member.tokenType]?.string ?? "" }
     /// The lifetime of the access token in seconds from ``issuedAt``, if stated.
-    public var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
+    package var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
     /// The access token: visible ASCII characters.
     public var accessToken: String { response[Member.accessToken]?.string ?? "" }
     /// The granted scopes, separated by spaces, if stated.
@@ -47,8 +50,6 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     public var refreshToken: String? { response[Member.refreshToken]?.string }
     /// The device secret for the login of other apps on this device (OpenID Connect Native SSO), if any.
     public var deviceSecret: String? { response[Member.deviceSecret]?.string }
-    /// The type of the issued token in a token exchange (RFC 8693), if any.
-    public var issuedTokenType: String? { response[Member.issuedTokenType]?.string }
 
     /// The claims of the ID token; empty without one.
     public var claims: [String: JSONValue] { idToken?.claims ?? [:] }
@@ -65,7 +66,7 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         self.issuedAt = issuedAt
         self.context = context
         self.idToken = idToken
-        self.response = response
+        members = Redacted(value: response)
     }
 
     /// The members of a token response that Latchkey uses.
@@ -79,16 +80,6 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         static let deviceSecret = "device_secret"
         static let issuedTokenType = "issued_token_type"
     }
-}
-
-extension Token: CustomStringConvertible, CustomReflectable {
-    public var description: String { "‹token \(id)›" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-extension Token.Context: CustomStringConvertible, CustomReflectable {
-    public var description: String { "\(clientID) at \(issuer)" }
-    public var customMirror: Mirror { Mirror(self, children: ["issuer": issuer, "clientID": clientID]) }
 }
 
 extension Token {
@@ -107,7 +98,7 @@ extension Token {
         /// The OAuth client id.
         public let clientID: String
         /// When the response was received; whole seconds.
-        public let issuedAt: Date
+        package let issuedAt: Date
         /// The expiry of the access token, if stated; whole seconds.
         public let expiresAt: Date?
         /// Whether it has a refresh token.
@@ -115,38 +106,41 @@ extension Token {
         /// The user verification that opening the token requires.
         public let security: AccessPolicy.Requirement
         /// When the credential was first stored; whole seconds.
-        public let createdAt: Date
+        package let createdAt: Date
     }
 }
 
 extension Token {
-    /// One of the secrets of a token. The raw value is its name in a `token_type_hint` (RFC 7009 section 2.1).
-    public enum Kind: String, Hashable, Sendable, CaseIterable {
+    /// One of the secrets of a token.
+    public enum Kind: Hashable, Sendable, CaseIterable {
         /// The device secret of native single sign-on.
-        case deviceSecret = "device_secret"
+        case deviceSecret
         /// The refresh token.
-        case refreshToken = "refresh_token"
+        case refreshToken
         /// The access token.
-        case accessToken = "access_token"
+        case accessToken
 
-        var words: String { rawValue.replacing("_", with: " ") }
+        /// The name in a response and in a `token_type_hint` (RFC 7009 section 2.1).
+        var name: String {
+            switch self {
+            case .deviceSecret: Member.deviceSecret
+            case .refreshToken: Member.refreshToken
+            case .accessToken: Member.accessToken
+            }
+        }
+
+        var words: String { name.replacing("_", with: " ") }
     }
 
     /// The secret of this kind, if any.
-    public subscript(kind: Kind) -> String? {
-        switch kind {
-        case .accessToken: accessToken
-        case .refreshToken: refreshToken
-        case .deviceSecret: deviceSecret
-        }
-    }
+    subscript(kind: Kind) -> String? { response[kind.name]?.string }
 
     /// The token without a secret that was revoked. A revoked access token is marked as expired.
     func without(_ kind: Kind) -> Token {
         var members = response
         switch kind {
         case .accessToken: members[Member.expiresIn] = .number(0)
-        case .refreshToken, .deviceSecret: members[kind.rawValue] = nil
+        case .refreshToken, .deviceSecret: members[kind.name] = nil
         }
         return Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
     }

@@ -62,7 +62,7 @@ extension Container {
     /// Only one process at a time does this: a server ends a device's session when the device logs in again, so two
     /// concurrent logins would end each other's session before either is stored.
     private func redeem(
-        _ jwt: String, _ stored: BiometricKey, _ server: IdentityServer
+        _ jwt: String, _ stored: BiometricKey, _ server: LoginEndpoints
     ) async throws -> (ServerResponse<LoginError>, AuthorizeResult?) {
         try await records.exclusively(for: server.operation) {
             let response = try await server.authenticate(jwt: jwt)
@@ -71,7 +71,7 @@ extension Container {
     }
 
     private func adopt(
-        _ response: ServerResponse<LoginError>, _ stored: BiometricKey, _ server: IdentityServer
+        _ response: ServerResponse<LoginError>, _ stored: BiometricKey, _ server: LoginEndpoints
     ) async throws -> AuthorizeResult {
         let tokens = try response.json(TokenResponse.self)
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in

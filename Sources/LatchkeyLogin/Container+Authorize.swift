@@ -21,7 +21,7 @@ extension Container {
         try await checkServer(operation)
         let server = try await server(for: operation)
         let request = AuthorizationRequest(
-            clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
+            clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
             issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
             hint: try await hint(server, operation))
         do {
@@ -32,7 +32,7 @@ extension Container {
     }
 
     private func hint(
-        _ server: IdentityServer, _ operation: String
+        _ server: LoginEndpoints, _ operation: String
     ) async throws -> AuthorizationRequest.UserHint? {
         guard let owner = try await unverified.key()?.userID else { return nil }
         if server.metadata.takesUserIDHint { return .userID(owner) }
@@ -40,7 +40,7 @@ extension Container {
     }
 
     private func redeem(
-        _ grant: AuthorizationGrant, _ server: IdentityServer
+        _ grant: AuthorizationGrant, _ server: LoginEndpoints
     ) async throws -> AuthorizeResult {
         let (tokens, date) = try await server.exchange(grant)
         return try await adopt(tokens, keyID: nil, server) { [configuration] in
@@ -63,7 +63,7 @@ extension Container {
     ///
     /// - Parameter subject: Returns the id of the user that they belong to.
     func adopt(
-        _ tokens: TokenResponse, keyID: KeyID?, _ server: IdentityServer, subject: @Sendable () async throws -> String
+        _ tokens: TokenResponse, keyID: KeyID?, _ server: LoginEndpoints, subject: @Sendable () async throws -> String
     ) async throws -> AuthorizeResult {
         guard let refreshToken = tokens.refreshToken else {
             throw LoginError.invalidResponse(server.operation, "the server sent no refresh token")

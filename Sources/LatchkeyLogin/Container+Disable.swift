@@ -147,7 +147,7 @@ extension Container {
 
 /// A session that may remove a user's identities from the server.
 struct IdentityRemoval: Sendable {
-    let server: IdentityServer
+    let server: LoginEndpoints
     let userID: String
     let access: AccessToken
 }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyHTTP
 
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.
@@ -192,7 +193,7 @@ struct Enrolment: Sendable {
     let existing: BiometricKey?
     /// A key whose registration an earlier call did not complete.
     let abandoned: BiometricKey?
-    let server: IdentityServer
+    let server: LoginEndpoints
     let prompt: PromptContext
 
     var key: HardwareKey { made.key }

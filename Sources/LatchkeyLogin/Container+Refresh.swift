@@ -93,7 +93,7 @@ extension Container {
 
     /// Stores a new refresh token before the access token is used.
     private func adopt(
-        _ response: TokenResponse, after session: Session, _ server: IdentityServer
+        _ response: TokenResponse, after session: Session, _ server: LoginEndpoints
     ) async throws -> RefreshOutcome {
         let next = Session(
             userID: session.userID, refreshToken: response.refreshToken ?? session.refreshToken,

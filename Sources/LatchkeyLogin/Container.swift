@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 public import Latchkey
 public import LatchkeyHTTP
+internal import LatchkeyJOSE
 public import LatchkeyOAuth
 
 /// A user's login on this device: first in the browser, then with a hardware key that a PIN or finger unlocks.
@@ -105,15 +106,15 @@ public actor Container {
     }
 
     /// The server, for one operation. Its metadata is read once for each container.
-    func server(for operation: String) async throws -> IdentityServer {
+    func server(for operation: String) async throws -> LoginEndpoints {
         let connection = ServerConnection<LoginError>(transport: transport, operation: operation)
         let origins = configuration.additionalOrigins
         let metadata =
             if let provider { provider } else {
-                try await IdentityServer.discover(at: endpoint, additionalOrigins: origins, over: connection)
+                try await LoginEndpoints.discover(at: endpoint, additionalOrigins: origins, over: connection)
             }
         provider = metadata
-        return IdentityServer(
+        return LoginEndpoints(
             client: OAuthClient(
                 metadata, clientID: configuration.clientID, additionalOrigins: origins, over: connection),
             device: configuration.device)

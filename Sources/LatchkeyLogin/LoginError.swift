@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyOAuth
 
 /// An error of a login operation: the cause and the next step.
 ///

@@ -1,4 +1,5 @@
-package import Latchkey
+internal import Latchkey
+package import LatchkeyHTTP
 
 extension AuthorizationRequest {
     /// Opens the login page in the browser and waits for the response on a loopback port (RFC 8252).

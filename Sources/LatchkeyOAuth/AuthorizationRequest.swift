@@ -1,6 +1,7 @@
 internal import Crypto
 internal import FoundationEssentials
-package import Latchkey
+internal import Latchkey
+package import LatchkeyHTTP
 
 /// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC 7636 section 4.3).
 package struct AuthorizationRequest: Sendable {

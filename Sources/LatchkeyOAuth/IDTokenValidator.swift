@@ -1,6 +1,7 @@
 internal import Crypto
 package import FoundationEssentials
-package import Latchkey
+internal import Latchkey
+package import LatchkeyJOSE
 
 /// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It accepts RS256 and ES256 only.
 package struct IDTokenValidator: Sendable {

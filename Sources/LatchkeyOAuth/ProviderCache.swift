@@ -1,5 +1,5 @@
 package import FoundationEssentials
-package import Latchkey
+package import LatchkeyJOSE
 
 /// Servers' metadata and keys, cached for an hour.
 package actor ProviderCache {

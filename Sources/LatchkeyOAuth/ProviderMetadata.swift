@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-package import Latchkey
+internal import Latchkey
+package import LatchkeyHTTP
 
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
 ///

@@ -1,6 +1,7 @@
 package import FoundationEssentials
 package import HTTPTypes
 package import Latchkey
+package import LatchkeyHTTP
 
 /// Sends the requests of one operation, and throws the facade's errors.
 package struct ServerConnection<Failure: OAuthClientError>: Sendable {

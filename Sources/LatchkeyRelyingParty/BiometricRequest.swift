@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+public import LatchkeyJOSE
 
 /// A parsed biometric request. Nothing about it is verified.
 public struct BiometricRequest: Sendable {

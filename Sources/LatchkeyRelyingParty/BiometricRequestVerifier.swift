@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyJOSE
 
 /// Verifies biometric requests, with the order of checks and the errors of deployed Authgear servers.
 ///

@@ -2,6 +2,7 @@ internal import Crypto
 internal import CryptoExtras
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 
 /// The public key of a device.
 ///

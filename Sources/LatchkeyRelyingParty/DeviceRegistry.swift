@@ -1,6 +1,7 @@
 public import FoundationEssentials
 public import GRDB
 public import Latchkey
+public import LatchkeyJOSE
 
 /// The registered devices of one project, with their keys and users.
 public protocol DeviceRegistry: Sendable {

@@ -1,5 +1,5 @@
 internal import Glibc
-internal import Latchkey
+package import Latchkey
 internal import Subprocess
 internal import SystemPackage
 
@@ -84,18 +84,18 @@ final class ChildProcess: Sendable {
 }
 
 /// Runs a program and waits for its exit.
-enum HelperProgram {
-    struct Result: Sendable {
-        let isSuccess: Bool
+package enum HelperProgram {
+    package struct Result: Sendable {
+        package let isSuccess: Bool
         /// Standard output followed by standard error.
-        let text: String
+        package let text: String
     }
 
     /// Runs `program`, found in `PATH`, and kills it if it runs longer than `limit`.
     ///
     /// - Parameter environment: Variables to set in addition to this process's environment.
     /// - Throws: ``KeystoreError`` with code `unavailable` if the program is not installed or reaches the limit.
-    static func run(
+    package static func run(
         _ program: String, _ arguments: [String], environment: [String: String] = [:], within limit: Duration
     ) async throws(KeystoreError) -> Result {
         let end: End

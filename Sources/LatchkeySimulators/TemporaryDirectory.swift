@@ -41,25 +41,6 @@ public final class TemporaryDirectory: Sendable {
     }
 }
 
-extension TemporaryDirectory {
-    /// Copies the store in this directory as an attacker who can read its files would: the database and its write-ahead log,
-    /// without the lock files.
-    ///
-    /// - Throws: The error of the failed copy.
-    package func copyOfStore(profile: String = "default") throws -> TemporaryDirectory {
-        let copy = try TemporaryDirectory()
-        try FileManager.default.createDirectory(
-            atPath: copy.path(of: profile), withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700])
-        for name in try FileManager.default.contentsOfDirectory(atPath: path(of: profile))
-        where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
-            try FileManager.default.copyItem(
-                atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
-        }
-        return copy
-    }
-}
-
 /// A lock between processes, held until the last reference is released. The kernel releases it when the process ends.
 final class FileLock: Sendable {
     private let descriptor: Int32

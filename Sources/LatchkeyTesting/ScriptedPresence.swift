@@ -43,13 +43,6 @@ public final class ScriptedPresence: PresenceAuthority {
         self.reader = reader
     }
 
-    /// Creates an authority with a broker of this package.
-    package convenience init(
-        _ steps: [Step], broker: any ApprovalService, preferring preference: PresencePreference = .any
-    ) {
-        self.init(steps, broker: PresenceBroker(broker), preferring: preference)
-    }
-
     /// Creates an authority that enters these PINs, one for each request.
     public convenience init(pins: String..., officerPIN: String? = nil) {
         self.init(pins.map(Step.pin), officerPIN: officerPIN)

@@ -32,16 +32,6 @@ extension SimulatorTrait {
     }
 }
 
-/// The simulated hardware of a test with the traits `.softwareTPM` and `.softwareToken`.
-package enum SimulatedDevice: String, Sendable, CaseIterable, CustomTestStringConvertible {
-    /// swtpm.
-    case tpm
-    /// SoftHSM2.
-    case token
-
-    package var testDescription: String { rawValue }
-}
-
 /// Gives each test its own software TPM: `SoftwareTPM.current`.
 ///
 /// ```swift
@@ -247,4 +237,16 @@ extension VirtualYubiKey {
     public static var current: VirtualYubiKey {
         get throws { try VirtualYubiKeyTrait.current(scoped, "virtual YubiKey", from: ".virtualYubiKey") }
     }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Skips the test, with the reason, if `program` is not in `PATH`.
+    public static func requires(program: String) -> Self {
+        .enabled(if: isInstalled(program), "needs the program \(program), which is not in PATH")
+    }
+}
+
+private func isInstalled(_ program: String) -> Bool {
+    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+    return path.split(separator: ":").contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
 }

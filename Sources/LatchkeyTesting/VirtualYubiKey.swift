@@ -58,7 +58,7 @@ public final class VirtualYubiKey: Sendable {
     public func eject() async throws {
         card.eject()
         guard await reader.waitForRemoval(slot: 0, since: insertion.withLock { $0 }) else {
-            throw Self.late("pcscd did not notice the removal of the card")
+            throw Self.failure("pcscd did not notice the removal of the card")
         }
     }
 
@@ -74,19 +74,19 @@ public final class VirtualYubiKey: Sendable {
     public func waitUntilTouchIsWanted() async throws {
         let deadline = ContinuousClock.now + .seconds(10)
         while !card.isWaitingForTouch {
-            guard ContinuousClock.now < deadline else { throw Self.late("no key waits for a touch") }
+            guard ContinuousClock.now < deadline else { throw Self.failure("no key waits for a touch") }
             try await Task.sleep(for: .milliseconds(2))
         }
     }
 
     private func wait(slot: Int, hasCard: Bool) async throws {
         guard await reader.waitUntil(slot: slot, hasCard: hasCard) else {
-            throw Self.late("pcscd did not notice the card")
+            throw Self.failure("pcscd did not notice the card")
         }
         if slot == 0, let changes = await reader.changes(slot: 0) { insertion.withLock { $0 = changes } }
     }
 
-    private static func late(_ reason: String) -> KeystoreError {
+    private static func failure(_ reason: String) -> KeystoreError {
         KeystoreError(
             operation: "use the virtual YubiKey", code: .unavailable, reason: reason,
             recovery: "Check that pcscd runs.")
@@ -109,25 +109,28 @@ extension VirtualYubiKey {
         slotOfReader: Int = 0
     ) async throws -> P256.Signing.PublicKey {
         try await TemporaryDirectory.withDirectory { directory in
-            let tool = SystemProgram("yubico-piv-tool")
-            let reader = ["-r", SmartCardReader.name(ofSlot: slotOfReader)]
-            let place = ["-s", String(slot.rawValue, radix: 16)]
-            let publicPath = directory.path(of: "public.pem")
+            let reader = ["-r", SmartCardReader.name(ofSlot: slotOfReader), "-s", String(slot.rawValue, radix: 16)]
+            let (publicPath, certificatePath) = (
+                directory.path(of: "public.pem"), directory.path(of: "certificate.pem")
+            )
             var policies = ["--touch-policy=\(touchPolicy)"]
             if let pinPolicy { policies.append("--pin-policy=\(pinPolicy)") }
-            try await tool.require(
-                reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + place + policies)
+            try await Self.runTool(reader + ["-a", "generate", "-A", "ECCP256", "-o", publicPath] + policies)
             let publicKey = try P256.Signing.PublicKey(
                 pemRepresentation: String(contentsOfFile: publicPath, encoding: .utf8))
-            let certificate = try Self.certificate(for: publicKey, name: name)
-            try await tool.require(
-                reader + ["-a", "import-certificate"] + place, input: Array(certificate.utf8))
+            try Data(Self.certificate(for: publicKey, name: name).utf8).write(to: URL(filePath: certificatePath))
+            try await Self.runTool(reader + ["-a", "import-certificate", "-i", certificatePath])
             return publicKey
         }
     }
 
     /// The factory management key, as the security officer's PIN of ykcs11 and as `-k` of yubico-piv-tool.
     public static let factoryManagementKey = "010203040506070801020304050607080102030405060708"
+
+    private static func runTool(_ arguments: [String]) async throws(KeystoreError) {
+        let result = try await HelperProgram.run("yubico-piv-tool", arguments, within: .seconds(60))
+        guard result.isSuccess else { throw failure("yubico-piv-tool failed: \(result.text)") }
+    }
 
     private static func certificate(for key: P256.Signing.PublicKey, name: String) throws -> String {
         let now = Date()

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import GRDB
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Subprocess
 import Testing

@@ -1,6 +1,8 @@
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import SystemPackage
 import Testing

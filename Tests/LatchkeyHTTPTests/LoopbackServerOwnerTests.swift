@@ -3,6 +3,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -2,7 +2,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import Latchkey
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Logging
 import ServiceLifecycle
 import Testing

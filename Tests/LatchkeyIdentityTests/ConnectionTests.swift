@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Latchkey
+import LatchkeyTestSupport
 import LatchkeyTesting
 import NIOCore
 import NIOEmbedded

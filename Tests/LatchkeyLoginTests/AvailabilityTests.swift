@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

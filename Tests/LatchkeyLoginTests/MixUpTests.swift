@@ -5,6 +5,7 @@ import LatchkeyHTTP
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

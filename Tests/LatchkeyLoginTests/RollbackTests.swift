@@ -2,6 +2,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 
 /// A pinentry program, written as a shell script.
 struct FakePinentry {

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPresence
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

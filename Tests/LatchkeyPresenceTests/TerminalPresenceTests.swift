@@ -1,7 +1,7 @@
 import Glibc
 import Latchkey
 import LatchkeyPresence
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(15)))

@@ -1,4 +1,4 @@
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// Tests of the points at which the suites kill programs.

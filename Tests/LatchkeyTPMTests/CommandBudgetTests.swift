@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
 import Testing

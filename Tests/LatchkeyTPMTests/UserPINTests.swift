@@ -3,6 +3,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
 import Testing

@@ -2,6 +2,7 @@ import Dispatch
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
 import Testing

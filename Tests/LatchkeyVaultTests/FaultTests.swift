@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 import RawDatabase

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 import RawDatabase

@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 import Testing

@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 import Testing

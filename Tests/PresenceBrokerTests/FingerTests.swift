@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyPresence
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -3,6 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

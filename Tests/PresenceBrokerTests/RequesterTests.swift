@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPresence
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_presenced

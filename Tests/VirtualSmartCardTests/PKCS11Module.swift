@@ -1,6 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// PKCS #11 modules for PIV cards.

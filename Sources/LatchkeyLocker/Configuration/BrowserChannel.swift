@@ -1,4 +1,4 @@
-internal import Latchkey
+internal import LatchkeyHTTP
 public import LatchkeyOAuth
 
 /// Strong authentication in a browser, the answer on a loopback port (RFC 8252).

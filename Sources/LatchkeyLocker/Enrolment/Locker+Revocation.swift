@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 internal import Synchronization
 

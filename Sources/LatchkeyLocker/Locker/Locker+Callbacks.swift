@@ -1,4 +1,4 @@
-internal import Latchkey
+internal import LatchkeyJOSE
 
 /// The same calls with callbacks, as on iOS. A callback runs once, through the configuration's `deliver`: by default on
 /// the main actor.

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
-public import Latchkey
+internal import Latchkey
+public import LatchkeyJOSE
 internal import Synchronization
 
 extension Locker {

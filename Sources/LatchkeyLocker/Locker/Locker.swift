@@ -1,6 +1,8 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 internal import Synchronization
 

@@ -1,5 +1,6 @@
 public import FoundationEssentials
 package import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 internal import Synchronization
 

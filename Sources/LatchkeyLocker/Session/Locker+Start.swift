@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 internal import Synchronization
 

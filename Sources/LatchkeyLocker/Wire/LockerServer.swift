@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyHTTP
 package import LatchkeyOAuth
 
 /// The endpoints of a server with the locker protocol as calls, for one operation: <doc:LockerProtocol>.

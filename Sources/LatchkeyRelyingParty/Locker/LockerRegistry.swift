@@ -1,6 +1,7 @@
 package import FoundationEssentials
 package import GRDB
 package import Latchkey
+internal import LatchkeyJOSE
 
 /// The enrolled devices of one project, with their keys and the server's level shares, in SQLite. Each call is atomic.
 ///

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 package import Latchkey
+package import LatchkeyJOSE
 
 /// A parsed, well-formed locker assertion. Nothing about it is verified.
 package struct LockerRequest: Sendable {

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 
 /// Verifies locker assertions, in this order: form, action, audience, enrolment ID and time, then the challenge, then
 /// the enrolment and its key, and last the signatures.

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Hummingbird
-import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// Issues challenges: POST `/oauth2/challenge`.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import GRDB
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Hummingbird
-import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import NIOCore
 

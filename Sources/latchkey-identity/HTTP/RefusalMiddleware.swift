@@ -1,5 +1,6 @@
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 import NIOCore

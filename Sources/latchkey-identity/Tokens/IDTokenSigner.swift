@@ -4,12 +4,13 @@ import FoundationEssentials
 import GRDB
 import JWTKit
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// Signs ID tokens with a key in the database file, which only its owner can read.
 struct IDTokenSigner: Sendable {
     /// The public key, as in the key set.
-    let jwk: Latchkey.JWK
+    let jwk: LatchkeyJOSE.JWK
     private let keys: JWTKeyCollection
     private let kid: JWKIdentifier
 
@@ -24,7 +25,7 @@ struct IDTokenSigner: Sendable {
             let key = try P256.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
             let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
             let name = Self.name(of: key.publicKey.derRepresentation)
-            jwk = Self.signing(Latchkey.JWK(point), kid: name)
+            jwk = Self.signing(LatchkeyJOSE.JWK(point), kid: name)
             kid = JWKIdentifier(string: name)
             await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
         case .rs256:
@@ -35,7 +36,7 @@ struct IDTokenSigner: Sendable {
             let numbers = try key.publicKey.getKeyPrimitives()
             let name = Self.name(of: key.publicKey.derRepresentation)
             jwk = Self.signing(
-                Latchkey.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil), kid: name)
+                LatchkeyJOSE.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil), kid: name)
             kid = JWKIdentifier(string: name)
             await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
         }
@@ -54,7 +55,7 @@ struct IDTokenSigner: Sendable {
         Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
     }
 
-    private static func signing(_ jwk: Latchkey.JWK, kid: String) -> Latchkey.JWK {
+    private static func signing(_ jwk: LatchkeyJOSE.JWK, kid: String) -> LatchkeyJOSE.JWK {
         var jwk = jwk
         jwk.kid = kid
         jwk.use = "sig"

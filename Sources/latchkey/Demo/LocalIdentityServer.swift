@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+internal import LatchkeyHTTP
 import Subprocess
 import SystemPackage
 

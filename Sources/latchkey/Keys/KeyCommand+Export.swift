@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyJOSE
 import LatchkeyTPM
 
 extension KeyCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
 

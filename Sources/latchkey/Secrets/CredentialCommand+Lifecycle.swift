@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
+internal import LatchkeyJOSE
 
 extension CredentialCommand {
     /// `latchkey credential add`.

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
+internal import LatchkeyJOSE
 
 /// `latchkey credential`.
 struct CredentialCommand: AsyncParsableCommand {
@@ -47,7 +48,7 @@ extension CredentialCommand {
                     guard name.hasPrefix(Self.claimPrefix) else {
                         return query && credential.tags[name] == condition.value
                     }
-                    let claim = Claim(rawValue: String(name.dropFirst(Self.claimPrefix.count)))
+                    let claim = String(name.dropFirst(Self.claimPrefix.count))
                     return query && credential[claim] == condition.value
                 }
             }

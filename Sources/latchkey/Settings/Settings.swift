@@ -1,6 +1,7 @@
 import Configuration
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyHTTP
 import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM

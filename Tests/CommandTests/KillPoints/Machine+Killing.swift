@@ -1,6 +1,6 @@
 import Foundation
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 import TPM2
 import Testing
 

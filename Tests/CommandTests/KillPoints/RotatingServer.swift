@@ -1,6 +1,6 @@
 import Foundation
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// A Python OAuth 2.0 server that accepts each refresh token once: the token `FAMILY.N` is replaced by `FAMILY.N+1`. It

@@ -1,5 +1,5 @@
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// A Python program for `$BROWSER` that fills in the login form.

@@ -2,6 +2,7 @@ import FoundationEssentials
 
 @testable import Latchkey
 @testable import LatchkeyCredentials
+@testable import LatchkeyJOSE
 @testable import LatchkeyOAuth
 @testable import LatchkeyRelyingParty
 

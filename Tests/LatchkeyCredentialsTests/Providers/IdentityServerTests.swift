@@ -4,6 +4,7 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
@@ -42,7 +43,7 @@ struct IdentityServerTests {
 
     private func use(_ server: Ready, _ bench: Bench) async throws {
         let store = try await bench.start(
-            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration(clock: SystemClock()))
+            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration())
         let first = try Token(
             response: try await signIn(server, bench),
             context: Token.Context(issuer: server.endpoint, clientID: server.clientID))

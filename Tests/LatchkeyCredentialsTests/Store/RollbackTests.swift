@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeyCredentials
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

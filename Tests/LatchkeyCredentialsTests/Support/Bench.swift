@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeySimulators

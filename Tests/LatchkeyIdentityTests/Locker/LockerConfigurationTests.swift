@@ -3,7 +3,7 @@ import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -1,5 +1,7 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

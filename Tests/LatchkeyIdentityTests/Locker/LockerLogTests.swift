@@ -1,6 +1,8 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

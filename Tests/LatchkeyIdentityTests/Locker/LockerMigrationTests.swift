@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import RawDatabase
 import Testing
 

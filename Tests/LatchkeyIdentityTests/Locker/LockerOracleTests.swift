@@ -1,7 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -1,8 +1,9 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -2,7 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

@@ -2,8 +2,9 @@ import FoundationEssentials
 import GRDB
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

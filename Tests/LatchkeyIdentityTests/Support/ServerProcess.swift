@@ -1,6 +1,6 @@
 import Foundation
 import Latchkey
-import LatchkeyTesting
+import LatchkeyTestSupport
 
 /// `latchkey-identity` as a process.
 struct ServerProcess: Sendable {

@@ -4,6 +4,7 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 import NIOCore

@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLocker
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

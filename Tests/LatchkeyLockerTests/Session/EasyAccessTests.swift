@@ -1,7 +1,9 @@
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing

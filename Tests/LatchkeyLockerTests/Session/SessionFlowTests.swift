@@ -1,7 +1,10 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
+import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -4,7 +4,7 @@ import Latchkey
 import LatchkeyHTTP
 import LatchkeyLocker
 import LatchkeyOAuth
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// A custom channel: it fills in the server's login form, and returns the code and its verifier.

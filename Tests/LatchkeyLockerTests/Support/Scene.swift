@@ -4,6 +4,7 @@ import LatchkeyLocker
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -1,8 +1,10 @@
 import Foundation
 import Latchkey
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

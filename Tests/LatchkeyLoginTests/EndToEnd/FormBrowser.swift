@@ -3,7 +3,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
-import LatchkeyTesting
+import LatchkeyTestSupport
 
 /// A browser without a screen: it keeps cookies, fills in the server's forms and follows its redirects.
 actor FormBrowser: Browser {

@@ -2,6 +2,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 
 /// A token that a person logs in with, its keystore, and the person.

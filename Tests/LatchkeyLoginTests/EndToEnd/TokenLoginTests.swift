@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard

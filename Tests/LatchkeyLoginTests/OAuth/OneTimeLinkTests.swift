@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPTypes
 import Latchkey
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Subprocess
 import Synchronization

@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

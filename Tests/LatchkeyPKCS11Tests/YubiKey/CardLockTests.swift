@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard

@@ -1,6 +1,7 @@
 import Foundation
 import LatchkeyPKCS11
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard

@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Locker countersignatures") struct LockerCountersignatureTests {

@@ -1,8 +1,9 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Locker registry") struct LockerRegistryTests {

@@ -1,8 +1,9 @@
 import FoundationEssentials
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Synchronization
 import Testing
 

@@ -1,7 +1,8 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite("Locker assertions") struct LockerVerifierTests {

@@ -1,6 +1,6 @@
 import Crypto
 import Latchkey
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 @Suite struct `The keystore contract` {

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Subprocess

@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import LatchkeyVault
 

@@ -1,5 +1,5 @@
 import Foundation
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// A program of another user with many connections that sends every message that the bus accepts. It implements the

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import LatchkeyTesting
+import LatchkeyTestSupport
 
 /// Another program on a test's bus; if the tests run as root, of another user.
 struct Stranger {

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import LatchkeyPresence
 import LatchkeySimulators
-import LatchkeyTesting
+import LatchkeyTestSupport
 import Testing
 
 /// A separate system bus with the distribution's policies and the policy file of this package.

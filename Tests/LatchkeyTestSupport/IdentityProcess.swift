@@ -1,5 +1,6 @@
 package import Foundation
 internal import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeySimulators
 internal import Subprocess
 internal import SystemPackage

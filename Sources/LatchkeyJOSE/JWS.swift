@@ -1,6 +1,7 @@
 internal import Crypto
 internal import CryptoExtras
 package import FoundationEssentials
+package import Latchkey
 
 /// JSON Web Signatures in compact form (RFC 7515 section 3.1).
 package enum JWS {

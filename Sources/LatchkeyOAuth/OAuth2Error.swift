@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// A server's error in the form of RFC 6749 section 5.2, as a client receives it.
 ///
 /// The server's texts are safe for one line of text: characters that are invisible, move a cursor or change the text's

@@ -2,6 +2,7 @@ internal import FoundationEssentials
 internal import Glibc
 package import Latchkey
 package import LatchkeySimulators
+package import LatchkeyTesting
 internal import Synchronization
 
 /// A PKCS#11 token that verifies a fingerprint instead of a PIN: a `SoftwareToken` behind the module of

@@ -1,4 +1,5 @@
 package import Latchkey
+internal import LatchkeyTesting
 internal import Testing
 
 /// The test suite that every `Keystore` must pass.

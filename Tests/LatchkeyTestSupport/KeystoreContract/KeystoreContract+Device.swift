@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 package import Latchkey
+package import LatchkeyTesting
 internal import Testing
 
 extension KeystoreContract {

@@ -1,4 +1,5 @@
 internal import Latchkey
+internal import LatchkeyTesting
 internal import Testing
 
 extension KeystoreContract {

@@ -1,7 +1,7 @@
 package import Foundation
 internal import Subprocess
 internal import Synchronization
-public import Testing
+package import Testing
 
 /// A program that a test runs in parallel. Its methods do not block tasks; they read on separate threads.
 package final class RunningProgram: Sendable {
@@ -142,13 +142,13 @@ package struct SystemProgram: Sendable {
 /// Finds programs of this package in the build folder, and builds the C libraries of the tests there.
 package enum BuiltProduct {
     /// The root folder of this package.
-    static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    package static let packageFolder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
     private static let libraries = Mutex<[String: String]>([:])
 
     /// The path of a built program, in the folder of the running tests.
-    static func path(of program: String) throws -> String {
+    package static func path(of program: String) throws -> String {
         let paths = try folders().map { $0.appending(path: program).path() }
         return try #require(paths.first { FileManager.default.fileExists(atPath: $0) }, "\(program) is not built")
     }
@@ -188,16 +188,4 @@ package enum BuiltProduct {
             URL(filePath: $0).deletingLastPathComponent()
         }
     }
-}
-
-extension Trait where Self == ConditionTrait {
-    /// Skips the test, with the reason, if `program` is not in `PATH`.
-    public static func requires(program: String) -> Self {
-        .enabled(if: isInstalled(program), "needs the program \(program), which is not in PATH")
-    }
-}
-
-private func isInstalled(_ program: String) -> Bool {
-    let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
-    return path.split(separator: ":").contains { FileManager.default.isExecutableFile(atPath: "\($0)/\(program)") }
 }

@@ -1,10 +1,11 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The endpoints of an identity server as calls, for one operation.
-struct IdentityServer: Sendable {
+struct LoginEndpoints: Sendable {
     let client: OAuthClient<LoginError>
     let device: DeviceInfo
 

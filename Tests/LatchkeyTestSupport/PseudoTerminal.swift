@@ -1,6 +1,5 @@
 internal import Dispatch
 internal import Glibc
-package import LatchkeySimulators
 internal import Testing
 
 /// A terminal with a keyboard and screen that the test controls.
@@ -77,32 +76,5 @@ package final class PseudoTerminal: Sendable {
         tcgetattr(slave, &settings)
         let usual = tcflag_t(ECHO | ICANON | ISIG)
         return settings.c_lflag & usual == usual
-    }
-}
-
-extension TemporaryDirectory {
-    /// Writes an executable script into the directory.
-    ///
-    /// A separate process writes it. Linux does not execute a file that is open for writing, and a child process that starts
-    /// while this process has the file open inherits the open file until it calls exec.
-    ///
-    /// - Parameter text: The script, with its first line `#!…`, at most 100 KiB.
-    /// - Returns: The path of the script.
-    /// - Throws: An issue of the test if the script cannot be written.
-    package func makeScript(_ name: String, _ text: String) throws -> String {
-        let path = path(of: name)
-        let write = #"printf %s "$2" >"$1" && chmod 700 "$1""#
-        var arguments = ["sh", "-c", write, "sh", path, text].map { (argument: String) in strdup(argument) } + [nil]
-        defer { for argument in arguments { free(argument) } }
-        var environment: [UnsafeMutablePointer<CChar>?] = [nil]
-        var process: pid_t = 0
-        try #require(posix_spawn(&process, "/bin/sh", nil, nil, &arguments, &environment) == 0)
-        var status: Int32 = 0
-        while waitpid(process, &status, 0) < 0 {
-            let isInterrupted = errno == EINTR
-            try #require(isInterrupted)
-        }
-        try #require(status == 0, "the shell wrote \(path)")
-        return path
     }
 }

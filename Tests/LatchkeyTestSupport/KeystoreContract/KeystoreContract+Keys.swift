@@ -1,6 +1,7 @@
 internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyTesting
 internal import Testing
 
 extension KeystoreContract {

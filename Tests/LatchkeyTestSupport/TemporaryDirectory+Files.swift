@@ -1,0 +1,48 @@
+internal import FoundationEssentials
+internal import Glibc
+package import LatchkeySimulators
+internal import Testing
+
+extension TemporaryDirectory {
+    /// Copies the store in this directory as an attacker who can read its files would: the database and its write-ahead log,
+    /// without the lock files.
+    ///
+    /// - Throws: The error of the failed copy.
+    package func copyOfStore(profile: String = "default") throws -> TemporaryDirectory {
+        let copy = try TemporaryDirectory()
+        try FileManager.default.createDirectory(
+            atPath: copy.path(of: profile), withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700])
+        for name in try FileManager.default.contentsOfDirectory(atPath: path(of: profile))
+        where name.hasPrefix("latchkey.sqlite") && !name.hasSuffix(".lock") {
+            try FileManager.default.copyItem(
+                atPath: path(of: "\(profile)/\(name)"), toPath: copy.path(of: "\(profile)/\(name)"))
+        }
+        return copy
+    }
+
+    /// Writes an executable script into the directory.
+    ///
+    /// A separate process writes it. Linux does not execute a file that is open for writing, and a child process that starts
+    /// while this process has the file open inherits the open file until it calls exec.
+    ///
+    /// - Parameter text: The script, with its first line `#!…`, at most 100 KiB.
+    /// - Returns: The path of the script.
+    /// - Throws: An issue of the test if the script cannot be written.
+    package func makeScript(_ name: String, _ text: String) throws -> String {
+        let path = path(of: name)
+        let write = #"printf %s "$2" >"$1" && chmod 700 "$1""#
+        var arguments = ["sh", "-c", write, "sh", path, text].map { (argument: String) in strdup(argument) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var environment: [UnsafeMutablePointer<CChar>?] = [nil]
+        var process: pid_t = 0
+        try #require(posix_spawn(&process, "/bin/sh", nil, nil, &arguments, &environment) == 0)
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 {
+            let isInterrupted = errno == EINTR
+            try #require(isInterrupted)
+        }
+        try #require(status == 0, "the shell wrote \(path)")
+        return path
+    }
+}
