@@ -13,7 +13,7 @@ struct PromptWording: Sendable {
     /// The reason, the container and the attempts left.
     let description: String
 
-    init(_ request: PINRequest) {
+    init(_ request: PINRequest, newPINRule: String? = nil) {
         isNew = request.purpose == .new
         let reason = Self.foreign(request.context.reason)
         let wanted: String
@@ -31,6 +31,7 @@ struct PromptWording: Sendable {
         case let left?: text += " \(left) attempts are left."
         case nil: break
         }
+        if isNew, let newPINRule { text += " \(newPINRule)" }
         description = text
     }
 

@@ -14,6 +14,8 @@ public struct TerminalPresence: PresenceAuthority {
 
     private let path: String
     private let timeout: Duration
+    /// A sentence about the length of a new PIN, for its prompt.
+    var newPINRule: String?
 
     /// - Parameters:
     ///   - path: The terminal's device; by default that of the process.
@@ -34,7 +36,7 @@ public struct TerminalPresence: PresenceAuthority {
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
     ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request))
+        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
         return try await onOwnThread { wakeUp throws(KeystoreError) in
             try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }

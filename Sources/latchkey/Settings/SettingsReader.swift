@@ -81,7 +81,8 @@ struct SettingsReader {
     }
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
-        .invalidInput("read \(path)", reason)
+        KeystoreError(
+            operation: "read \(path)", code: .invalidInput, reason: reason, recovery: "Correct the setting in \(path).")
     }
 }
 
