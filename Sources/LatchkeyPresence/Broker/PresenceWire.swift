@@ -41,19 +41,15 @@ package enum PresenceWire {
     // MARK: Errors
 
     /// The errors that are answers: not an approval and not a failure.
-    private static let notRecognised = "NotRecognised"
-    private static let declined = "Declined"
+    package static let notRecognised = BusError(
+        name: errorPrefix + "NotRecognised", message: "the finger does not match")
+
+    package static func declined(_ why: String) -> BusError {
+        BusError(name: errorPrefix + "Declined", message: why)
+    }
 
     package static func error(_ error: KeystoreError) -> BusError {
         BusError(name: errorPrefix + capitalized(error.code.description), message: "\(error.reason)\n\(error.recovery)")
-    }
-
-    package static func error(_ answer: ApprovalAnswer) -> BusError? {
-        switch answer {
-        case .approved: nil
-        case .notRecognised: BusError(name: errorPrefix + notRecognised, message: "the finger does not match")
-        case .declined(let why): BusError(name: errorPrefix + declined, message: why)
-        }
     }
 
     /// The error for an answer that the client cannot decode.
@@ -63,8 +59,8 @@ package enum PresenceWire {
 
     static func answer(_ error: BusError) -> ApprovalAnswer? {
         switch error.name {
-        case errorPrefix + notRecognised: .notRecognised
-        case errorPrefix + declined: .declined(String(oneLine: error.message, limit: longestText))
+        case notRecognised.name: .notRecognised
+        case declined("").name: .declined(String(oneLine: error.message, limit: longestText))
         default: nil
         }
     }

@@ -28,7 +28,8 @@ public struct PinentryPresence: PresenceAuthority {
     ///   follow the protocol, `invalidInput` if three answers in a row were not valid PINs.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(
-            program: program, environment: environment, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
+            program: program, environment: environment, timeout: timeout,
+            wording: PromptWording(request, newPINRule: newPINRule))
         return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp) }
     }
 

@@ -36,7 +36,8 @@ public struct TerminalPresence: PresenceAuthority {
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines in a row were not
     ///   valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        let conversation = TerminalConversation(path: path, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
+        let conversation = TerminalConversation(
+            path: path, timeout: timeout, wording: PromptWording(request, newPINRule: newPINRule))
         return try await onOwnThread { wakeUp throws(KeystoreError) in
             try Self.turn.withLock { _ throws(KeystoreError) in try conversation.run(wakeUp).get() }
         }

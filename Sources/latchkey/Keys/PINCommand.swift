@@ -56,7 +56,8 @@ extension PINCommand {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 throw error.with(
                     recovery: "\(error.recovery) If the keys have different PINs, change them one at a time: "
-                        + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials.")
+                        + "‘latchkey pin change KEY’, and ‘latchkey pin change --secrets’ for the vaults and credentials."
+                )
             }
         }
     }

@@ -23,7 +23,8 @@ extension RecordContainer {
         }
         guard let record = fitting.first, let key = record.key else {
             throw KeystoreError(
-                operation: "find the key", code: .notFound, reason: "the container ‘\(name)’ has no key ‘\(argument.text)’",
+                operation: "find the key", code: .notFound,
+                reason: "the container ‘\(name)’ has no key ‘\(argument.text)’",
                 recovery: "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
         guard fitting.count == 1 else {
@@ -78,7 +79,8 @@ extension RecordContainer {
         let found = isUsed ? try await usableKey(argument) : try await storedKey(argument)
         guard try await StoredEnrolment.keys(in: self).contains(found.key.id) else { return found }
         throw KeystoreError(
-            operation: "use the key ‘\(found.key.name)’", code: .conflict, reason: "the key \(found.key.id) belongs to the locker",
+            operation: "use the key ‘\(found.key.name)’", code: .conflict,
+            reason: "the key \(found.key.id) belongs to the locker",
             recovery:
                 "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
     }

@@ -149,15 +149,18 @@ struct LockerSession {
         case .wrongSecret where isEasyAccessGone:
             error.with(
                 reason: "\(error.reason); that was the last attempt, and easy access is now disabled",
-                recovery: "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
+                recovery:
+                    "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
                     + "‘latchkey locker easy-access enable’.")
         case .network where level == .active:
             error.with(
-                recovery: "Check the network and the server, then try again. Only the levels ‘offline’ and ‘base’ work without the server."
+                recovery:
+                    "Check the network and the server, then try again. Only the levels ‘offline’ and ‘base’ work without the server."
             )
         case .network where level != .background && !allowsOffline:
             error.with(
-                recovery: "Check the network and the server, then try again. With --allow-offline, your PIN or finger alone decrypts "
+                recovery:
+                    "Check the network and the server, then try again. With --allow-offline, your PIN or finger alone decrypts "
                     + "data of the level ‘offline’.")
         default: error
         }

@@ -59,7 +59,9 @@ func pointingToForce(_ body: () async throws -> Void) async throws {
         try await body()
     } catch let error as LoginError where error.code == .network {
         throw error.with(
-            recovery: "\(error.recovery) With --force, the command works on this machine only, and the server keeps its data.")
+            recovery:
+                "\(error.recovery) With --force, the command works on this machine only, and the server keeps its data."
+        )
     }
 }
 
