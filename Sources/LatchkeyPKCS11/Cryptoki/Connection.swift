@@ -35,7 +35,7 @@ final class Connection: @unchecked Sendable {
     /// task waits for the result. A proof that the token did not accept ends the work in any case.
     ///
     /// Afterwards the token is locked, unless a policy keeps the login.
-    func perform<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
+    func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let result = Result { () throws(CryptokiError) in try repeating(work) }
         return try lock(after: result)
     }

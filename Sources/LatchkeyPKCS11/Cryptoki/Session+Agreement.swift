@@ -16,7 +16,7 @@ extension Token {
         guard module.isIsolated, module.options.isolation == .automatic, module.options.environment.isEmpty else {
             return nil
         }
-        guard try await !perform({ (session) throws(CryptokiError) in try session.supportsKeyAgreement() }) else {
+        guard try await !withSession({ (session) throws(CryptokiError) in try session.supportsKeyAgreement() }) else {
             return nil
         }
         var options = module.options

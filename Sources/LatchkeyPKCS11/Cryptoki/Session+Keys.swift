@@ -13,6 +13,17 @@ extension Session {
         return key
     }
 
+    /// The key with a `CKA_ID` and this public half.
+    ///
+    /// - Throws: `keyAbsent`, also if another key has the ID.
+    func key(id: Data, publicKey: PublicKey) throws(CryptokiError) -> TokenKey {
+        let key = try key(id: id)
+        guard key.publicKey == publicKey else {
+            throw CryptokiError(.keyAbsent, reason: "another key has its CKA_ID")
+        }
+        return key
+    }
+
     /// The one key with an ID and a label, each of which may be nil.
     func key(id: Data?, label: String?) throws(CryptokiError) -> TokenKey {
         let handles = try objects(.privateKey, id: id, label: label)

@@ -4,7 +4,7 @@ internal import Latchkey
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// ``Token/perform(_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
+/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
 /// Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile

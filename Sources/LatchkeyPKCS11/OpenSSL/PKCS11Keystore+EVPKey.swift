@@ -28,21 +28,36 @@ extension PKCS11Keystore {
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) async throws -> R {
-        let operation = "use a key with OpenSSL"
-        let blob = try TokenKeyBlob.of(key, operation)
+        let outcome: Result<R, any Error>
+        do throws(KeystoreError) {
+            outcome = try await lend(key, for: prompt, authorizedBy: presence, within: limit, body)
+        } catch {
+            throw error.during("use a key with OpenSSL")
+        }
+        return try outcome.get()
+    }
+
+    /// - Returns: The result or error of `body`.
+    private func lend<R: Sendable>(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
+        within limit: Duration, _ body: @escaping @Sendable (OpaquePointer) throws -> R
+    ) async throws(KeystoreError) -> Result<R, any Error> {
+        let blob = try TokenKeyBlob.of(key)
         let policy = blob.terms.policy
         // If a key requires its PIN for each use, the token itself enforces one signature per proof.
         guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {
-            throw KeystoreError.proofForEachUse(operation)
+            throw .unsupported(
+                "the key's policy requires the PIN for each use",
+                recovery: "Sign one digest at a time, or create a key with a reuse time.")
         }
-        let snapshot = try await takeSnapshot(operation, for: blob.name, withHash: blob.publicKeyHash)
+        let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
         guard !snapshot.token.module.isIsolated else {
-            throw KeystoreError.unsupported(
-                operation, "the token's module runs in a separate process, where OpenSSL can't use it",
+            throw .unsupported(
+                "the token's module runs in a separate process, where OpenSSL can't use it",
                 recovery: "Run it in this process: --token-isolation never (TokenOptions.isolation = .never).")
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
-        let outcome = try await use(snapshot, under: policy, for: prompt, operation, presence) {
+        return try await use(snapshot, under: policy, for: prompt, presence) {
             (session, proof) throws(CryptokiError) in
             let found = try session.key(id: id, publicKey: publicKey)
             // The attribute may have changed since the key was stored.
@@ -54,7 +69,6 @@ extension PKCS11Keystore {
                 limit: limit)
             return try loan.lend(body)
         }
-        return try outcome.get()
     }
 }
 

@@ -90,7 +90,7 @@ struct StoredFormTests {
             .random(count: 32), policy: .none, for: KeystoreBench.prompt, authorizedBy: presence)
         let header = try DigestedStructure.parsed(secret.blob, as: SealedBox.self).header
         let publicKey = try #require(
-            try await KeystoreBench.perform { (session) throws(CryptokiError) in
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in
                 try session.publicKey(id: header.name.id)
             })
         // An attacker can compute an ephemeral key's agreement with the token's point.
