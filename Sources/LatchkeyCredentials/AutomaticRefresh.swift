@@ -49,8 +49,8 @@ extension Credential {
         do {
             guard try security == .none else {
                 throw CredentialError.unsupported(
-                    "refresh the credential automatically", "it requires a PIN or fingerprint",
-                    recovery: "Refresh it when the user can answer the prompt.")
+                    "it requires a PIN or fingerprint", recovery: "Refresh it when the user can answer the prompt."
+                ).during("refresh the credential automatically")
             }
             switch schedule.next(try metadata, at: clock.now) {
             case .wait(let seconds): return seconds

@@ -17,7 +17,7 @@ extension Credential {
 
     private static var requiredStorage: CredentialStore {
         get throws {
-            guard let storage else { throw CredentialError.notConfigured() }
+            guard let storage else { throw CredentialError.notConfigured }
             return storage
         }
     }
@@ -28,7 +28,7 @@ extension Credential {
     ///   - token: A token whose id is not stored.
     ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
     /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before
-    ///   ``CredentialStore/open()``.
+    ///   ``CredentialStore/bootstrap(_:)``.
     @discardableResult
     public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
         try requiredStorage.store(token, tags: tags)
@@ -94,16 +94,18 @@ extension Credential {
     /// ``CredentialEvent/failed(_:)`` has the error. ``CredentialStore/defaultCredential`` and
     /// ``CredentialStore/setDefault(_:)`` throw.
     public static var `default`: Credential? {
-        get { reporting { try $0.defaultCredential } ?? nil }
-        set { reporting { try $0.setDefault(newValue) } }
+        get { reporting(storage) { try requiredStorage.defaultCredential } ?? nil }
+        set { reporting(storage) { try requiredStorage.setDefault(newValue) } }
     }
 
+    /// Runs `body` for an API that can't throw, and publishes its error.
     @discardableResult
-    private static func reporting<R>(_ body: (CredentialStore) throws -> R) -> R? {
-        guard let storage else {
-            CredentialNotification.post(.failed(CredentialError.notConfigured()))
+    static func reporting<R>(_ store: CredentialStore?, _ body: () throws -> R) -> R? {
+        do {
+            return try body()
+        } catch {
+            if let store { store.publish(.failed(error)) } else { CredentialNotification.post(.failed(error)) }
             return nil
         }
-        return storage.reporting { try body(storage) }
     }
 }

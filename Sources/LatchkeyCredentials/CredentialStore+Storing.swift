@@ -4,7 +4,7 @@ extension CredentialStore {
     /// See ``Credential/store(token:tags:)``.
     @discardableResult
     package func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
-        try insert(token, tags)
+        do { return try insert(token, tags) } catch { throw error.during("store the token") }
     }
 
     /// See ``Credential/store(token:tags:security:)``.
@@ -12,6 +12,14 @@ extension CredentialStore {
     package func store(
         _ token: Token, tags: [String: String] = [:], security: AccessPolicy
     ) async throws -> Credential {
+        do {
+            return try await store(token, tags, security)
+        } catch {
+            throw error.during("store the token")
+        }
+    }
+
+    private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy) async throws -> Credential {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
         let prompt = prompt("store a token of \(token.context.issuer)")
@@ -112,7 +120,7 @@ extension CredentialStore {
         }
         if let credential {
             guard try rows.exists(credential.id) else {
-                throw CredentialError.notFound("set the default credential", credential.id)
+                throw CredentialError.notFound(credential.id).during("set the default credential")
             }
             try records.applyNow([CredentialRows.put(defaultID: credential.id)])
         } else {

@@ -7,7 +7,7 @@ internal import Synchronization
 /// The stored tokens of an app's users, in one container.
 ///
 /// Tokens are encrypted with keys that the hardware protects. Tags and claims can be searched without the hardware. Calls
-/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``open()``. All calls
+/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``bootstrap(_:)``. All calls
 /// may be made from any task and thread, and several processes may use one store.
 ///
 /// A call throws ``CredentialError``, or `KeystoreError` for errors of the hardware or the store.
@@ -50,7 +50,7 @@ public final class CredentialStore: Sendable {
     }
 
     /// Unseals the key of the credentials without a policy: one hardware operation, without a prompt.
-    public func open() async throws {
+    package func open() async throws {
         try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
         // Completes revocations that a crash interrupted. Those that fail stay recorded.
         try? await records.finishRevocations()
@@ -87,9 +87,7 @@ public final class CredentialStore: Sendable {
     /// - Throws: ``CredentialError`` with code `notFound` if it is not stored.
     func remove(_ credential: Credential) throws {
         let wasDefault = try changingDefault {
-            guard try rows.exists(credential.id) else {
-                throw CredentialError.notFound("remove the credential", credential.id)
-            }
+            guard try rows.exists(credential.id) else { throw CredentialError.notFound(credential.id) }
             var changes = CredentialRows.deletion(credential.id)
             let existing = try rows.knownDefault
             let wasDefault = existing?.id == credential.id

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+public import LatchkeyJOSE
 
 /// A value with OpenID Connect claims about a user (OpenID Connect Core sections 2 and 5.1).
 public protocol HasClaims {
@@ -16,7 +16,7 @@ extension HasClaims {
     /// The server (`iss`).
     public var issuer: String? { self["iss"]?.string }
     /// The client ids that the claims are for (`aud`).
-    public var audience: [String] {
+    var audience: [String] {
         switch self["aud"] {
         case .string(let text): [text]
         case .array(let values): values.compactMap(\.string)

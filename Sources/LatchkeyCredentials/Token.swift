@@ -11,9 +11,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change it.
     public let id: String
     /// When the response was received.
-    public let issuedAt: Date
+    package let issuedAt: Date
     /// The server and client of the token.
-    public let context: Context
+    package let context: Context
     /// The latest ID token, decoded.
     public let idToken: JWT?
     /// All members of the response.
@@ -22,9 +22,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The server and client of a token.
     public struct Context: Hashable, Sendable {
         /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
-        public let issuer: String
+        package let issuer: String
         /// The OAuth client id.
-        public let clientID: String
+        package let clientID: String
         var clientSecret: String? { secret.value }
         private let secret: Redacted<String?>
 
@@ -39,8 +39,8 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     var response: [String: JSONValue] { members.value }
 
     /// The type of the access token, for example `Bearer`.
-    public var tokenType: String { response[Member.tokenType]?.string ?? "" }
-    /// The lifetime of the access token in seconds from ``issuedAt``, if stated.
+    package var tokenType: String { response[Member.tokenType]?.string ?? "" }
+    /// The lifetime of the access token in seconds, if stated.
     package var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
     /// The access token: visible ASCII characters.
     public var accessToken: String { response[Member.accessToken]?.string ?? "" }
@@ -102,7 +102,7 @@ extension Token {
         /// The expiry of the access token, if stated; whole seconds.
         public let expiresAt: Date?
         /// Whether it has a refresh token.
-        public let isRefreshable: Bool
+        package let isRefreshable: Bool
         /// The user verification that opening the token requires.
         public let security: AccessPolicy.Requirement
         /// When the credential was first stored; whole seconds.
@@ -152,10 +152,10 @@ extension Token {
     ///   - serverDate: The server's clock, if known.
     /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a refresh token.
     func refreshed(
-        by answer: Data, at now: Date, serverDate: Date?, _ operation: String
+        by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
-            throw .invalidResponse(operation, "the server's response does not follow its protocol")
+            throw .invalidResponse("the server's response does not follow its protocol")
         }
         var merged = response
         // The old expiry does not apply to a new access token.
@@ -166,7 +166,7 @@ extension Token {
             let token = try Token(members: merged, context: context, id: id, receivedAt: now)
             return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
-            let flaw = CredentialError.invalidResponse(operation, error.reason)
+            let flaw = CredentialError.invalidResponse(error.reason)
             guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
             var same = response
             same[Member.refreshToken] = .string(rotated)
@@ -176,12 +176,14 @@ extension Token {
     }
 
     /// The value of the field `Authorization` (RFC 6750 section 2.1).
-    func authorization(_ operation: String) throws(CredentialError) -> String {
-        guard tokenType.lowercased() == "bearer" else {
-            throw .unsupported(
-                operation, "tokens of type ‘\(tokenType)’ are not supported",
-                recovery: "Request a bearer token from the server.")
+    var authorization: String {
+        get throws(CredentialError) {
+            guard tokenType.lowercased() == "bearer" else {
+                throw .unsupported(
+                    "tokens of type ‘\(tokenType)’ are not supported",
+                    recovery: "Request a bearer token from the server.")
+            }
+            return "Bearer \(accessToken)"
         }
-        return "Bearer \(accessToken)"
     }
 }

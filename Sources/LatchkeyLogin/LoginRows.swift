@@ -39,9 +39,9 @@ struct LoginRows: Sendable {
 
     /// The enabled key.
     ///
-    /// - Parameter consent: Replaces ``presence`` in an operation with several prompts.
-    func key(for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil) async throws -> BiometricKey? {
-        try await read(Self.keyID, for: prompt, authorizedBy: consent).map { try BiometricKey($0.record) }
+    /// - Parameter session: Replaces ``presence`` in an operation with several prompts.
+    func key(for prompt: PromptContext, authorizedBy session: PresenceSession) async throws -> BiometricKey? {
+        try await read(Self.keyID, for: prompt, authorizedBy: session).map { try BiometricKey($0.record) }
     }
 
     /// The key whose registration is not complete.
@@ -62,7 +62,7 @@ struct LoginRows: Sendable {
     func session(for prompt: PromptContext) async throws -> Session? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
         guard let stored = found.payload.flatMap(StoredSession.init) else {
-            throw KeystoreError.damaged(prompt.reason, "the stored session can't be read")
+            throw KeystoreError.damaged("the stored session can't be read")
         }
         return stored.session(generation: found.record.generation)
     }
@@ -80,25 +80,17 @@ struct LoginRows: Sendable {
 
     /// - Throws: `KeystoreError`; ``LoginError`` with code `conflict` for another server's row.
     private func read(
-        _ id: RecordID, for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil
+        _ id: RecordID, for prompt: PromptContext, authorizedBy session: PresenceSession? = nil
     ) async throws -> (record: Record, payload: SecretBytes?)? {
-        guard let found = try await records.read(id, for: prompt, authorizedBy: consent ?? presence) else { return nil }
+        guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence) else { return nil }
         guard let stored = LoginServer(found.record.attributes) else {
-            throw LoginError.unknownServer(prompt.reason, configured: server)
+            throw LoginError.unknownServer(configured: server)
         }
-        guard stored == server else {
-            throw LoginError.otherServer(prompt.reason, stored: stored, configured: server)
-        }
+        guard stored == server else { throw LoginError.otherServer(stored: stored, configured: server) }
         return found
     }
 
     // MARK: Changes
-
-    /// Opens the key that encrypts sessions, so that a response of the server can be stored. Prompts only if the hardware
-    /// opens the key only with a PIN.
-    func open(for prompt: PromptContext, authorizedBy consent: SingleConsent) async throws(KeystoreError) {
-        try await records.open(.device, for: prompt, authorizedBy: consent)
-    }
 
     /// Makes all changes or none.
     @discardableResult

@@ -181,10 +181,19 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .expired: "has expired"
         case .notYetValid: "is not valid yet, or one of the clocks is wrong"
         case .tooOld: "was issued too long ago, or one of the clocks is wrong"
-        case .clock: "is not valid now"
+        case .clock(let ahead):
+            "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
         case .nonce: "belongs to another login"
         case .hash(let claim): "does not match what came with it (\(claim))"
         case .login: "does not come from a new login"
+        }
+    }
+
+    /// The next step, as a sentence.
+    package var recovery: String {
+        switch self {
+        case .clock: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again."
+        default: "Log in again. If it happens again, do not trust the server."
         }
     }
 }

@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-internal import Latchkey
+package import Latchkey
 package import LatchkeyHTTP
 
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
@@ -96,17 +96,17 @@ extension ProviderMetadata {
     /// Reads a server's metadata, and checks that it names the server (RFC 8414 section 3.3).
     ///
     /// - Parameter address: The configured server. A slash at its end makes no difference.
-    package static func read<Failure>(
-        at address: String, over connection: ServerConnection<Failure>
-    ) async throws(Failure) -> ProviderMetadata {
+    package static func read<Code>(
+        at address: String, over connection: ServerConnection<Code>
+    ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
         guard let endpoint = Endpoint(address), !endpoint.path.contains("?") else {
-            throw connection.failure(.invalidAddress(address))
+            throw LatchkeyError(.invalidAddress(address))
         }
         let metadata = try await connection.json(
             ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration").request(.get))
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         guard bare(metadata.issuer) == bare(address) else {
-            throw connection.failure(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
+            throw LatchkeyError(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
         }
         return metadata
     }

@@ -22,7 +22,7 @@ struct Shelf {
     /// Stores credentials with the ID `c…`, the tag `n` and the subject `user-…`. Stores the first one through the API and the
     /// others as copies of its rows, many in one transaction.
     func fill(from start: Int, to end: Int) async throws {
-        try await store.open()
+        try await CredentialStore.bootstrap(store)
         if start == 0 {
             try Credential.store(token: Self.token("c0", subject: "user-0"), tags: ["n": "0", "group": "0"])
         }
