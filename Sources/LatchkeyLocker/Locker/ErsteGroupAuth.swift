@@ -1,3 +1,4 @@
+public import Latchkey
 internal import Synchronization
 
 /// Makes the app's one ``Locker``.
@@ -5,15 +6,9 @@ public final class ErsteGroupAuth: Sendable {
     /// The instance of this process.
     public static let shared = ErsteGroupAuth()
 
-    /// An opening of the locker, running or finished.
-    private struct Opening {
-        let issuer: String
-        let clientID: String
-        let task: Task<Result<Locker, ErsteGroupAuthError>, Never>
-    }
-
     private struct State {
-        var opening: Opening?
+        /// The opening that runs or has succeeded, and its issuer and client.
+        var opening: (issuer: String, clientID: String, task: Task<Result<Locker, ErsteGroupAuthError>, Never>)?
         var locker: Locker?
     }
 
@@ -29,20 +24,21 @@ public final class ErsteGroupAuth: Sendable {
     ///   `environmentChanged` when the store has another server's enrolment, `storageCorrupted`, `wrongDevice`.
     @discardableResult
     public func initializeLocker(_ configuration: LockerConfiguration) async throws(ErsteGroupAuthError) -> Locker {
-        let opening = state.withLock { state in
+        let (issuer, clientID, task) = state.withLock { state in
             if let opening = state.opening { return opening }
-            let opening = Opening(
+            let opening = (
                 issuer: configuration.issuer, clientID: configuration.clientID,
-                task: Task { await open(configuration) })
+                task: Task { await open(configuration) }
+            )
             state.opening = opening
             return opening
         }
-        guard opening.issuer == configuration.issuer, opening.clientID == configuration.clientID else {
+        guard issuer == configuration.issuer, clientID == configuration.clientID else {
             throw ErsteGroupAuthError(
                 operation: "initialize the locker", code: .alreadyInitialized,
                 reason: "a locker with another server or client is open", recovery: "Use that one.")
         }
-        return try await opening.task.value.get()
+        return try await task.value.get()
     }
 
     /// The locker after it was initialized.

@@ -28,7 +28,7 @@ extension Locker {
     /// The level of an encrypted text, which its header names.
     ///
     /// - Throws: ``ProtectionError/malformed``.
-    public static func protectionLevel(of encryptedSecret: String) throws(ProtectionError) -> ProtectionLevel {
+    package static func protectionLevel(of encryptedSecret: String) throws(ProtectionError) -> ProtectionLevel {
         try ProtectedText(encryptedSecret).level
     }
 
@@ -40,10 +40,10 @@ extension Locker {
     }
 
     /// The maximum length of a secret in bytes of UTF-8: 1 MiB.
-    public static var maximumSecretBytes: Int { ProtectedText.maximumBytes }
+    package static var maximumSecretBytes: Int { ProtectedText.maximumBytes }
 
     /// The maximum length of a text from ``encrypt(secret:protectionLevel:)`` in characters.
-    public static var maximumEncryptedCharacters: Int { ProtectedText.maximumCharacters }
+    package static var maximumEncryptedCharacters: Int { ProtectedText.maximumCharacters }
 
     private func key(of level: ProtectionLevel) throws(ProtectionError) -> (enrolmentID: String, key: LevelKey) {
         noteUse()

@@ -32,7 +32,7 @@ public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
 public enum ProtectionError: Error, Hashable, Sendable {
     /// The text is not from `encrypt`, or is incomplete.
     case malformed
-    /// The secret is longer than ``Locker/maximumSecretBytes``.
+    /// The secret is longer than 1 MiB.
     case tooLong
     /// The text belongs to another enrolment: of another device or user, or one that was destroyed.
     case wrongEnrolment
