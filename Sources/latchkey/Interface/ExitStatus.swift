@@ -58,10 +58,6 @@ struct Failure {
             status = isRefusedHere ? .failed : ExitStatus(error.keystoreCode)
             (code, message, recovery) = (error.codeName, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
-        case let error as BackgroundAccessError:
-            status = ExitStatus(error.keystoreCode)
-            (code, message, recovery) = (error.code.rawValue, error.description, error.cause.recovery)
-            underlying = error.cause.underlying
         case let error as ProtectionError:
             status = ExitStatus(error.keystoreCode)
             (code, message, recovery) = (error.code, error.description, error.recoverySuggestion ?? "")

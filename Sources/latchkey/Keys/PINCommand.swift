@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 
 /// `latchkey pin`.
 struct PINCommand: AsyncParsableCommand {

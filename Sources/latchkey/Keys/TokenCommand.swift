@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyPKCS11
 
 /// `latchkey token`.

@@ -161,4 +161,12 @@ enum RequiredLevelArgument: String, ExpressibleByArgument, CaseIterable {
     }
 }
 
-extension EndAuthMode: ExpressibleByArgument {}
+/// The value of `--mode`.
+extension EndAuthMode: ExpressibleByArgument {
+    public init?(argument: String) {
+        guard let mode = Self.allCases.first(where: { "\($0)" == argument }) else { return nil }
+        self = mode
+    }
+
+    public static var allValueStrings: [String] { allCases.map { "\($0)" } }
+}

@@ -2,6 +2,7 @@ import Configuration
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyJOSE
 import SystemPackage
 
 /// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`) and the configuration
