@@ -117,6 +117,8 @@ extension VaultCommand {
 
         @OptionGroup var arguments: VaultArguments
 
+        var operation: String? { "show the vault's state" }
+
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
             return VaultReport(session.vault, isRevocable: try? await session.space.isStoredRevocably(key: session.key))
