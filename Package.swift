@@ -245,7 +245,8 @@ let package = Package(
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
-                "Latchkey", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard", crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard",
+                crypto, httpTypes, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             path: "Tests/LatchkeyTestSupport",

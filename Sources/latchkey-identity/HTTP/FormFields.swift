@@ -1,7 +1,7 @@
 import FoundationEssentials
-import Latchkey
 import HTTPTypes
 import Hummingbird
+import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import NIOCore
