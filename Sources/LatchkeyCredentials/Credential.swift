@@ -9,7 +9,7 @@ public final class Credential: Sendable, Identifiable {
     /// The token's id. A refresh does not change it.
     public let id: String
     let store: CredentialStore
-    let refresher = Mutex<AutomaticRefresh?>(nil)
+    let refresher = Mutex<Task<Void, Never>?>(nil)
 
     init(id: String, store: CredentialStore) {
         self.id = id
@@ -17,7 +17,7 @@ public final class Credential: Sendable, Identifiable {
     }
 
     deinit {
-        refresher.withLock { $0?.stop() }
+        refresher.withLock { $0?.cancel() }
     }
 
     /// The token, verified. Prompts if the credential has a policy, unless another use of this credential has prompted and

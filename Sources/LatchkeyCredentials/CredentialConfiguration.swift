@@ -30,7 +30,7 @@ public struct CredentialConfiguration: Sendable {
     let copiedClaims: CopiedClaims
     let graceInterval: TimeInterval
     let additionalOrigins: Set<String>
-    let clock: any CredentialClock
+    package var clock: any CredentialClock = SystemClock()
 
     /// - Parameters:
     ///   - copiedClaims: Which claims are copied.
@@ -41,19 +41,9 @@ public struct CredentialConfiguration: Sendable {
     public init(
         copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300, additionalOrigins: Set<String> = []
     ) {
-        self.init(
-            copiedClaims: copiedClaims, graceInterval: graceInterval, additionalOrigins: additionalOrigins,
-            clock: SystemClock())
-    }
-
-    package init(
-        copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300, additionalOrigins: Set<String> = [],
-        clock: any CredentialClock
-    ) {
         self.copiedClaims = copiedClaims
         self.graceInterval = graceInterval
         self.additionalOrigins = additionalOrigins
-        self.clock = clock
     }
 }
 

@@ -80,19 +80,14 @@ extension Container {
             guard token.sub == stored.userID else { throw LoginError.userMismatch }
             return token.sub
         }
-        // If this fails, the next login records it.
-        if server.metadata.requiresAudience, !stored.requiresAudience { try? await rememberAudience(stored) }
+        // Records that the server requires an audience, so that later metadata cannot withdraw that. If this fails or
+        // another process has changed the key's row, the next login records it.
+        if server.metadata.requiresAudience, !stored.requiresAudience {
+            let change = rows.put(
+                stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
+            _ = try? await rows.applyUnlessChanged([change], for: prompt("log in to"))
+        }
         return result
-    }
-
-    /// Records that the server requires an audience, so that later metadata cannot withdraw that. If another process has
-    /// changed the key's row, the next login records it.
-    private func rememberAudience(_ stored: BiometricKey) async throws {
-        _ = try await rows.applyUnlessChanged(
-            [
-                rows.put(
-                    stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
-            ], for: prompt("log in to"))
     }
 
     /// Removes a key that the server does not know. The verified row of the key names this server. If another process has

@@ -42,7 +42,10 @@ extension Container {
         let (session, access) = try await accessibleSession()
         let server = try await server()
         let prompt = prompt("enable biometric login at")
-        let policy = if let policy { policy } else { await preferredPolicy() }
+        let policy =
+            if let policy = policy ?? configuration.policy { policy } else {
+                await keystore.preferredPolicy(for: .signing, through: presence)
+            }
         let presence = PresenceSession(presence)
         let made = try await records.createKey(
             KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: .preferred,

@@ -61,10 +61,10 @@ struct LoginRows: Sendable {
 
     func session(for prompt: PromptContext) async throws -> Session? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
-        guard let stored = found.payload.flatMap(StoredSession.init) else {
+        guard let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }) else {
             throw KeystoreError.damaged("the stored session can't be read")
         }
-        return stored.session(generation: found.record.generation)
+        return session
     }
 
     /// An ID token of the key's owner, current or expired, or nil.
@@ -74,7 +74,7 @@ struct LoginRows: Sendable {
 
     /// The ID token in a session's or a hint's row, not verified.
     static func idToken(in record: Record, _ payload: SecretBytes?) -> IDToken? {
-        let text = record.id == hintID ? payload?.text : payload.flatMap(StoredSession.init)?.idToken
+        let text = record.id == hintID ? payload?.text : payload.flatMap { Session($0, generation: 0) }?.idToken
         return text.flatMap(IDToken.init(compact:))
     }
 
@@ -117,9 +117,8 @@ struct LoginRows: Sendable {
     }
 
     func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
-        let payload = SecretBytes(try JSONEncoder().encode(StoredSession(session)))
         let record = Record(id: Self.sessionID, kind: "login.session", attributes: server.attributes)
-        return .put(record, payload: payload, ifGeneration: ifGeneration)
+        return .put(record, payload: try session.payload, ifGeneration: ifGeneration)
     }
 
     func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {

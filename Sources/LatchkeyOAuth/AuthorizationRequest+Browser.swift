@@ -21,16 +21,8 @@ extension AuthorizationRequest {
             throw error
         }
         await listener.close()
-        switch answer {
-        case .code(let code):
-            return AuthorizationGrant(
-                code: code, codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
-        case .refused(let error) where ["cancel", "access_denied"].contains(error.error):
-            throw AuthorizationFailure.declined
-        case .refused(let error): throw AuthorizationFailure.refused(error)
-        case .otherIssuer(let named): throw AuthorizationFailure.otherIssuer(named, expected: issuer)
-        case .linkReused: throw AuthorizationFailure.linkReused
-        }
+        return AuthorizationGrant(
+            code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
     }
 
     /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the answer.

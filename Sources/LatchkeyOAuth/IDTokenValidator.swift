@@ -68,7 +68,7 @@ package struct IDTokenValidator: Sendable {
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
         if let nonce = expected.nonce {
-            guard let returned = token.nonce, Self.isEqual(returned, nonce) else { throw .nonce }
+            guard let returned = token.nonce, constantTimeEqual(returned.utf8, nonce.utf8) else { throw .nonce }
         }
         try checkHash(token.atHash, "at_hash", of: expected.accessToken)
         try checkHash(token.cHash, "c_hash", of: expected.code)
@@ -90,7 +90,7 @@ package struct IDTokenValidator: Sendable {
             switch error {
             case .unreadable: throw .unreadable
             case .criticalExtension: throw .criticalExtension
-            case .algorithm, .signature: throw .signature
+            case .signature: throw .signature
             }
         }
     }
@@ -141,11 +141,7 @@ package struct IDTokenValidator: Sendable {
     private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw) {
         guard let value, let hash else { return }
         let expected = Base64URL.encode(Data(SHA256.hash(data: Data(value.utf8)).prefix(16)))
-        guard Self.isEqual(hash, expected) else { throw .hash(claim) }
-    }
-
-    private static func isEqual(_ left: String, _ right: String) -> Bool {
-        constantTimeEqual(Array(left.utf8), Array(right.utf8))
+        guard constantTimeEqual(hash.utf8, expected.utf8) else { throw .hash(claim) }
     }
 }
 

@@ -60,7 +60,7 @@ package enum OAuthFailure: Error, Sendable {
         case .transport(let error): return (error.reason, error.recovery)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
         case .malformed: return ("the server's response does not follow its protocol", checkServer)
-        case .metadata(let flaw): return (flaw.reason, flaw.recovery)
+        case .metadata(let flaw): return flaw.explanation
         case .missingEndpoint(let name):
             let recovery =
                 switch name {

@@ -86,8 +86,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package func check(secretsGoTo endpoints: [Endpoint], additionalOrigins: Set<String>) throws(MetadataFlaw) {
         guard !sendsIssuer else { return }
         let trusted = Set(([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
-        if let stranger = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
-            throw .origin(stranger, issuer: issuer)
+        if let other = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
+            throw .origin(other, issuer: issuer)
         }
     }
 }
@@ -127,24 +127,22 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     /// It sends secrets to an origin that is neither the issuer's nor configured.
     case origin(String, issuer: String)
 
-    /// The cause, as a clause.
-    package var reason: String {
+    /// The cause, as a clause, and the next step, as a sentence.
+    var explanation: (reason: String, recovery: String) {
         switch self {
         case .issuer(let issuer, let expected):
-            "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’"
+            (
+                "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’",
+                "Check the server's address."
+            )
         case .origin(let origin, let issuer):
-            "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
-                + "authorization responses name their issuer (RFC 9207)"
-        }
-    }
-
-    /// The next step.
-    package var recovery: String {
-        switch self {
-        case .issuer: "Check the server's address."
-        case .origin(_, let issuer):
-            "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. Only then list it "
-                + "(trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server gets another server's login codes."
+            (
+                "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
+                    + "authorization responses name their issuer (RFC 9207)",
+                "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. "
+                    + "Only then list it (trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server "
+                    + "gets another server's login codes."
+            )
         }
     }
 }

@@ -162,17 +162,17 @@ struct PCSCLibrary: Sendable {
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     init?() {
-        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL),
-            let establish = dlsym(handle, "SCardEstablishContext"), let release = dlsym(handle, "SCardReleaseContext"),
-            let list = dlsym(handle, "SCardListReaders"), let connect = dlsym(handle, "SCardConnect"),
-            let disconnect = dlsym(handle, "SCardDisconnect"), let status = dlsym(handle, "SCardGetStatusChange")
+        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
+        func function<F>(_ name: String) -> F? { dlsym(handle, name).map { unsafeBitCast($0, to: F.self) } }
+        guard let establish: Establish = function("SCardEstablishContext"),
+            let release: Release = function("SCardReleaseContext"),
+            let listReaders: ListReaders = function("SCardListReaders"),
+            let connect: Connect = function("SCardConnect"),
+            let disconnect: Disconnect = function("SCardDisconnect"),
+            let getStatusChange: GetStatusChange = function("SCardGetStatusChange")
         else { return nil }
-        self.establish = unsafeBitCast(establish, to: Establish.self)
-        self.release = unsafeBitCast(release, to: Release.self)
-        listReaders = unsafeBitCast(list, to: ListReaders.self)
-        self.connect = unsafeBitCast(connect, to: Connect.self)
-        self.disconnect = unsafeBitCast(disconnect, to: Disconnect.self)
-        getStatusChange = unsafeBitCast(status, to: GetStatusChange.self)
+        (self.establish, self.release, self.listReaders) = (establish, release, listReaders)
+        (self.connect, self.disconnect, self.getStatusChange) = (connect, disconnect, getStatusChange)
     }
 
     /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another

@@ -180,16 +180,12 @@ final class ModuleProcess: Sendable {
                 waitpid(process, nil, WNOHANG)
                 return
             }
-            reapIfEnded(process)
-        }
-    }
-
-    private func reapIfEnded(_ process: pid_t) {
-        state.withLock { state in
-            if state.processIdentifier == process {
-                _ = state.reap(module)
-            } else if state.replaced.remove(process) != nil {
-                waitpid(process, nil, WNOHANG)
+            state.withLock { state in
+                if state.processIdentifier == process {
+                    _ = state.reap(self.module)
+                } else if state.replaced.remove(process) != nil {
+                    waitpid(process, nil, WNOHANG)
+                }
             }
         }
     }
@@ -296,31 +292,16 @@ enum ChildSpawner {
         posix_spawnattr_setflags(
             &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
-        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        var arguments = command.map { strdup($0) } + [nil]
+        var variables =
+            ProcessInfo.processInfo.environment.merging(environment) { $1 }
+            .map { strdup("\($0)=\($1)") } + [nil]
+        defer { for string in arguments + variables { free(string) } }
         var process = pid_t()
-        let status = withCStrings(command) { arguments in
-            withCStrings(variables.map { "\($0)=\($1)" }) { environment in
-                guard let program = arguments[0] else { return ENOENT }
-                return posix_spawnp(&process, program, &files, &attributes, arguments, environment)
-            }
-        }
+        let status = posix_spawnp(&process, command[0], &files, &attributes, &arguments, &variables)
         guard status == 0 else {
             throw .notIsolated("\(command[0]) can't be started: \(String(cString: strerror(status)))")
         }
         return process
-    }
-
-    /// Passes the strings as a C array that ends with null.
-    private static func withCStrings<R>(
-        _ strings: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> R
-    ) -> R {
-        let pointers = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: strings.count + 1)
-        for (index, string) in strings.enumerated() { pointers[index] = strdup(string) }
-        pointers[strings.count] = nil
-        defer {
-            for index in strings.indices { free(pointers[index]) }
-            pointers.deallocate()
-        }
-        return body(pointers)
     }
 }

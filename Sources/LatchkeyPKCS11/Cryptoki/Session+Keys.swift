@@ -104,7 +104,6 @@ extension Session {
             isSensitive: try flag(CKA_SENSITIVE, of: privateHalf),
             isExtractable: try flag(CKA_EXTRACTABLE, of: privateHalf),
             wasNeverExtractable: try flag(CKA_NEVER_EXTRACTABLE, of: privateHalf),
-            wasAlwaysSensitive: try flag(CKA_ALWAYS_SENSITIVE, of: privateHalf),
             isLocal: try flag(CKA_LOCAL, of: privateHalf),
             alwaysAuthenticates: try flag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
             signs: try flag(CKA_SIGN, of: privateHalf),
@@ -168,7 +167,6 @@ struct TokenKey: Sendable {
         var isSensitive: Bool?
         var isExtractable: Bool?
         var wasNeverExtractable: Bool?
-        var wasAlwaysSensitive: Bool?
         /// `CKA_LOCAL`: whether it was generated on the token.
         var isLocal: Bool?
         /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.

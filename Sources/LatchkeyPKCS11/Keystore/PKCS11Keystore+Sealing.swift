@@ -3,12 +3,14 @@ internal import FoundationEssentials
 public import Latchkey
 
 /// How the computer and a token share a secret that only the token can compute again.
-enum KeyEstablishment: Hashable, Sendable {
+///
+/// The raw value is the version of the ``SealedBox/Header``.
+enum KeyEstablishment: Int, Hashable, Sendable {
     /// Key agreement: ECDH over P-256 between a key on the token and a point with an unknown logarithm (NIST SP 800-56A).
-    case agreement
+    case agreement = 1
     /// The signature of an RSA key on the token, for tokens without ECDH. RSASSA-PKCS1-v1_5 is deterministic (RFC 8017
     /// section 8.2).
-    case signature
+    case signature = 2
 }
 
 /// A secret that is shared with a token, and the header of the box that it encrypts.
@@ -58,7 +60,7 @@ extension PKCS11Keystore {
         do throws(KeystoreError) {
             let box = try box(of: secret)
             let shared =
-                switch box.header.message {
+                switch box.header.establishment {
                 case .agreement: try await agreedSecret(box.header, prompt, presence)
                 case .signature: try await signedSecret(box.header, prompt, presence)
                 }
@@ -106,11 +108,10 @@ extension KeyPairRequest {
     }
 
     /// The `CKA_ID` of the sealing key for a policy: 16 bytes, the same each time.
-    ///
-    /// - Parameter version: ``SealedBox/Message/version`` of the boxes that the key opens.
-    static func sealingID(for policy: AccessPolicy, version: Int) -> Data {
+    static func sealingID(for policy: AccessPolicy, _ establishment: KeyEstablishment) -> Data {
         let access = policy.requirement == .none ? "open" : "guarded"
-        return Data(SHA256.hash(data: Data("Latchkey sealing key \(version): \(access)".utf8)).prefix(16))
+        return Data(
+            SHA256.hash(data: Data("Latchkey sealing key \(establishment.rawValue): \(access)".utf8)).prefix(16))
     }
 }
 

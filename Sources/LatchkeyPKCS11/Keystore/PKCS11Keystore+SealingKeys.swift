@@ -14,7 +14,7 @@ extension PKCS11Keystore {
         let id =
             profile.isPIV
             ? (policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement).id
-            : KeyPairRequest.sealingID(for: policy, version: 1)
+            : KeyPairRequest.sealingID(for: policy, .agreement)
         let pair = KeyPairRequest(sealing: .derive, id: id, policy: policy)
         let snapshot = try await agreementSnapshot(takeSnapshot(for: id))
         if snapshot.publicKey == nil {
@@ -33,7 +33,7 @@ extension PKCS11Keystore {
             let needsTouch = try session.attestation(of: key)?.touch == .always
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), message: .agreement(salt: salt))
+                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), establishment: .agreement, salt: salt)
             let point = try header.point()
             let secret = try hint.during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
@@ -98,7 +98,7 @@ extension PKCS11Keystore {
     func signForSecret(
         _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
-        let id = KeyPairRequest.sealingID(for: policy, version: 2)
+        let id = KeyPairRequest.sealingID(for: policy, .signature)
         let pair = KeyPairRequest(sealing: .signRSA, id: id, policy: policy)
         let name = TokenName(snapshot.information, id: id)
         let profile = snapshot.profile
@@ -112,7 +112,7 @@ extension PKCS11Keystore {
             let key = try session.signatureSealingKey(pair)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: false), message: .signature(salt: salt))
+                terms: KeyTerms(policy, on: profile, needsTouch: false), establishment: .signature, salt: salt)
             return EstablishedSecret(
                 header: header, secret: try session.signature(of: try header.statement(), with: key))
         }
@@ -133,7 +133,7 @@ extension PKCS11Keystore {
     /// Finds the token and the sealing key of a box, and checks that both are the stored ones.
     func takeSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
         let name = header.name
-        guard case .signature = header.message else {
+        guard header.establishment == .signature else {
             return try await takeSnapshot(of: name, withHash: header.publicKeyHash)
         }
         let snapshot = try await takeSnapshot(on: name)

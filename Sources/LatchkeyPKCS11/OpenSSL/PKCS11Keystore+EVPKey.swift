@@ -93,17 +93,32 @@ struct EVPKeyLoan: Sendable {
     /// Lends the key to `body` on a separate thread, while the token's thread, on which this is called, waits.
     ///
     /// - Returns: The result or error of `body`.
-    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`.
+    /// libp11 0.4.12 waits forever after a failed `C_OpenSession`, and a module may hang. A thread that does not return in time
+    /// is abandoned.
+    ///
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `wedged`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
         let proof = ContextProof(self.proof)
         // A `body` that exceeded the limit must not sign any more.
         defer { proof.revoke() }
-        return try LibP11Thread.run("libp11", in: token.module, within: limit) { [self] in
-            Result { () throws(CryptokiError) in try lendHere(proof, body) }
+        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .wedged(by: "libp11") }
+        // The module is not finalized before the thread has returned.
+        _ = try token.module.beginCall(waitingAtMost: limit)
+        let outcome = BlockingThread.run(within: limit) { [self] in
+            defer { token.module.endCall() }
+            return Result { () throws(CryptokiError) in try lendHere(proof, body) }
         }
+        guard let outcome else {
+            Self.hanging.withLock { _ = $0.insert(token.module.path) }
+            throw .timedOut(in: "libp11")
+        }
+        return try outcome.get()
     }
+
+    /// The modules for which libp11 is no longer called.
+    private static let hanging = Mutex<Set<String>>([])
 
     private func lendHere<R: Sendable>(
         _ proof: ContextProof, _ body: @Sendable (OpaquePointer) throws -> R
