@@ -60,14 +60,8 @@ package struct JournalEntry: Equatable, Sendable {
 
     /// The value, in quotation marks if it contains spaces. Its own marks are escaped, so none can end it and add a field.
     private static func quoted(_ value: String) -> String {
-        var text = ""
-        for scalar in value.unicodeScalars {
-            if scalar == "‘" || scalar == "’" {
-                text += scalar.escaped(asASCII: true)
-            } else {
-                text.unicodeScalars.append(scalar)
-            }
-        }
+        let marks: Set<Unicode.Scalar> = ["‘", "’"]
+        let text = value.unicodeScalars.map { marks.contains($0) ? $0.escaped(asASCII: true) : String($0) }.joined()
         return value.contains(where: \.isWhitespace) ? "‘\(text)’" : text
     }
 

@@ -29,7 +29,6 @@ package enum ServiceLog {
 }
 
 /// Writes events as lines of text to standard error. No message or value can end, hide or reverse a line.
-
 package struct TextLogHandler: LogHandler {
     private var stream: StreamLogHandler
 

@@ -7,23 +7,8 @@ internal import SystemPackage
 ///
 /// swift-subprocess starts it with a cleared signal mask. With the mask of a concurrency thread, it would ignore SIGTERM.
 final class ChildProcess: Sendable {
-    /// How to end the child.
-    enum Ending: Sendable {
-        /// SIGTERM, and SIGKILL if the child still runs after five seconds.
-        case terminate
-        /// SIGKILL at once.
-        case kill
-
-        fileprivate var steps: [TeardownStep] {
-            switch self {
-            case .terminate: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))]
-            case .kill: []
-            }
-        }
-    }
-
     let processIdentifier: pid_t
-    private let orders: AsyncStream<Ending>.Continuation
+    private let orders: AsyncStream<Bool>.Continuation
     private let supervisor: Task<String, any Error>
 
     /// Starts `program`, found in `PATH` unless it is a path.
@@ -33,7 +18,7 @@ final class ChildProcess: Sendable {
     init(
         _ program: String, arguments: [String], environment: [String: String] = [:]
     ) async throws(KeystoreError) {
-        let (orders, order) = AsyncStream.makeStream(of: Ending.self)
+        let (orders, order) = AsyncStream.makeStream(of: Bool.self)
         let (starts, start) = AsyncStream.makeStream(of: pid_t.self)
         // Unstructured, because the child must outlive a cancellation of the task that started it.
         let supervisor = Task {
@@ -45,8 +30,8 @@ final class ChildProcess: Sendable {
                 start.yield(execution.processIdentifier.value)
                 start.finish()
                 // The loop ends without an order when the object is released.
-                for await ending in orders {
-                    await execution.teardown(using: ending.steps)
+                for await isGraceful in orders where isGraceful {
+                    await execution.teardown(using: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))])
                 }
                 await execution.teardown(using: [])
             }
@@ -72,12 +57,13 @@ final class ChildProcess: Sendable {
         return status.si_signo != SIGCHLD
     }
 
-    /// Ends the child and waits for its exit.
+    /// Ends the child (SIGKILL) and waits for its exit.
     ///
+    /// - Parameter isGraceful: Whether to send SIGTERM first, and SIGKILL only if the child still runs after five seconds.
     /// - Returns: The child's standard error output.
     @discardableResult
-    func end(by ending: Ending) async -> String {
-        orders.yield(ending)
+    func end(gracefully isGraceful: Bool = false) async -> String {
+        orders.yield(isGraceful)
         orders.finish()
         return (try? await supervisor.value) ?? ""
     }
@@ -98,58 +84,59 @@ package enum HelperProgram {
     package static func run(
         _ program: String, _ arguments: [String], environment: [String: String] = [:], within limit: Duration
     ) async throws(KeystoreError) -> Result {
-        let end: End
+        let result: Result?
         do {
-            end = try await withThrowingTaskGroup(of: End.self) { group in
-                group.addTask { try await .exited(runToEnd(program, arguments, environment)) }
+            result = try await withThrowingTaskGroup(of: Result?.self) { group in
+                group.addTask {
+                    let result = try await Subprocess.run(
+                        Executable(program), arguments: Arguments(arguments),
+                        environment: .inherited(with: environment), input: .none,
+                        output: .string(limit: 64 * 1024), error: .string(limit: 64 * 1024))
+                    return Result(
+                        isSuccess: result.terminationStatus.isSuccess,
+                        text: result.standardOutput + result.standardError)
+                }
                 group.addTask {
                     try await Task.sleep(for: limit)
-                    return .late
+                    return nil
                 }
                 defer { group.cancelAll() }
-                return try await group.next() ?? .late
+                return try await group.next() ?? nil
             }
         } catch {
             throw .missingProgram(program)
         }
-        switch end {
-        case .exited(let result): return result
-        case .late:
+        guard let result else {
             throw KeystoreError(
                 operation: "run \(program)", code: .unavailable,
                 reason: "it did not exit within \(limit)", recovery: "Try again when the machine is less busy.")
         }
-    }
-
-    private enum End: Sendable {
-        case exited(Result)
-        case late
-    }
-
-    private static func runToEnd(
-        _ program: String, _ arguments: [String], _ environment: [String: String]
-    ) async throws -> Result {
-        let result = try await Subprocess.run(
-            Executable(program), arguments: Arguments(arguments), environment: .inherited(with: environment),
-            input: .none, output: .string(limit: 64 * 1024), error: .string(limit: 64 * 1024))
-        return Result(
-            isSuccess: result.terminationStatus.isSuccess, text: result.standardOutput + result.standardError)
+        return result
     }
 }
 
-/// Polls a condition.
-enum Patience {
-    /// Calls `isReady` every three milliseconds until it returns true.
-    ///
-    /// - Returns: false after `limit`, or if the task is cancelled.
-    static func until(_ limit: Duration, _ isReady: () async -> Bool) async -> Bool {
-        let deadline = ContinuousClock.now + limit
-        while ContinuousClock.now < deadline {
-            if await isReady() { return true }
-            guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
-        }
-        return false
+/// Runs `body`, then `teardown`, also if `body` throws.
+package func withTeardown<R>(_ teardown: () async -> Void, _ body: () async throws -> R) async throws -> R {
+    do {
+        let result = try await body()
+        await teardown()
+        return result
+    } catch {
+        await teardown()
+        throw error
     }
+}
+
+/// Calls `condition` every three milliseconds until it returns true.
+///
+/// - Returns: false after `limit`, or if the task is cancelled.
+func poll(for limit: Duration, until condition: () async -> Bool) async -> Bool {
+    let deadline = ContinuousClock.now + limit
+    while ContinuousClock.now < deadline {
+        if await condition() { return true }
+        guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
+    }
+    return false
 }
 
 extension Environment {

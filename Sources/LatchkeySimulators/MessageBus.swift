@@ -23,13 +23,13 @@ final class MessageBus: Sendable {
         do {
             try Data(Self.configuration(address: address).utf8).write(to: URL(filePath: configuration))
         } catch {
-            throw .messageBusFailed("the configuration file cannot be written", text: "\(error)")
+            throw .failed(.messageBus, "the configuration file cannot be written", text: "\(error)")
         }
         process = try await ChildProcess(
             "dbus-daemon", arguments: ["--config-file=\(configuration)", "--nofork", "--nosyslog"])
-        guard await Patience.until(.seconds(10), { UNIXSocket(path: socket) != nil }) else {
-            let complaint = await process.end(by: .kill)
-            throw .messageBusFailed("dbus-daemon did not answer", text: complaint)
+        guard await poll(for: .seconds(10), until: { UNIXSocket(path: socket) != nil }) else {
+            let output = await process.end()
+            throw .failed(.messageBus, "dbus-daemon did not answer", text: output)
         }
     }
 
@@ -44,7 +44,7 @@ final class MessageBus: Sendable {
             "gdbus", ["wait", "--address", address, "--timeout", "\(limit.components.seconds)", name],
             within: limit + .seconds(1))
         guard result.isSuccess else {
-            throw .messageBusFailed("no process owned \(name) in time", text: result.text)
+            throw .failed(.messageBus, "no process owned \(name) in time", text: result.text)
         }
     }
 
@@ -62,7 +62,7 @@ final class MessageBus: Sendable {
     }
 
     func end() async {
-        await process.end(by: .kill)
+        await process.end()
     }
 
     private static func configuration(address: String) -> String {

@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
 package import Latchkey
@@ -31,21 +30,24 @@ package actor SmartCardReader {
     ///   pcscd does not list the reader within ten seconds.
     package init() async throws(KeystoreError) {
         guard geteuid() == 0 else {
-            throw .readerFailed(
-                "only root can create \(PCSCDaemon.socketPath)", recovery: "Run as root, for example in a container.")
+            throw .failed(
+                .cardReader, "only root can create \(PCSCDaemon.socketPath)",
+                recovery: "Run as root, for example in a container.")
         }
         guard FileManager.default.fileExists(atPath: Self.driver) else {
-            throw .readerFailed(
-                "\(Self.driver) is missing", recovery: "Install the package vsmartcard-vpcd, or run scripts/setup.")
+            throw .failed(
+                .cardReader, "\(Self.driver) is missing",
+                recovery: "Install the package vsmartcard-vpcd, or run scripts/setup.")
         }
         mkdir(PCSCDaemon.directory, 0o755)
         lock = try await Self.takeTurn()
         guard !PCSCDaemon.isRunning else {
-            throw .readerFailed("another pcscd is running", recovery: "Stop it: only one pcscd can run at a time.")
+            throw .failed(
+                .cardReader, "another pcscd is running", recovery: "Stop it: only one pcscd can run at a time.")
         }
-        guard let port = LoopbackPorts.freePair() else {
-            throw .readerFailed(
-                "no two adjacent TCP ports are free",
+        guard let port = freePortPair() else {
+            throw .failed(
+                .cardReader, "no two adjacent TCP ports are free",
                 recovery: "Check which programs listen on the ports 20000 to 32000.")
         }
         ports = (0..<UInt16(Self.slotCount)).map { port + $0 }
@@ -63,23 +65,15 @@ package actor SmartCardReader {
         let names = (0..<Self.slotCount).map(Self.name(ofSlot:))
         guard await waitUntil({ readers in names.allSatisfy { name in readers.contains { $0.name == name } } }) else {
             self.process = nil
-            let complaint = await process.end(by: .kill)
-            throw .readerFailed(
-                "pcscd did not list the reader", recovery: "Check that pcscd runs on this machine.", text: complaint)
+            let output = await process.end()
+            throw .failed(.cardReader, "pcscd did not list the reader", text: output)
         }
     }
 
     /// Runs `body` with a running reader, then stops the reader.
     package static func withRunning<R>(_ body: (SmartCardReader) async throws -> R) async throws -> R {
         let reader = try await SmartCardReader()
-        do {
-            let result = try await body(reader)
-            await reader.stop()
-            return result
-        } catch {
-            await reader.stop()
-            throw error
-        }
+        return try await withTeardown({ await reader.stop() }) { try await body(reader) }
     }
 
     /// The name of a slot, numbered from 0.
@@ -116,21 +110,21 @@ package actor SmartCardReader {
     package func stop() async {
         guard let process else { return }
         self.process = nil
-        await process.end(by: .terminate)
+        await process.end(gracefully: true)
     }
 
     private static let driver = "/usr/lib/pcsc/drivers/serial/libifdvpcd.so"
-    private static let patience = Duration.seconds(10)
 
     /// The lock is in the directory of the socket, so that it applies to the same mount namespace.
     private static func takeTurn() async throws(KeystoreError) -> FileLock {
-        let deadline = ContinuousClock.now + .seconds(120)
-        while ContinuousClock.now < deadline {
-            if let lock = FileLock(path: "\(PCSCDaemon.directory)/latchkey.lock") { return lock }
-            guard (try? await Task.sleep(for: .milliseconds(20))) != nil else { break }
+        var lock: FileLock?
+        _ = await poll(for: .seconds(120)) {
+            lock = FileLock(path: "\(PCSCDaemon.directory)/latchkey.lock")
+            return lock != nil
         }
-        throw .readerFailed(
-            "another process has used its virtual reader for two minutes",
+        if let lock { return lock }
+        throw .failed(
+            .cardReader, "another process has used its virtual reader for two minutes",
             recovery: "Wait for that process to end, then try again.")
     }
 
@@ -144,26 +138,21 @@ package actor SmartCardReader {
 
             """
         guard FileManager.default.createFile(atPath: directory.path(of: "vpcd"), contents: Data(text.utf8)) else {
-            throw .readerFailed(
-                "its configuration cannot be written", recovery: "Set TMPDIR to a writable directory.")
+            throw .failed(
+                .cardReader, "its configuration cannot be written", recovery: "Set TMPDIR to a writable directory.")
         }
     }
 
     private func waitUntil(_ isTrue: @escaping @Sendable ([PCSCDaemon.Reader]) -> Bool) async -> Bool {
-        let deadline = ContinuousClock.now + Self.patience
-        while ContinuousClock.now < deadline, isRunning {
-            if let readers = await Self.readers(), isTrue(readers) { return true }
-            guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { return false }
+        var isDone = false
+        _ = await poll(for: .seconds(10)) {
+            isDone = await Self.readers().map(isTrue) ?? false
+            return isDone || !isRunning
         }
-        return false
+        return isDone
     }
 
-    /// Queries pcscd on a thread that may block.
-    private static func readers() async -> [PCSCDaemon.Reader]? {
-        await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { continuation.resume(returning: PCSCDaemon.readers()) }
-        }
-    }
+    private static func readers() async -> [PCSCDaemon.Reader]? { await onThread { PCSCDaemon.readers() } }
 }
 
 /// A client for pcscd's list of readers (pcsc-lite, winscard_msg.h, protocol version 4.4).
@@ -223,31 +212,23 @@ enum PCSCDaemon {
     private static func word(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value) { Array($0) } }
 }
 
-/// Finds free TCP ports.
-enum LoopbackPorts {
-    /// Finds two adjacent free ports.
-    ///
-    /// - Returns: The first of them, or nil after 64 attempts.
-    static func freePair() -> UInt16? {
-        for _ in 0..<64 {
-            // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
-            let first = UInt16.random(in: 20_000..<32_000)
-            if isFree(first), isFree(first + 1) { return first }
-        }
-        return nil
-    }
-
-    private static func isFree(_ port: UInt16) -> Bool {
+/// Finds two adjacent TCP ports that are free.
+///
+/// - Returns: The first of them, or nil after 64 attempts.
+func freePortPair() -> UInt16? {
+    func isFree(_ port: UInt16) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
-        return withUnsafePointer(to: &address) { pointer in
+        return withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         } == 0
     }
+    // Below the range that Linux uses for outgoing connections (ip_local_port_range, from 32768).
+    return (0..<64).lazy.map { _ in UInt16.random(in: 20_000..<32_000) }.first { isFree($0) && isFree($0 + 1) }
 }

@@ -51,10 +51,10 @@ public actor SoftwareTPM {
         directory = try TemporaryDirectory()
         tcti = "swtpm:path=\(directory.path(of: Self.socketName))"
         guard controlPath.utf8.count <= UNIXSocket.maximumPathBytes else {
-            throw .simulatorFailed("the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
+            throw .failed(.tpm, "the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
         }
         if provisioning == .endorsementCertificate {
-            try await EndorsementProvisioner(stateDirectory: directory.path).run()
+            try await createEndorsementKeys()
         }
         try await start()
         if let lockoutPassword { try await set(lockoutPassword) }
@@ -65,25 +65,18 @@ public actor SoftwareTPM {
         _ provisioning: Provisioning = .blank, _ body: (SoftwareTPM) async throws -> R
     ) async throws -> R {
         let tpm = try await SoftwareTPM(provisioning)
-        do {
-            let result = try await body(tpm)
-            await tpm.cutPower()
-            return result
-        } catch {
-            await tpm.cutPower()
-            throw error
-        }
+        return try await withTeardown({ await tpm.cutPower() }) { try await body(tpm) }
     }
 
     /// The directory of the TPM's state, with mode 0700. It is removed when this object is released.
-    public nonisolated var stateDirectory: String { directory.path }
+    package nonisolated var stateDirectory: String { directory.path }
 
     /// The path of the root certificate (PEM) of the endorsement certificates. The file exists only with
     /// ``Provisioning/endorsementCertificate``.
     package nonisolated var rootCertificatePath: String { directory.path(of: "ca/swtpm-localca-rootca-cert.pem") }
 
     /// Whether the TPM runs.
-    public var isRunning: Bool { process?.isRunning ?? false }
+    package var isRunning: Bool { process?.isRunning ?? false }
 
     /// The process ID, or nil if the TPM does not run.
     package var processIdentifier: Int32? { process?.processIdentifier }
@@ -93,12 +86,25 @@ public actor SoftwareTPM {
     /// - Throws: `KeystoreError` with code `unavailable` if it does not answer within ten seconds.
     public func start() async throws(KeystoreError) {
         guard !isRunning else { return }
-        let process = try await ChildProcess("swtpm", arguments: arguments)
+        let process = try await ChildProcess(
+            "swtpm",
+            arguments: [
+                "socket", "--tpm2", "--tpmstate", "dir=\(directory.path)", "--server",
+                "type=unixio,path=\(socketPath)", "--ctrl", "type=unixio,path=\(controlPath)", "--flags",
+                "startup-clear",
+            ])
         self.process = process
-        guard await answers(within: .seconds(10), while: process) else {
+        var isReady = false
+        // swtpm does not report when its socket is ready, so retry.
+        _ = await poll(for: .seconds(10)) {
+            let response = await UNIXSocket.exchange(Self.getRandom, with: socketPath, within: 1000)
+            isReady = response?.starts(with: Self.randomByteFollows) ?? false
+            return isReady || !process.isRunning
+        }
+        guard isReady else {
             self.process = nil
-            let complaint = await process.end(by: .kill)
-            throw .simulatorFailed("swtpm did not answer", text: complaint)
+            let output = await process.end()
+            throw .failed(.tpm, "swtpm did not answer", text: output)
         }
     }
 
@@ -107,12 +113,12 @@ public actor SoftwareTPM {
     /// If a client still holds the connection, the TPM stops without TPM2_Shutdown.
     public func stop() async {
         _ = await UNIXSocket.exchange(Self.shutdown, with: socketPath, within: 1000)
-        await end(by: .terminate)
+        await end(gracefully: true)
     }
 
     /// Ends the TPM without a shutdown (SIGKILL). State that is not in NV memory is lost.
     public func cutPower() async {
-        await end(by: .kill)
+        await end()
     }
 
     /// Stops and starts the TPM, as a reboot does. Loaded objects and sessions are lost.
@@ -134,35 +140,14 @@ public actor SoftwareTPM {
         let request = [0x80, 0x02, 0, 0, 0, UInt8(command.count + 6)] + command
         let response = await UNIXSocket.exchange(request, with: socketPath, within: 1000)
         guard response?.dropFirst(6).prefix(4) == [0, 0, 0, 0] else {
-            throw .simulatorFailed("swtpm did not accept a lockout password")
+            throw .failed(.tpm, "swtpm did not accept a lockout password")
         }
     }
 
-    private func end(by ending: ChildProcess.Ending) async {
+    private func end(gracefully isGraceful: Bool = false) async {
         guard let process else { return }
         self.process = nil
-        await process.end(by: ending)
-    }
-
-    private var arguments: [String] {
-        [
-            "socket", "--tpm2", "--tpmstate", "dir=\(directory.path)",
-            "--server", "type=unixio,path=\(socketPath)",
-            "--ctrl", "type=unixio,path=\(controlPath)",
-            "--flags", "startup-clear",
-        ]
-    }
-
-    private func answers(within limit: Duration, while process: ChildProcess) async -> Bool {
-        let deadline = ContinuousClock.now + limit
-        while ContinuousClock.now < deadline, process.isRunning {
-            let response = await UNIXSocket.exchange(
-                Self.getRandom, with: socketPath, within: 1000)
-            if let response, response.starts(with: Self.randomByteFollows) { return true }
-            // swtpm does not report when its socket is ready, so retry.
-            guard (try? await Task.sleep(for: .milliseconds(3))) != nil else { return false }
-        }
-        return false
+        await process.end(gracefully: isGraceful)
     }
 
     /// TPM2_HierarchyChangeAuth for TPM_RH_LOCKOUT with the empty password (TPM 2.0 Part 3 section 24.8), up to the new password.
@@ -177,61 +162,50 @@ public actor SoftwareTPM {
     private static let shutdown: [UInt8] = [0x80, 0x01, 0, 0, 0, 12, 0, 0, 0x01, 0x45, 0, 0]
 }
 
-/// Creates a software TPM's endorsement keys and certificates before its first start.
-///
-/// It uses `swtpm_setup` with a certificate authority in the TPM's directory, so it needs neither root nor
-/// `/var/lib/swtpm-localca`.
-struct EndorsementProvisioner {
-    let stateDirectory: String
+extension SoftwareTPM {
+    /// Creates endorsement keys and certificates before the first start.
+    ///
+    /// It uses `swtpm_setup` with a certificate authority in the TPM's directory, so it needs neither root nor
+    /// `/var/lib/swtpm-localca`.
+    private func createEndorsementKeys() async throws(KeystoreError) {
+        let authority = directory.path(of: "ca")
+        let files = [
+            directory.path(of: "setup.conf"): """
+            create_certs_tool = swtpm_localca
+            create_certs_tool_config = \(authority)/localca.conf
+            create_certs_tool_options = \(authority)/localca.options
+            active_pcr_banks = sha256
 
-    func run() async throws(KeystoreError) {
-        try writeConfiguration()
-        let result = try await HelperProgram.run("swtpm_setup", arguments, within: .seconds(120))
-        guard result.isSuccess else { throw .simulatorFailed("swtpm_setup failed", text: result.text) }
-    }
+            """,
+            "\(authority)/localca.conf": """
+            statedir = \(authority)
+            signingkey = \(authority)/signkey.pem
+            issuercert = \(authority)/issuercert.pem
+            certserial = \(authority)/certserial
 
-    private var arguments: [String] {
-        [
-            "--tpm2", "--tpmstate", stateDirectory, "--create-ek-cert", "--ecc",
-            "--config", "\(stateDirectory)/setup.conf",
-        ] + (geteuid() == 0 ? Self.asRoot : [])
-    }
+            """,
+            "\(authority)/localca.options": """
+            --platform-manufacturer Latchkey
+            --platform-version 1
+            --platform-model Simulator
 
-    /// As root, swtpm_setup would switch to the user tss, which has no access to the directory. Other users may not use the
-    /// option.
-    private static let asRoot = ["--runas", "root"]
-
-    private func writeConfiguration() throws(KeystoreError) {
-        let authority = "\(stateDirectory)/ca"
+            """,
+        ]
         do {
             try FileManager.default.createDirectory(
                 atPath: authority, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-            try write(
-                """
-                create_certs_tool = swtpm_localca
-                create_certs_tool_config = \(authority)/localca.conf
-                create_certs_tool_options = \(authority)/localca.options
-                active_pcr_banks = sha256
-                """, to: "\(stateDirectory)/setup.conf")
-            try write(
-                """
-                statedir = \(authority)
-                signingkey = \(authority)/signkey.pem
-                issuercert = \(authority)/issuercert.pem
-                certserial = \(authority)/certserial
-                """, to: "\(authority)/localca.conf")
-            try write(
-                """
-                --platform-manufacturer Latchkey
-                --platform-version 1
-                --platform-model Simulator
-                """, to: "\(authority)/localca.options")
+            for (path, text) in files { try Data(text.utf8).write(to: URL(filePath: path)) }
         } catch {
-            throw .simulatorFailed("its configuration cannot be written", text: "\(error)")
+            throw .failed(.tpm, "its configuration cannot be written", text: "\(error)")
         }
-    }
-
-    private func write(_ text: String, to path: String) throws {
-        try Data("\(text)\n".utf8).write(to: URL(filePath: path))
+        let arguments = [
+            "--tpm2", "--tpmstate", directory.path, "--create-ek-cert", "--ecc",
+            "--config", directory.path(of: "setup.conf"),
+        ]
+        // As root, swtpm_setup would switch to the user tss, which has no access to the directory. Other users may not use
+        // the option.
+        let asRoot = geteuid() == 0 ? ["--runas", "root"] : []
+        let result = try await HelperProgram.run("swtpm_setup", arguments + asRoot, within: .seconds(120))
+        guard result.isSuccess else { throw .failed(.tpm, "swtpm_setup failed", text: result.text) }
     }
 }

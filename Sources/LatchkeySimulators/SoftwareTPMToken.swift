@@ -55,14 +55,7 @@ public actor SoftwareTPMToken {
     /// Runs `body` with a token, then ends the token's processes.
     public static func withToken<R>(_ body: (SoftwareTPMToken) async throws -> R) async throws -> R {
         let token = try await SoftwareTPMToken()
-        do {
-            let result = try await body(token)
-            await token.end()
-            return result
-        } catch {
-            await token.end()
-            throw error
-        }
+        return try await withTeardown({ await token.end() }) { try await body(token) }
     }
 
     /// The token as an RFC 7512 URI: its label and the module.
@@ -78,21 +71,16 @@ public actor SoftwareTPMToken {
     private func run(_ arguments: String...) async throws(KeystoreError) {
         let result = try await HelperProgram.run(
             "pkcs11-tool", ["--module", modulePath] + arguments, environment: environment, within: .seconds(20))
-        guard result.isSuccess else { throw .softwareTPMTokenFailed("pkcs11-tool failed", text: result.text) }
+        guard result.isSuccess else { throw .failed(.tpmToken, "pkcs11-tool failed", text: result.text) }
     }
-
-    /// The paths of the tpm2-pkcs11 module in Linux distributions.
-    private static let places = [
-        "/usr/lib/x86_64-linux-gnu/pkcs11/libtpm2_pkcs11.so", "/usr/lib/aarch64-linux-gnu/pkcs11/libtpm2_pkcs11.so",
-        "/usr/lib64/pkcs11/libtpm2_pkcs11.so", "/usr/lib/pkcs11/libtpm2_pkcs11.so",
-    ]
 
     private static var installedModule: String {
         get throws(KeystoreError) {
-            guard let path = places.first(where: { FileManager.default.fileExists(atPath: $0) }) else {
-                throw .softwareTPMTokenFailed("libtpm2_pkcs11.so is in none of \(places.joined(separator: ", "))")
-            }
-            return path
+            try Simulator.tpmToken.installedFile([
+                "/usr/lib/x86_64-linux-gnu/pkcs11/libtpm2_pkcs11.so",
+                "/usr/lib/aarch64-linux-gnu/pkcs11/libtpm2_pkcs11.so", "/usr/lib64/pkcs11/libtpm2_pkcs11.so",
+                "/usr/lib/pkcs11/libtpm2_pkcs11.so",
+            ])
         }
     }
 }
@@ -118,13 +106,13 @@ public actor ResourceManager {
         let result = try await HelperProgram.run(
             "gdbus", ["wait", "--address", busAddress, "--timeout", "10", Self.name], within: .seconds(11))
         guard result.isSuccess else {
-            let complaint = await process.end(by: .kill)
-            throw .simulatorFailed("tpm2-abrmd did not answer", text: complaint)
+            let output = await process.end()
+            throw .failed(.tpm, "tpm2-abrmd did not answer", text: output)
         }
     }
 
     /// Ends the resource manager. The TPM and the bus stay.
     public func end() async {
-        await process.end(by: .kill)
+        await process.end()
     }
 }

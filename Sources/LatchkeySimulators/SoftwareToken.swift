@@ -53,7 +53,7 @@ public final class SoftwareToken: Sendable {
         self.userPIN = userPIN
         self.securityOfficerPIN = securityOfficerPIN
         let store = try SoftwareTokenStore(directory: directory.path)
-        serial = try await SoftwareTokenProvisioner(store: store).makeToken(
+        serial = try await store.makeToken(
             label: label, userPIN: userPIN, securityOfficerPIN: securityOfficerPIN)
         switch placement {
         case .ownDirectory:
@@ -64,9 +64,8 @@ public final class SoftwareToken: Sendable {
             let variable = try SoftwareTokenVariable()
             self.variable = variable
             try store.writeConfiguration(to: variable.path)
-            modulePath = try SoftwareTokenModule(
-                copiedTo: directory.path(of: "libsofthsm2.so"), readingVariable: variable.name
-            ).path
+            modulePath = directory.path(of: "libsofthsm2.so")
+            try SoftwareTokenModule.copy(to: modulePath, readingVariable: variable.name)
             environment = store.environment.merging([variable.name: variable.path]) { $1 }
         }
     }
@@ -75,7 +74,7 @@ public final class SoftwareToken: Sendable {
     public var uri: String { uri(through: modulePath) }
 
     /// The token as an RFC 7512 URI for another module that uses ``modulePath``.
-    public func uri(through module: String) -> String {
+    package func uri(through module: String) -> String {
         "pkcs11:token=\(escaped(label));serial=\(serial)?module-path=\(escaped(module))"
     }
 
@@ -96,38 +95,29 @@ public final class SoftwareToken: Sendable {
 /// The dynamic loader treats it as a separate library. In the copy, the name of the configuration variable, `SOFTHSM2_CONF`, is
 /// replaced by another name of the same length. So one process can use many independent tokens, and a module finds its token
 /// again after finalization or in a child process.
-struct SoftwareTokenModule {
-    let path: String
-
+enum SoftwareTokenModule {
     /// Copies the installed module and makes the copy read the variable `name`, which must have the same length.
-    init(copiedTo path: String, readingVariable name: String) throws(KeystoreError) {
-        self.path = path
-        let installed = try Self.installed
+    static func copy(to path: String, readingVariable name: String) throws(KeystoreError) {
+        let installed = try installed
         do {
             var bytes = [UInt8](try Data(contentsOf: URL(filePath: installed)))
-            guard let place = bytes.firstRange(of: Array(SoftwareTokenStore.variable.utf8)),
-                place.count == name.utf8.count
-            else { throw KeystoreError.softwareTokenFailed("\(installed) does not read SOFTHSM2_CONF") }
-            bytes.replaceSubrange(place, with: name.utf8)
+            guard let range = bytes.firstRange(of: Array(SoftwareTokenStore.variable.utf8)),
+                range.count == name.utf8.count
+            else { throw KeystoreError.failed(.token, "\(installed) does not read SOFTHSM2_CONF") }
+            bytes.replaceSubrange(range, with: name.utf8)
             try Data(bytes).write(to: URL(filePath: path))
         } catch {
-            throw (error as? KeystoreError) ?? .softwareTokenFailed("its module cannot be copied", text: "\(error)")
+            throw (error as? KeystoreError) ?? .failed(.token, "its module cannot be copied", text: "\(error)")
         }
     }
-
-    /// The paths of the SoftHSM2 module in Linux distributions.
-    private static let places = [
-        "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib64/softhsm/libsofthsm2.so", "/usr/lib64/pkcs11/libsofthsm2.so",
-        "/usr/local/lib/softhsm/libsofthsm2.so",
-    ]
 
     /// The path of the installed module.
     static var installed: String {
         get throws(KeystoreError) {
-            guard let path = places.first(where: { FileManager.default.fileExists(atPath: $0) }) else {
-                throw .softwareTokenFailed("libsofthsm2.so is in none of \(places.joined(separator: ", "))")
-            }
-            return path
+            try Simulator.token.installedFile([
+                "/usr/lib/softhsm/libsofthsm2.so", "/usr/lib64/softhsm/libsofthsm2.so",
+                "/usr/lib64/pkcs11/libsofthsm2.so", "/usr/local/lib/softhsm/libsofthsm2.so",
+            ])
         }
     }
 }

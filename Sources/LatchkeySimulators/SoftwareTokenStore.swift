@@ -6,68 +6,50 @@ internal import Synchronization
 
 /// A token directory of SoftHSM2 with its configuration file.
 struct SoftwareTokenStore: Sendable {
-    let directory: String
+    /// The variable with the path of the configuration file.
+    static let variable = "SOFTHSM2_CONF"
+
+    private let configuration: String
+    private let configurationText: String
 
     /// Creates the token directory and writes the configuration.
     init(directory: String) throws(KeystoreError) {
-        self.directory = directory
+        let tokens = "\(directory)/tokens"
+        configuration = "\(directory)/softhsm2.conf"
+        configurationText = """
+            directories.tokendir = \(tokens)
+            objectstore.backend = file
+            log.level = ERROR
+            slots.removable = false
+
+            """
         do {
             try FileManager.default.createDirectory(
                 atPath: tokens, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-            try write(configurationText, to: configuration)
         } catch {
-            throw .softwareTokenFailed("its directory cannot be written", text: "\(error)")
+            throw .failed(.token, "its directory cannot be created", text: "\(error)")
         }
+        try writeConfiguration(to: configuration)
     }
 
     var environment: [String: String] { [Self.variable: configuration] }
 
-    /// The variable with the path of the configuration file.
-    static let variable = "SOFTHSM2_CONF"
-
     /// Writes the same configuration to another file.
     func writeConfiguration(to path: String) throws(KeystoreError) {
         do {
-            try write(configurationText, to: path)
+            try Data(configurationText.utf8).write(to: URL(filePath: path))
         } catch {
-            throw .softwareTokenFailed("its configuration cannot be written", text: "\(error)")
+            throw .failed(.token, "its configuration cannot be written", text: "\(error)")
         }
     }
 
-    private var tokens: String { "\(directory)/tokens" }
-    private var configuration: String { "\(directory)/softhsm2.conf" }
-
-    private var configurationText: String {
-        """
-        directories.tokendir = \(tokens)
-        objectstore.backend = file
-        log.level = ERROR
-        slots.removable = false
-
-        """
-    }
-
-    private func write(_ text: String, to path: String) throws {
-        try Data(text.utf8).write(to: URL(filePath: path))
-    }
-}
-
-/// Creates tokens with `softhsm2-util`. The PINs of a simulator are not secret, so they may be in its arguments.
-struct SoftwareTokenProvisioner {
-    let store: SoftwareTokenStore
-
+    /// Creates a token with `softhsm2-util`. The PINs of a simulator are not secret, so they may be in its arguments.
+    ///
     /// - Returns: The new token's serial number.
-    func makeToken(
-        label: String, userPIN: String, securityOfficerPIN: String
-    ) async throws(KeystoreError) -> String {
-        _ = try await run([
-            "--init-token", "--free", "--label", label, "--pin", userPIN, "--so-pin", securityOfficerPIN,
-        ])
-        return try serial(ofFirstTokenIn: try await run(["--show-slots"]))
-    }
-
-    /// The first listed slot contains the token; the last one is always free.
-    private func serial(ofFirstTokenIn listing: String) throws(KeystoreError) -> String {
+    func makeToken(label: String, userPIN: String, securityOfficerPIN: String) async throws(KeystoreError) -> String {
+        _ = try await run("--init-token", "--free", "--label", label, "--pin", userPIN, "--so-pin", securityOfficerPIN)
+        let listing = try await run("--show-slots")
+        // The first listed slot contains the token; the last one is always free.
         let name = "Serial number:"
         for line in listing.split(separator: "\n") {
             let words = line.drop { $0 == " " }
@@ -75,13 +57,13 @@ struct SoftwareTokenProvisioner {
             let serial = words.dropFirst(name.count).filter { $0 != " " }
             if !serial.isEmpty { return String(serial) }
         }
-        throw .softwareTokenFailed("softhsm2-util shows no serial number", text: listing)
+        throw .failed(.token, "softhsm2-util shows no serial number", text: listing)
     }
 
-    private func run(_ arguments: [String]) async throws(KeystoreError) -> String {
+    private func run(_ arguments: String...) async throws(KeystoreError) -> String {
         let result = try await HelperProgram.run(
-            "softhsm2-util", arguments, environment: store.environment, within: .seconds(60))
-        guard result.isSuccess else { throw .softwareTokenFailed("softhsm2-util failed", text: result.text) }
+            "softhsm2-util", arguments, environment: environment, within: .seconds(60))
+        guard result.isSuccess else { throw .failed(.token, "softhsm2-util failed", text: result.text) }
         return result.text
     }
 }
@@ -105,11 +87,11 @@ final class SoftwareTokenVariable: Sendable {
             // Skip names that a parent process with tokens has set.
             while getenv(Self.name(pool.count)) != nil { pool.count += 1 }
             // Names have four digits.
-            guard pool.count < 10_000 else { throw .softwareTokenFailed("this process already has 10000 tokens") }
+            guard pool.count < 10_000 else { throw .failed(.token, "this process already has 10000 tokens") }
             let name = Self.name(pool.count)
             guard let entry = strdup("\(name)=\(directory.path(of: name))"),
                 latchkey_environment_change(entry, nil) != 0
-            else { throw .softwareTokenFailed("its environment variable could not be allocated") }
+            else { throw .failed(.token, "its environment variable could not be allocated") }
             defer { pool.count += 1 }
             return pool.count
         }

@@ -31,8 +31,8 @@ public actor VirtualFingerprintReader {
     public init() async throws(KeystoreError) {
         directory = try TemporaryDirectory()
         guard directory.path(of: Self.socketName).utf8.count <= UNIXSocket.maximumPathBytes else {
-            throw .fingerprintReaderFailed(
-                "the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
+            throw .failed(
+                .fingerprintReader, "the path of its socket would have more than \(UNIXSocket.maximumPathBytes) bytes")
         }
         try Self.prepare(directory)
         bus = try await MessageBus(in: directory)
@@ -44,14 +44,7 @@ public actor VirtualFingerprintReader {
     /// Runs `body` with a running reader, then ends the reader.
     public static func withRunning<R>(_ body: (VirtualFingerprintReader) async throws -> R) async throws -> R {
         let reader = try await VirtualFingerprintReader()
-        do {
-            let result = try await body(reader)
-            await reader.end()
-            return result
-        } catch {
-            await reader.end()
-            throw error
-        }
+        return try await withTeardown({ await reader.end() }) { try await body(reader) }
     }
 
     /// The variables with which a program uses the reader's bus as the system bus.
@@ -80,7 +73,7 @@ public actor VirtualFingerprintReader {
         async let presented = take(swipes, within: .seconds(30))
         let result = try await run("fprintd-enroll", "-f", finger.rawValue, user)
         guard result.isSuccess, result.text.contains("enroll-completed"), await presented else {
-            throw .fingerprintReaderFailed("the finger was not enrolled", text: result.text)
+            throw .failed(.fingerprintReader, "the finger was not enrolled", text: result.text)
         }
     }
 
@@ -94,7 +87,7 @@ public actor VirtualFingerprintReader {
             } else {
                 try await run("fprintd-delete", user)
             }
-        guard result.isSuccess else { throw .fingerprintReaderFailed("nothing was deleted", text: result.text) }
+        guard result.isSuccess else { throw .failed(.fingerprintReader, "nothing was deleted", text: result.text) }
     }
 
     /// Sends touches to the sensor in order, each when fprintd waits for a finger.
@@ -102,7 +95,7 @@ public actor VirtualFingerprintReader {
     /// - Throws: `KeystoreError` with code `unavailable` if fprintd does not wait for a finger within `limit`.
     public func present(_ touches: Touch..., within limit: Duration = .seconds(30)) async throws(KeystoreError) {
         guard await take(touches, within: limit) else {
-            throw .fingerprintReaderFailed("fprintd did not wait for a finger within \(limit)")
+            throw .failed(.fingerprintReader, "fprintd did not wait for a finger within \(limit)")
         }
     }
 
@@ -110,7 +103,7 @@ public actor VirtualFingerprintReader {
 
     /// Kills fprintd (SIGKILL), so that its bus name has no owner.
     public func stop() async {
-        await daemon?.end(by: .kill)
+        await daemon?.end()
         daemon = nil
     }
 
@@ -146,7 +139,7 @@ public actor VirtualFingerprintReader {
     /// Ends fprintd, polkit and the bus, and waits for their exit.
     public func end() async {
         await stop()
-        await polkit?.end(by: .kill)
+        await polkit?.end()
         polkit = nil
         await bus.end()
     }
@@ -163,7 +156,7 @@ public actor VirtualFingerprintReader {
     /// All users can reach the bus's socket; only the owner can reach the sensor and the prints.
     private static func prepare(_ directory: TemporaryDirectory) throws(KeystoreError) {
         guard mkdir(directory.path(of: "sensor"), 0o700) == 0, chmod(directory.path, 0o711) == 0 else {
-            throw .fingerprintReaderFailed("its directory cannot be created", text: String(cString: strerror(errno)))
+            throw .failed(.fingerprintReader, "its directory cannot be created", text: String(cString: strerror(errno)))
         }
     }
 
@@ -183,13 +176,13 @@ public actor VirtualFingerprintReader {
     private func succeed(
         _ reason: String, within limit: Duration, _ call: () async throws(KeystoreError) -> HelperProgram.Result
     ) async throws(KeystoreError) {
-        var complaint = ""
-        let isDone = await Patience.until(limit) {
+        var output = ""
+        let isDone = await poll(for: limit) {
             guard let result = try? await call() else { return false }
-            complaint = result.text
+            output = result.text
             return result.isSuccess
         }
-        guard isDone else { throw .fingerprintReaderFailed(reason, text: complaint) }
+        guard isDone else { throw .failed(.fingerprintReader, reason, text: output) }
     }
 
     /// Sends each touch when fprintd waits for a finger. A client would miss a touch that comes before it knows that its
@@ -199,7 +192,7 @@ public actor VirtualFingerprintReader {
     private func take(_ touches: [Touch], within limit: Duration) async -> Bool {
         let deadline = ContinuousClock.now + limit
         for touch in touches {
-            let isTaken = await Patience.until(deadline - ContinuousClock.now) { [bus, directory] in
+            let isTaken = await poll(for: deadline - ContinuousClock.now) { [bus, directory] in
                 let status = try? await bus.call(
                     "org.freedesktop.DBus.Properties.Get", of: "/net/reactivated/Fprint/Device/0",
                     at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed", within: .seconds(5))

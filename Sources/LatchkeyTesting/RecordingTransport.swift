@@ -86,15 +86,15 @@ public final class RecordingTransport: HTTPTransport {
 /// Limits the number of concurrent calls; further calls wait in a queue.
 ///
 /// swift-testing starts all tests at once. With hundreds of simulators on two cores, answers would come too late.
-actor Turnstile {
+actor ConcurrencyLimit {
     private var free: Int
-    private var line: [CheckedContinuation<Void, Never>] = []
+    private var waiting: [CheckedContinuation<Void, Never>] = []
 
-    init(width: Int) {
-        free = width
+    init(_ limit: Int) {
+        free = limit
     }
 
-    func pass<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
+    func run<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
         await enter()
         defer { leave() }
         return try await body()
@@ -105,11 +105,11 @@ actor Turnstile {
             free -= 1
             return
         }
-        await withCheckedContinuation { line.append($0) }
+        await withCheckedContinuation { waiting.append($0) }
     }
 
     private func leave() {
-        guard line.isEmpty else { return line.removeFirst().resume() }
+        guard waiting.isEmpty else { return waiting.removeFirst().resume() }
         free += 1
     }
 }

@@ -49,14 +49,14 @@ public struct SoftwareTPMTrait: SimulatorTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await Self.turnstile.pass {
+        try await Self.limit.run {
             try await SoftwareTPM.withRunning(provisioning) { tpm in
                 try await SoftwareTPM.$scoped.withValue(tpm) { try await function() }
             }
         }
     }
 
-    private static let turnstile = Turnstile(width: 2 * ProcessInfo.processInfo.activeProcessorCount)
+    private static let limit = ConcurrencyLimit(2 * ProcessInfo.processInfo.activeProcessorCount)
 }
 
 extension Trait where Self == SoftwareTPMTrait {
@@ -98,13 +98,13 @@ public struct SoftwareTokenTrait: SimulatorTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await Self.turnstile.pass {
+        try await Self.limit.run {
             let token = try await SoftwareToken(label: label, userPIN: userPIN)
             try await SoftwareToken.$scoped.withValue(token) { try await function() }
         }
     }
 
-    private static let turnstile = Turnstile(width: 2 * ProcessInfo.processInfo.activeProcessorCount)
+    private static let limit = ConcurrencyLimit(2 * ProcessInfo.processInfo.activeProcessorCount)
 }
 
 extension Trait where Self == SoftwareTokenTrait {
@@ -143,14 +143,14 @@ public struct VirtualFingerTrait: SimulatorTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await Self.turnstile.pass {
+        try await Self.limit.run {
             try await VirtualFingerprintReader.withRunning { reader in
                 try await VirtualFingerprintReader.$scoped.withValue(reader) { try await function() }
             }
         }
     }
 
-    private static let turnstile = Turnstile(width: ProcessInfo.processInfo.activeProcessorCount)
+    private static let limit = ConcurrencyLimit(ProcessInfo.processInfo.activeProcessorCount)
 }
 
 extension Trait where Self == VirtualFingerTrait {
@@ -196,14 +196,14 @@ public struct VirtualYubiKeyTrait: SimulatorTrait, Hashable {
         // A test's trait comes after its suite's in the list, and runs within the suite's scope.
         let mostSpecific = test.traits.compactMap { $0 as? Self }.last
         guard VirtualYubiKey.scoped == nil, self == mostSpecific else { return try await function() }
-        try await Self.turnstile.pass {
+        try await Self.limit.run {
             try await VirtualYubiKey.withInserted(profile, touchTimeout: touchTimeout) { yubiKey in
                 try await VirtualYubiKey.$scoped.withValue(yubiKey) { try await function() }
             }
         }
     }
 
-    private static let turnstile = Turnstile(width: 1)
+    private static let limit = ConcurrencyLimit(1)
     private static let driver = "/usr/lib/pcsc/drivers/serial/libifdvpcd.so"
 
     private static let needsDaemon: ConditionTrait = .requires(program: "pcscd")

@@ -1,5 +1,6 @@
 public import ArgumentParser
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeySimulators
 import UnixSignals
@@ -9,35 +10,28 @@ public import VirtualSmartCard
 struct CardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-card",
-        abstract: "A virtual YubiKey (PIV) for development and tests.",
+        abstract: "Start a virtual YubiKey (PIV) for development and tests.",
         discussion: """
-            Connects to vsmartcard's driver vpcd, which presents the card to pcscd. Retries until the driver listens. \
-            With --reader it starts a private pcscd with a reader name that Yubico's programs accept; this requires \
-            root. Prints one line of JSON when it is ready: {"control":…,"firmware":…,"port":…,"serial":…}. Stops on \
-            SIGTERM and SIGINT. The keys are in memory, without protection.
+            With --reader, the card is in the virtual reader of a private pcscd, under a name that Yubico's programs accept. \
+            This requires root, pcscd and vsmartcard's driver vpcd. Without --reader, the card waits until a driver listens \
+            on the port.
+
+            Prints one line of JSON when it is ready: {"control":…,"firmware":…,"port":…,"serial":…}. Stops on SIGTERM and \
+            SIGINT. The keys are in memory, without protection.
+
+            PIN 123456, PUK 12345678, management key 0102030405060708, repeated to the key's length.
 
             Requests on the control socket, one per line, each answered by a line of JSON: touch auto|deny|wait; \
             press (touches the card while a key waits for it); eject; insert; fail SLOT STATUS (the next use of the \
             slot fails with this status word, both hexadecimal); status.
-
-            PIN 123456, PUK 12345678, management key 0102030405060708, repeated to the key's length.
             """,
         version: Release.version)
 
-    @Option(help: "The firmware version. Metadata requires 5.3. Since 5.7 the default management key is AES-192.")
-    var firmware = Firmware(5, 4, 3)
-
-    @Option(help: "The serial number.")
-    var serial: UInt32 = 12_345_678
-
-    @Option(help: "The type of the management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
-    var managementKeyAlgorithm: ManagementKeyAlgorithm?
+    @Flag(help: "Start a private pcscd with a virtual reader. Requires root.")
+    var reader = false
 
     @Option(help: "The port on 127.0.0.1 where vpcd listens. Default without --reader: 35963.")
     var port: UInt16?
-
-    @Flag(help: "Start a private pcscd with a virtual reader.")
-    var reader = false
 
     @Option(help: "The path of the control socket.")
     var control: String?
@@ -48,11 +42,22 @@ struct CardCommand: AsyncParsableCommand {
     @Option(help: "The number of seconds that a key waits for a touch.")
     var touchTimeout = 15
 
+    @Option(help: "The firmware version. Metadata requires 5.3. Since 5.7 the default management key is AES-192.")
+    var firmware = Firmware(5, 4, 3)
+
+    @Option(help: "The serial number.")
+    var serial: UInt32 = 12_345_678
+
+    @Option(help: "The type of the management key: tdes, aes128, aes192, aes256. Default: that of the firmware.")
+    var managementKeyAlgorithm: ManagementKeyAlgorithm?
+
     @Option(help: "The file to write the root certificate of the card's attestations to (PEM).")
     var attestationRoot: String?
 
     func validate() throws {
-        guard !reader || port == nil else { throw ValidationError("--reader chooses the port itself.") }
+        guard !reader || port == nil else {
+            throw ValidationError("--reader chooses the port. Omit --port, or start pcscd yourself and omit --reader.")
+        }
         guard (1...3600).contains(touchTimeout) else {
             throw ValidationError("--touch-timeout must be 1 to 3600 seconds.")
         }
@@ -68,7 +73,9 @@ struct CardCommand: AsyncParsableCommand {
                 try await SmartCardReader.withRunning { reader in
                     try await serve(port: reader.ports[0], until: signals) {
                         guard await reader.waitUntil(slot: 0, hasCard: true) else {
-                            throw CommandFailure("pcscd did not detect the card")
+                            throw KeystoreError(
+                                operation: "insert the card", code: .unavailable, reason: "pcscd did not detect it",
+                                recovery: "Try again when the machine is less busy.")
                         }
                     }
                 }
@@ -76,7 +83,9 @@ struct CardCommand: AsyncParsableCommand {
                 try await serve(port: port ?? Self.driverPort, until: signals) {}
             }
         } catch {
-            Output.write("latchkey-card: \(error)\n", to: .error)
+            let recovery = (error as? KeystoreError).map { " \($0.recovery)" } ?? ""
+            let message = "latchkey-card: \(error)\(recovery)\n"
+            _ = write(STDERR_FILENO, message, message.utf8.count)
             throw ExitCode(1)
         }
     }
@@ -98,25 +107,36 @@ struct CardCommand: AsyncParsableCommand {
         card.touch = touch
         let socket = try control.map { path in try ControlSocket(path: path, card: card) }
         try await whenReady()
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let ready = ReadyLine(control: control, firmware: firmware.description, port: port, serial: serial)
-        Output.write(try ready.text, to: .result)
+        print(String(decoding: try encoder.encode(ready), as: UTF8.self))
+        // A program may wait for the line at the other end of a pipe.
+        fflush(nil)
         for await _ in signals { break }
         withExtendedLifetime((card, socket)) {}
     }
 }
 
+/// The line on standard output when the card is ready.
+private struct ReadyLine: Encodable {
+    let control: String?
+    let firmware: String
+    let port: UInt16
+    let serial: UInt32
+}
+
 extension ManagementKeyAlgorithm: ExpressibleByArgument {
+    private static let names: KeyValuePairs = [
+        "tdes": tripleDES, "aes128": aes128, "aes192": aes192, "aes256": aes256,
+    ]
+
     public init?(argument: String) {
-        switch argument {
-        case "tdes": self = .tripleDES
-        case "aes128": self = .aes128
-        case "aes192": self = .aes192
-        case "aes256": self = .aes256
-        default: return nil
-        }
+        guard let algorithm = Self.names.first(where: { $0.key == argument })?.value else { return nil }
+        self = algorithm
     }
 
-    public static var allValueStrings: [String] { ["tdes", "aes128", "aes192", "aes256"] }
+    public static var allValueStrings: [String] { names.map(\.key) }
 }
 
 extension Firmware: ExpressibleByArgument {}

@@ -1,5 +1,6 @@
 import Foundation
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
@@ -37,7 +38,7 @@ struct EarlierStoreTests {
     }
 
     private func withServer(_ machine: Machine, _ body: (Machine) async throws -> Void) async throws {
-        try await IdentityServer.withRunning(
+        try await IdentityProcess.withRunning(
             database: machine.directory.path(of: "identity.sqlite"), port: Self.port
         ) { server in
             var machine = machine

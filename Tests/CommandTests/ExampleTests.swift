@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import SystemPackage
 import Testing
@@ -12,7 +13,7 @@ struct ExampleTests {
     /// Runs `body` with a machine that has the server's address and a scripted browser.
     private func withServer(_ body: (Machine) async throws -> Void) async throws {
         var machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+        try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
             machine.environment["BROWSER"] = try ScriptedBrowser(user: server.users[0], in: machine.directory).path

@@ -71,7 +71,7 @@ struct FingerCommandTests {
 
     @Test func `enabling and logging in work with a finger`() async throws {
         try await with { machine, reader, _ in
-            try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+            try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
                 var machine = machine
                 let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
@@ -104,7 +104,7 @@ struct FingerCommandTests {
 
     @Test func `a finger or the PIN starts a session of the locker`() async throws {
         try await with { machine, reader, _ in
-            try await IdentityServer.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
+            try await IdentityProcess.withRunning(database: machine.directory.path(of: "identity.sqlite")) { server in
                 var machine = machine
                 let browser = try ScriptedBrowser(user: server.users[0], in: machine.directory)
                 machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint

@@ -2,7 +2,6 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 /// `latchkey locker` against a real server and a real software TPM, one process per command.
@@ -17,9 +16,9 @@ struct LockerCommandTests {
             }
             #expect(try await machine.run("key", "create", "--policy", "none").status == 0)
             #expect(try await finding()?["state"] == "ok")
-            _ = try await run(
-                .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
-                output: .discarded)
+            try await SystemProgram("tpm2_changeauth").require([
+                "-T", SoftwareTPM.current.tcti, "-c", "owner", "secret",
+            ])
             #expect(try await finding()?["state"] == "warning")
             #expect(try await finding()?["finding"]?.string?.contains("owner has a password") == true)
             #expect(try await machine.run("locker", "start", pins: ["2580"]).status == 0)

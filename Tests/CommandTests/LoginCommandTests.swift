@@ -16,7 +16,7 @@ struct LoginCommandTests {
 
     /// Configures the server and a scripted browser on `machine`.
     private func introduce(
-        _ machine: Machine, to server: IdentityServer.Announcement, as user: Int = 0
+        _ machine: Machine, to server: IdentityProcess, as user: Int = 0
     ) throws -> (machine: Machine, browser: ScriptedBrowser) {
         var machine = machine
         let browser = try ScriptedBrowser(user: server.users[user], in: machine.directory)
@@ -28,10 +28,10 @@ struct LoginCommandTests {
 
     private func withServer(
         _ machine: Machine, port: String? = nil,
-        _ body: (Machine, ScriptedBrowser, IdentityServer.Announcement) async throws -> Void
+        _ body: (Machine, ScriptedBrowser, IdentityProcess) async throws -> Void
     ) async throws {
         let database = machine.directory.path(of: "identity.sqlite")
-        try await IdentityServer.withRunning(database: database, port: port) { server in
+        try await IdentityProcess.withRunning(database: database, port: port) { server in
             let (machine, browser) = try introduce(machine, to: server)
             try await body(machine, browser, server)
         }

@@ -3,8 +3,8 @@ import Latchkey
 import LatchkeyCertificates
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import SwiftASN1
 import Testing
 import X509
@@ -73,10 +73,6 @@ struct CertificateSigningRequestTests {
     }
 
     private func openSSL(_ arguments: String...) async throws -> String {
-        let result = try await Subprocess.run(
-            .name("openssl"), arguments: Arguments(arguments), output: .string(limit: 1 << 16),
-            error: .string(limit: 1 << 16))
-        try #require(result.terminationStatus.isSuccess, "\(result.standardOutput) \(result.standardError)")
-        return result.standardOutput + result.standardError
+        try await SystemProgram("openssl").require(arguments)
     }
 }

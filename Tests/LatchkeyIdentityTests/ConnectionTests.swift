@@ -40,16 +40,12 @@ struct ConnectionTests {
         _ count: Int, by addresses: [String], _ body: (_ endpoint: String) async throws -> Void
     ) async throws {
         // The limit of open files that most systems have.
-        let server = try RunningProgram(
-            URL(filePath: "/usr/bin/prlimit"), ["--nofile=1024:1024", ServerProcess.program.path, "serve", "--demo"])
-        let line = await server.output { _ in true }
-        let ready = try JSONDecoder().decode(ServerProcess.Ready.self, from: Data(line.utf8))
-        let port = try #require(URLComponents(string: ready.endpoint)?.port)
+        let server = try await IdentityProcess(["--demo"], through: ["/usr/bin/prlimit", "--nofile=1024:1024"])
         let holder = try RunningProgram(
-            URL(filePath: "/usr/bin/python3"), ["-c", Self.holder, "\(port)", "\(count)"] + addresses)
+            URL(filePath: "/usr/bin/python3"), ["-c", Self.holder, server.port, "\(count)"] + addresses)
         let said = await holder.output { $0.contains("holding") }
         #expect(said.contains("holding"))
-        try await body(ready.endpoint)
+        try await body(server.endpoint)
         await holder.stop(SIGKILL)
         #expect(await server.stop() == 0)
     }
@@ -104,10 +100,7 @@ struct ConnectionTests {
     }
 
     @Test func `a Host header cannot send control characters to a terminal that shows the log`() async throws {
-        let server = try RunningProgram(ServerProcess.program, ["serve", "--demo"])
-        let line = await server.output { _ in true }
-        let ready = try JSONDecoder().decode(ServerProcess.Ready.self, from: Data(line.utf8))
-        let port = try #require(URLComponents(string: ready.endpoint)?.port)
+        let server = try await IdentityProcess(["--demo"])
         let request = try RunningProgram(
             URL(filePath: "/usr/bin/python3"),
             [
@@ -118,11 +111,11 @@ struct ConnectionTests {
                 host = 'evil\\u202e\\x9b2Jexample\\u2028'.encode()
                 end.sendall(b'GET / HTTP/1.1\\r\\nHost: ' + host + b'\\r\\nConnection: close\\r\\n\\r\\n')
                 while end.recv(4096): pass
-                """, "\(port)",
+                """, server.port,
             ])
         #expect(await request.wait() == 0)
         await server.stop()
-        let log = await server.remainder().errors
+        let log = await server.log
         #expect(log.contains("evil"), "\(log)")
         for line in log.split(separator: "\n") {
             #expect(!line.unicodeScalars.contains { !$0.isVisible }, "\(line)")

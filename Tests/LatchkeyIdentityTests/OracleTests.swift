@@ -53,9 +53,8 @@ import Testing
     private struct Failed: Error {}
 
     private static func python(_ script: String, _ arguments: [String]) async throws -> String {
-        let process = try RunningProgram(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
-        let output = await process.remainder().output
-        guard await process.wait() == 0 else { throw Failed() }
-        return output
+        let outcome = try await SystemProgram("python3").result(of: ["-c", script] + arguments)
+        guard outcome.isSuccess else { throw Failed() }
+        return outcome.output
     }
 }

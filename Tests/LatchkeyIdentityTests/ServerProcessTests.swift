@@ -3,6 +3,7 @@ import HTTPTypes
 import HummingbirdTesting
 import Latchkey
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import NIOCore
 import Testing
 
@@ -10,12 +11,12 @@ import Testing
 
 @Suite("The program") struct ServerProcessTests {
     @Test func `the demo prints its address and its users, and stops on SIGTERM`() async throws {
-        let server = try await ServerProcess(["--demo"])
-        #expect(server.ready.endpoint.hasPrefix("http://127.0.0.1:"))
-        #expect(server.ready.clientID == "latchkey-demo")
-        #expect((server.ready.users ?? []).count >= 2)
-        let (data, _) = try await get(server.ready.endpoint + "/.well-known/openid-configuration")
-        #expect(String(decoding: data, as: UTF8.self).contains("\"issuer\":\"\(server.ready.endpoint)\""))
+        let server = try await IdentityProcess(["--demo"])
+        #expect(server.endpoint.hasPrefix("http://127.0.0.1:"))
+        #expect(server.clientID == "latchkey-demo")
+        #expect(server.users.count >= 2)
+        let (data, _) = try await get(server.endpoint + "/.well-known/openid-configuration")
+        #expect(String(decoding: data, as: UTF8.self).contains("\"issuer\":\"\(server.endpoint)\""))
         #expect(await server.stop() == 0)
     }
 
@@ -32,8 +33,8 @@ import Testing
             let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
 
             let device = TestDevice()
-            let first = try await ServerProcess(arguments)
-            #expect(first.ready.users == nil)
+            let first = try await IdentityProcess(arguments)
+            #expect(first.users.isEmpty)
             let (tokens, challenge, keys) = try await TestServer.lend(first, database: database) { server in
                 let tokens = try await server.login()
                 try await server.setUp(device, bearer: tokens.access).success()
@@ -41,7 +42,7 @@ import Testing
             }
             #expect(await first.stop(signal) == (signal == SIGTERM ? 0 : SIGKILL))
 
-            let second = try await ServerProcess(arguments)
+            let second = try await IdentityProcess(arguments)
             try await TestServer.lend(second, database: database) { server in
                 #expect(try await server.send(.get, "/oauth2/jwks").body == keys)
                 try await server.userInfo(tokens.access).success()
@@ -66,17 +67,17 @@ import Testing
     @Test func `users are added and disabled from the command line`() async throws {
         try await inDirectory { directory in
             let database = directory.appending(path: "identity.sqlite").path()
-            let added = try await ServerProcess.run(
+            let added = try await Self.runProgram(
                 ["users", "add", "carol", "--database", database], input: "a good password\n")
             #expect(added.status == 0)
             #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
-            let again = try await ServerProcess.run(
+            let again = try await Self.runProgram(
                 ["users", "add", "CAROL", "--database", database], input: "another password\n")
             #expect(again.status != 0 && again.errors.contains("A user with this name exists already."))
-            let weak = try await ServerProcess.run(["users", "add", "dave", "--database", database], input: "short\n")
+            let weak = try await Self.runProgram(["users", "add", "dave", "--database", database], input: "short\n")
             #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
-            #expect(try await ServerProcess.run(["users", "disable", "carol", "--database", database]).status == 0)
-            #expect(try await ServerProcess.run(["users", "disable", "erin", "--database", database]).status != 0)
+            #expect(try await Self.runProgram(["users", "disable", "carol", "--database", database]).status == 0)
+            #expect(try await Self.runProgram(["users", "disable", "erin", "--database", database]).status != 0)
         }
     }
 
@@ -98,7 +99,7 @@ import Testing
         try await inDirectory { directory in
             let config = directory.appending(path: "config.json")
             try Data(json.utf8).write(to: config)
-            let result = try await ServerProcess.run(["serve", "--config", config.path(), "--port", "0"])
+            let result = try await Self.runProgram(["serve", "--config", config.path(), "--port", "0"])
             #expect(result.status == 1)
             #expect(result.output.isEmpty)
             #expect(result.errors.contains(message), "\(result.errors)")
@@ -106,9 +107,9 @@ import Testing
     }
 
     @Test func `an address in use is reported with the next step`() async throws {
-        let server = try await ServerProcess(["--demo"])
+        let server = try await IdentityProcess(["--demo"])
         let port = try #require(server.ready.endpoint.split(separator: ":").last)
-        let second = try await ServerProcess.run(["serve", "--demo", "--port", "\(port)"])
+        let second = try await Self.runProgram(["serve", "--demo", "--port", "\(port)"])
         #expect(second.status == 1 && second.output.isEmpty)
         let sentence = "Could not start the server: the address 127.0.0.1:\(port) is in use by another program. Stop"
         #expect(second.errors.contains(sentence), "\(second.errors)")
@@ -129,12 +130,16 @@ import Testing
     }
 
     @Test func `the demo listens on loopback only`() async throws {
-        let result = try await ServerProcess.run(["serve", "--demo", "--host", "0.0.0.0"])
+        let result = try await Self.runProgram(["serve", "--demo", "--host", "0.0.0.0"])
         #expect(result.status == 64)
         #expect(result.errors.contains("loopback only"))
     }
 
     // MARK: Helpers
+
+    private static func runProgram(_ arguments: [String], input: String = "") async throws -> SystemProgram.Outcome {
+        try await SystemProgram(IdentityProcess.program).result(of: arguments, input: Array(input.utf8))
+    }
 
     private func get(_ address: String) async throws -> (Data, Int) {
         let url = try #require(URLComponents(string: address))

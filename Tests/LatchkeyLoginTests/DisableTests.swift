@@ -1,6 +1,7 @@
 import Latchkey
 import LatchkeyHTTP
 import LatchkeyLogin
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

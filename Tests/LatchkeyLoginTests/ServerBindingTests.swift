@@ -2,6 +2,7 @@ import GRDB
 import HTTPTypes
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing

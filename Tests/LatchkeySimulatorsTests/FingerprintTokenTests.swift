@@ -1,7 +1,6 @@
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 /// Uses pkcs11-tool, which supports CKF_PROTECTED_AUTHENTICATION_PATH.
@@ -80,9 +79,6 @@ struct `A fingerprint token` {
     private func tool(_ arguments: String...) async throws -> String { try await tool(arguments) }
 
     private func tool(_ arguments: [String]) async throws -> String {
-        let result = try await Subprocess.run(
-            .name("timeout"), arguments: Arguments(["30", "pkcs11-tool"] + arguments), input: .none,
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        return result.standardOutput + result.standardError
+        try await SystemProgram("timeout").result(of: ["30", "pkcs11-tool"] + arguments).text
     }
 }

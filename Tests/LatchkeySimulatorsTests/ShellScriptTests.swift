@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 @Suite(.requires(program: "tpm2_getcap")) struct `The swtpm scripts` {
@@ -46,7 +46,7 @@ import Testing
     @Test func `reject invalid arguments with exit code 2`() async throws {
         for arguments in [["start", "--port", "65535"], ["start", "--nonsense"], ["stop", "everything"]] {
             let result = try await runScript(arguments)
-            #expect(result.status == .exited(2), "\(arguments)")
+            #expect(result.status == 2, "\(arguments)")
             #expect(result.output == "")
         }
     }
@@ -66,24 +66,20 @@ import Testing
     }
 
     private func script(_ arguments: String...) async throws -> String {
-        let result = try await runScript(arguments)
-        #expect(result.status.isSuccess, "\(arguments)")
-        return result.output
+        let outcome = try await runScript(arguments)
+        #expect(outcome.isSuccess, "\(arguments)")
+        return trimmed(outcome.output)
     }
 
-    private func runScript(_ arguments: [String]) async throws -> (status: TerminationStatus, output: String) {
-        let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../swtpm").path
-        let result = try await run(
-            .name("bash"), arguments: Arguments(["\(folder)/\(arguments[0])"] + arguments.dropFirst()),
-            output: .string(limit: 4096), error: .discarded)
-        return (result.terminationStatus, trimmed(result.standardOutput))
+    private func runScript(_ arguments: [String]) async throws -> SystemProgram.Outcome {
+        let path = BuiltProduct.packageFolder.appending(path: "swtpm/\(arguments[0])").path
+        return try await SystemProgram("bash").result(of: [path] + arguments.dropFirst())
     }
 
     private func capability(_ name: String, _ tcti: String) async throws -> String {
-        let result = try await run(
-            .name("tpm2_getcap"), arguments: ["-T", tcti, name], output: .string(limit: 64 * 1024), error: .discarded)
-        #expect(result.terminationStatus.isSuccess)
-        return trimmed(result.standardOutput)
+        let outcome = try await SystemProgram("tpm2_getcap").result(of: ["-T", tcti, name])
+        #expect(outcome.isSuccess)
+        return trimmed(outcome.output)
     }
 
     private func trimmed(_ text: String) -> String { text.split(separator: "\n").joined(separator: "\n") }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 @Suite struct `A software TPM` {
@@ -107,10 +107,8 @@ import Testing
     }
 
     private func output(_ program: String, _ arguments: [String]) async throws -> String {
-        let result = try await run(
-            .name(program), arguments: Arguments(arguments), output: .string(limit: 64 * 1024),
-            error: .string(limit: 64 * 1024))
-        #expect(result.terminationStatus.isSuccess, "\(program): \(result.standardError)")
-        return result.standardOutput
+        let outcome = try await SystemProgram(program).result(of: arguments)
+        #expect(outcome.isSuccess, "\(program): \(outcome.errors)")
+        return outcome.output
     }
 }

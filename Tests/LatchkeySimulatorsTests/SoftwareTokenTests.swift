@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import Testing
 
@@ -35,15 +35,8 @@ import Testing
         #expect(listing.isSuccess, "\(listing.text)")
     }
 
-    private func pkcs11Tool(_ token: SoftwareToken, _ arguments: String...) async throws -> (
-        isSuccess: Bool, text: String
-    ) {
-        var changes: [Environment.Key: String?] = [:]
-        for (name, value) in token.environment { changes[Environment.Key(stringLiteral: name)] = value }
-        let all = ["--module", token.modulePath, "--token-label", token.label] + arguments
-        let result = try await Subprocess.run(
-            .name("pkcs11-tool"), arguments: Arguments(all), environment: .inherit.updating(changes), input: .none,
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        return (result.terminationStatus.isSuccess, result.standardOutput + result.standardError)
+    private func pkcs11Tool(_ token: SoftwareToken, _ arguments: String...) async throws -> SystemProgram.Outcome {
+        try await SystemProgram("pkcs11-tool", environment: token.environment)
+            .result(of: ["--module", token.modulePath, "--token-label", token.label] + arguments)
     }
 }

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 @Suite(
@@ -99,10 +99,6 @@ struct `A virtual fingerprint reader` {
     }
 
     private func client(_ program: String, _ user: String, of reader: VirtualFingerprintReader) async throws -> String {
-        let result = try await Subprocess.run(
-            .name("timeout"), arguments: ["20", program, user],
-            environment: .inherit.updating(["DBUS_SYSTEM_BUS_ADDRESS": reader.busAddress]),
-            output: .string(limit: 4096), error: .string(limit: 4096))
-        return result.standardOutput + result.standardError
+        try await SystemProgram("timeout", environment: reader.environment).result(of: ["20", program, user]).text
     }
 }

@@ -2,8 +2,8 @@ import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 /// Other people's tools read and use what is exported.
@@ -67,12 +67,10 @@ struct InteroperationTests {
     }
 
     private func output(_ program: String, _ arguments: [String], _ tcti: String) async throws -> String {
-        let result = try await run(
-            .name(program), arguments: Arguments(arguments),
-            environment: .inherit.updating(["TPM2OPENSSL_TCTI": tcti, "TPM2TOOLS_TCTI": tcti, "TSS2_LOG": "all+NONE"]),
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        try #require(result.terminationStatus.isSuccess, "\(program): \(result.standardError)")
-        return result.standardOutput
+        let environment = ["TPM2OPENSSL_TCTI": tcti, "TPM2TOOLS_TCTI": tcti, "TSS2_LOG": "all+NONE"]
+        let outcome = try await SystemProgram(program, environment: environment).result(of: arguments)
+        try #require(outcome.isSuccess, "\(program): \(outcome.errors)")
+        return outcome.output
     }
 }
 

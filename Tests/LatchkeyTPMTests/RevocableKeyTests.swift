@@ -3,7 +3,6 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import TPM2
 import Testing
@@ -150,7 +149,7 @@ struct RevocableKeyTests {
         let key = try await key(keystore)
         try await Scene.sign(keystore, key)
         let kept = try RevocableSecret(#require(key.authorization).blob)
-        let root = try await keystore.root(named: kept.parentName, "test")
+        let root = try await keystore.root(named: kept.parentName)
         let pinValue = try kept.authValue(PIN("123456"))
         let value = try Scene.look { try $0.readSecret(kept, pinValue, under: root) }.withUnsafeBytes { Array($0) }
         #expect(value.count == 32)
@@ -306,9 +305,7 @@ struct RevocableKeyTests {
     func `with an owner password, creation is refused and existing keys still work`() async throws {
         let keystore = try keystore()
         let standing = try await key(keystore)
-        _ = try await run(
-            .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
-            output: .discarded)
+        try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
         let presence = ScriptedPresence(pins: "123456")
         await expectRefused(keystore, .pin, presence)
         try await Scene.sign(keystore, standing)

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import TPM2
 import Testing
@@ -115,7 +115,7 @@ struct RevocationTests {
         #expect(locked?.code == .lockedOut && locked?.attemptsLeft == 0)
         #expect(presence.requests.isEmpty, "no prompt during a lockout")
         let revocable = try RevocableSecret(secret.blob)
-        let root = try await keystore.root(named: revocable.parentName, "test")
+        let root = try await keystore.root(named: revocable.parentName)
         let right = try revocable.authValue(PIN("123456"))
         let error = #expect(throws: TPMError.self) {
             _ = try Scene.look { try $0.readSecret(revocable, right, under: root) }
@@ -323,7 +323,7 @@ struct RevocationTests {
         #expect(try await tool("tpm2_nvread", [handle, "-C", "o"]).status != 0)
         let byItself = try await tool("tpm2_nvread", [handle, "-C", handle])
         #expect(byItself.status != 0)
-        #expect(byItself.output.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
+        #expect(byItself.text.lowercased().contains("0x9a2"), "TPM_RC_BAD_AUTH: \(byItself.output)")
     }
 
     @Test func `fields that do not match the stored bytes are damage`() async throws {
@@ -362,11 +362,7 @@ struct RevocationTests {
         #expect(!stored.contains(clear), "the stored record does not contain it")
     }
 
-    private func tool(_ name: String, _ arguments: [String]) async throws -> (status: Int32, output: String) {
-        let result = try await run(
-            .name(name), arguments: Arguments(arguments + ["-T", try SoftwareTPM.current.tcti]),
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        guard case .exited(let status) = result.terminationStatus else { return (-1, "") }
-        return (status, result.standardOutput + result.standardError)
+    private func tool(_ name: String, _ arguments: [String]) async throws -> SystemProgram.Outcome {
+        try await SystemProgram(name).result(of: arguments + ["-T", SoftwareTPM.current.tcti])
     }
 }

@@ -1,8 +1,8 @@
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import TPM2
 import Testing
 
@@ -117,9 +117,6 @@ struct StorageRootTests {
     }
 
     private func tool(_ name: String, _ arguments: String..., tcti: String) async throws {
-        let result = try await run(
-            .name(name), arguments: Arguments(arguments), environment: .inherit.updating(["TPM2TOOLS_TCTI": tcti]),
-            output: .discarded, error: .string(limit: 4096))
-        try #require(result.terminationStatus.isSuccess, "\(name): \(result.standardError)")
+        try await SystemProgram(name, environment: ["TPM2TOOLS_TCTI": tcti]).require(arguments)
     }
 }

@@ -14,7 +14,7 @@ struct WireFaultTests {
     enum Operation: String, CaseIterable { case create, sign, changePIN, unseal }
 
     private static let faults: [FaultyTPM.Fault] = [
-        .lostCommand, .lostAnswer, .late(150), .bentBit(fromEnd: 0), .bentBit(fromEnd: 24), .cutAnswer(3),
+        .lostCommand, .lostAnswer, .late(150), .flippedBit(fromEnd: 0), .flippedBit(fromEnd: 24), .cutAnswer(3),
         .shortAnswer(3), .stale, .replayed, .code(0x101, times: 1), .code(0x902, times: 1), .code(0x903, times: 1),
         .code(0x902, times: 100), .code(0x903, times: 100), .code(0x908, times: 2), .code(0x922, times: 1),
         .code(0x922, times: 2),
@@ -39,7 +39,7 @@ struct WireFaultTests {
             [.load, .startAuthSession, .create, .readPublic].contains(command) ? [nil] : [.transient]
         case .code(0x903, times: 1): command == .startAuthSession ? [nil] : [.transient]
         case .code: [.transient]
-        case .bentBit, .replayed, .reset: changed(command, fault)
+        case .flippedBit, .replayed, .reset: changed(command, fault)
         }
     }
 
@@ -60,7 +60,7 @@ struct WireFaultTests {
     /// The number of objects and sessions that may stay loaded, because the program or the TPM missed a message.
     private static func left(_ command: TPMCommandCode, _ fault: FaultyTPM.Fault) -> Int {
         switch fault {
-        case .lostAnswer, .cutAnswer, .replayed, .bentBit: [.startAuthSession, .load].contains(command) ? 1 : 0
+        case .lostAnswer, .cutAnswer, .replayed, .flippedBit: [.startAuthSession, .load].contains(command) ? 1 : 0
         // The object and the session.
         case .code(_, times: 100): command == .flushContext ? 2 : 0
         case .lostCommand, .stale, .code: command == .flushContext ? 1 : 0

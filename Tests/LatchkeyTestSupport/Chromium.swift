@@ -1,5 +1,6 @@
 package import Foundation
 internal import Glibc
+internal import LatchkeySimulators
 
 /// A headless Chromium, driven over the WebDriver protocol (W3C WebDriver) through `chromedriver`.
 ///
@@ -40,14 +41,7 @@ package final class Chromium: Sendable {
         _ body: @Sendable (Chromium) async throws -> Value
     ) async throws -> Value {
         let browser = try await start()
-        do {
-            let value = try await body(browser)
-            await browser.stop()
-            return value
-        } catch {
-            await browser.stop()
-            throw error
-        }
+        return try await withTeardown({ await browser.stop() }) { try await body(browser) }
     }
 
     // MARK: Commands
@@ -203,10 +197,10 @@ package final class Chromium: Sendable {
 
     /// The port in chromedriver's line "… was started successfully on port 12345."
     private static func port(of driver: RunningProgram) async throws -> Int {
-        let announced = await driver.output { $0.contains("successfully on port ") }
-        let digits = announced.components(separatedBy: "successfully on port ").last?.prefix { $0.isNumber }
+        let line = await driver.output { $0.contains("successfully on port ") }
+        let digits = line.components(separatedBy: "successfully on port ").last?.prefix { $0.isNumber }
         guard let port = digits.flatMap({ Int($0) }) else {
-            throw Failure(description: "chromedriver did not start: \(announced)")
+            throw Failure(description: "chromedriver did not start: \(line)")
         }
         return port
     }

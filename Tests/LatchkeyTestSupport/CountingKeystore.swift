@@ -36,7 +36,7 @@ package final class CountingKeystore: Keystore {
     }
 
     /// Removes the planned failure.
-    package func heal() { state.withLock { $0.failure = nil } }
+    package func clearFailure() { state.withLock { $0.failure = nil } }
 
     package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         try await call("capabilities") { () throws(KeystoreError) in try await keystore.capabilities() }

@@ -15,7 +15,7 @@ package final class FaultyTPM: Sendable {
         /// The response is delayed by this number of milliseconds.
         case late(Int)
         /// One bit of the response is flipped, in the byte at this distance from the end.
-        case bentBit(fromEnd: Int)
+        case flippedBit(fromEnd: Int)
         /// The response lacks this number of bytes at the end, and the connection breaks.
         case cutAnswer(Int)
         /// The response lacks this number of bytes at the end, with a matching size in its header.
@@ -35,7 +35,7 @@ package final class FaultyTPM: Sendable {
         var fault: (index: Int, fault: Fault)?
         var left = 0
         /// The code of the command with the fault.
-        var struck: UInt32?
+        var faultyCommand: UInt32?
         var commands: [UInt32] = []
         var last: [UInt8] = []
         var answers: [UInt32: [UInt8]] = [:]
@@ -89,7 +89,7 @@ package final class FaultyTPM: Sendable {
     /// - Parameter index: The index of the command with the fault, counted from 0.
     package func arm(_ fault: Fault? = nil, at index: Int = 0) {
         state.withLock { state in
-            (state.index, state.commands, state.struck) = (0, [], nil)
+            (state.index, state.commands, state.faultyCommand) = (0, [], nil)
             state.fault = fault.map { (index, $0) }
             state.left = if case .code(_, let times) = fault { times } else { 1 }
         }
@@ -100,7 +100,7 @@ package final class FaultyTPM: Sendable {
     /// - Parameter command: The command code (TPM 2.0 Part 2 section 6.5.2).
     package func arm(_ fault: Fault, atCommand command: UInt32) {
         arm(fault, at: -1)
-        state.withLock { $0.struck = command }
+        state.withLock { $0.faultyCommand = command }
     }
 
     private func serve(_ connection: Int32) {
@@ -121,10 +121,10 @@ package final class FaultyTPM: Sendable {
                 state.index += 1
             }
             guard let fault = state.fault, state.left > 0,
-                state.struck == code || state.struck == nil && fault.index == state.index
+                state.faultyCommand == code || state.faultyCommand == nil && fault.index == state.index
             else { return nil }
             state.left -= 1
-            state.struck = code
+            state.faultyCommand = code
             return fault.fault
         }
         switch fault {
@@ -142,8 +142,8 @@ package final class FaultyTPM: Sendable {
         switch fault {
         case .lostAnswer: return nil
         case .late(let milliseconds): usleep(UInt32(milliseconds) * 1000)
-        case .bentBit(let place):
-            answer[max(10, answer.count - 1 - place) % answer.count] ^= 0x10
+        case .flippedBit(let distance):
+            answer[max(10, answer.count - 1 - distance) % answer.count] ^= 0x10
         case .cutAnswer(let count): return (answer.dropLast(count), true)
         case .shortAnswer(let count):
             answer = answer.dropLast(min(count, answer.count - 10))

@@ -1,12 +1,11 @@
 package import Foundation
+internal import Glibc
 internal import Latchkey
 internal import LatchkeyJOSE
 internal import LatchkeySimulators
-internal import Subprocess
-internal import SystemPackage
 package import Testing
 
-/// A process of latchkey-identity in demo mode, on a free port.
+/// A process of latchkey-identity.
 package struct IdentityProcess: Sendable {
     /// A user of a server in demo mode.
     package struct User: Decodable, Sendable {
@@ -20,52 +19,82 @@ package struct IdentityProcess: Sendable {
     package let endpoint: String
     /// The ID of the registered client.
     package let clientID: String
-    /// The demo users.
+    /// The demo users; empty without `--demo`.
     package let users: [User]
+    private let process: RunningProgram
+    /// The output after the first line. It is read at once, so that a full pipe never blocks the server.
+    private let rest: Task<(output: String, errors: String), Never>
 
+    /// The first line of standard output.
     private struct Ready: Decodable {
         let endpoint: String
         let clientID: String
-        let users: [User]
+        let users: [User]?
     }
 
+    /// The path of the program.
+    package static var program: String { get throws { try BuiltProduct.path(of: "latchkey-identity") } }
+
+    /// Starts `latchkey-identity serve` and waits until the server is ready.
+    ///
+    /// - Parameter launcher: A program with arguments that starts the server, for example `prlimit`.
+    /// - Throws: An issue of the test if the server does not start.
+    package init(_ arguments: [String], through launcher: [String] = []) async throws {
+        let command = launcher + [try Self.program, "serve"] + arguments
+        let process = try RunningProgram(URL(filePath: command[0]), Array(command.dropFirst()))
+        let line = await process.output { _ in true }
+        let ready = try? JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+        if ready == nil { await process.stop(SIGKILL) }
+        rest = Task { await process.remainder() }
+        let errors = ready == nil ? await rest.value.errors : ""
+        let started = try #require(ready, "the server did not start: \(line)\(errors)")
+        (endpoint, clientID, users) = (started.endpoint, started.clientID, started.users ?? [])
+        self.process = process
+    }
+
+    /// The server's port.
+    package var port: String { String(endpoint.split(separator: ":").last ?? "") }
+
+    /// Ends the server with a signal.
+    ///
+    /// - Returns: The exit code, or the number of the signal that ended the server.
+    @discardableResult
+    package func stop(_ signal: Int32 = SIGTERM) async -> Int32 { await process.stop(signal) }
+
+    /// The log of a server that has ended.
+    package var log: String { get async { await rest.value.errors } }
+
     /// Runs `body` with a running server, then stops the server.
+    ///
+    /// - Parameter timeLimit: The time after which the server is killed.
+    package static func withRunning<R>(
+        _ arguments: [String], timeLimit: Duration = .seconds(600), _ body: (IdentityProcess) async throws -> R
+    ) async throws -> R {
+        let server = try await IdentityProcess(arguments)
+        let watchdog = Task {
+            try await Task.sleep(for: timeLimit)
+            await server.stop(SIGKILL)
+        }
+        defer { watchdog.cancel() }
+        return try await withTeardown({ await server.stop() }) { try await body(server) }
+    }
+
+    /// Runs `body` with a server in demo mode on a free port, then stops the server.
     ///
     /// - Parameters:
     ///   - client: Members of the client's configuration.
     ///   - configuration: Other members of the server's configuration.
-    /// - Throws: An issue of the test if the server does not start, or the error of `body`.
-    package static func with<R: Sendable>(
+    package static func with<R>(
         client: [String: Any] = [:], _ configuration: [String: Any] = [:], _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
         var configuration = configuration
         let standard: [String: Any] = ["client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]]
         configuration["clients"] = [standard.merging(client) { $1 }]
         let file = directory.path(of: "config.json")
         try JSONSerialization.data(withJSONObject: configuration).write(to: URL(filePath: file))
-        let outcome = try await run(
-            .path(FilePath(BuiltProduct.path(of: "latchkey-identity"))),
-            arguments: ["serve", "--demo", "--config", file, "--log-level", "critical"],
-            input: .none, output: .sequence, error: .string(limit: 1 << 16)
-        ) { execution -> Result<R, any Error>? in
-            var outcome: Result<R, any Error>?
-            do {
-                for try await line in execution.standardOutput.strings() {
-                    let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-                    outcome = .success(
-                        try await body(
-                            IdentityProcess(endpoint: ready.endpoint, clientID: ready.clientID, users: ready.users)))
-                    break
-                }
-            } catch {
-                outcome = .failure(error)
-            }
-            await execution.teardown(using: [.send(signal: .terminate, allowedDurationToNextStep: .seconds(10))])
-            return outcome
-        }
-        withExtendedLifetime(directory) {}
-        return try #require(outcome.closureResult, "the server did not start: \(outcome.standardError)").get()
+        return try await withRunning(["--demo", "--config", file, "--log-level", "critical"], body)
     }
 }
 
@@ -109,16 +138,13 @@ package struct OpenIDProvider: Decodable, Sendable {
         let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/openid-provider.py").path
         let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
-        do {
-            let provider = try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
-            let result = try await body(provider)
-            await process.stop()
-            let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
-            return (result, requests)
-        } catch {
-            await process.stop()
-            throw error
+        let result = try await withTeardown({ await process.stop() }) {
+            try await body(
+                try JSONDecoder().decode(OpenIDProvider.self, from: Data(line.utf8))
+            )
         }
+        let requests = await process.remainder().errors.split(separator: "\n").count { $0 == "token" }
+        return (result, requests)
     }
 }
 

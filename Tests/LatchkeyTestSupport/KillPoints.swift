@@ -8,10 +8,10 @@ internal import Testing
 /// caller checks that the change is complete or not done, and that nothing else is lost.
 package enum KillPoints {
     /// Whether to test every point (with `LATCHKEY_KILL_POINTS=all`) or an even share of the points.
-    package static let visitsAll = ProcessInfo.processInfo.environment["LATCHKEY_KILL_POINTS"] == "all"
+    package static let testsAll = ProcessInfo.processInfo.environment["LATCHKEY_KILL_POINTS"] == "all"
 
     /// One run of a change.
-    package struct Life: Sendable, CustomStringConvertible {
+    package struct Run: Sendable, CustomStringConvertible {
         let name: String
         /// The effect before which the program was killed, or nil if it completed.
         package let killedBefore: Int?
@@ -31,29 +31,29 @@ package enum KillPoints {
     ///     `change`.
     ///   - change: Runs the program with the same variables; returns whether it completed.
     ///   - check: Checks the state after the run.
-    package static func visit<State>(
+    package static func test<State>(
         _ kind: StateChange, prepare: ([String: String]) async throws -> State,
-        change: (State, [String: String]) async throws -> Bool, check: (State, Life) async throws -> Void
+        change: (State, [String: String]) async throws -> Bool, check: (State, Run) async throws -> Void
     ) async throws {
         let (name, share) = (kind.rawValue, kind.share)
         let killSwitch = try KillSwitch()
-        func live(before effect: Int?) async throws -> Life {
+        func run(before effect: Int?) async throws -> Run {
             try killSwitch.arm(before: nil)
             let state = try await prepare(killSwitch.environment)
             try killSwitch.arm(before: effect)
             let isOver = try await change(state, killSwitch.environment)
-            let life = Life(name: name, killedBefore: isOver ? nil : effect, effects: try killSwitch.effects)
-            try #require(isOver || effect != nil, "\(life)")
+            let result = Run(name: name, killedBefore: isOver ? nil : effect, effects: try killSwitch.effects)
+            try #require(isOver || effect != nil, "\(result)")
             // With other timing of its threads, a run may have fewer effects than the first run.
-            if isOver, let effect { #expect(life.effects.total < effect, "\(life) was not killed") }
-            try await check(state, life)
-            return life
+            if isOver, let effect { #expect(result.effects.total < effect, "\(result) was not killed") }
+            try await check(state, result)
+            return result
         }
-        let whole = try await live(before: nil).effects
+        let whole = try await run(before: nil).effects
         #expect(whole.total >= share, "\(name) has \(whole.total) points")
-        let count = visitsAll ? whole.total : min(share, whole.total)
+        let count = testsAll ? whole.total : min(share, whole.total)
         var killed = 0
-        for index in 0..<count where try await live(before: 1 + index * whole.total / count).killedBefore != nil {
+        for index in 0..<count where try await run(before: 1 + index * whole.total / count).killedBefore != nil {
             killed += 1
         }
         // Some runs may have fewer effects than the first run.

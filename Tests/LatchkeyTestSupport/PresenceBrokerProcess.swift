@@ -64,14 +64,7 @@ package actor PresenceBrokerProcess {
     ) async throws -> R {
         let broker = try await PresenceBrokerProcess(
             program, tcti: tcti, reader: reader, timeLimit: timeLimit, seesPrints: seesPrints)
-        do {
-            let result = try await body(broker)
-            await broker.stop(SIGKILL)
-            return result
-        } catch {
-            await broker.stop(SIGKILL)
-            throw error
-        }
+        return try await withTeardown({ await broker.stop(SIGKILL) }) { try await body(broker) }
     }
 
     /// The process ID, or nil if the broker does not run.
@@ -89,10 +82,10 @@ package actor PresenceBrokerProcess {
         guard await waiting.wait() == 0 else {
             self.process = nil
             kill(process.id, SIGKILL)
-            let complaint = await process.remainder().errors
+            let errors = await process.remainder().errors
             throw KeystoreError(
                 operation: "start latchkey-presenced", code: .unavailable,
-                reason: "it did not own its bus name: \(complaint)",
+                reason: "it did not own its bus name: \(errors)",
                 recovery: "Read the broker's output.")
         }
     }

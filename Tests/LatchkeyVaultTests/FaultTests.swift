@@ -161,7 +161,7 @@ struct FaultTests {
     }
 
     private func disarm(_ keystore: CountingKeystore, _ scene: Scene) async throws {
-        keystore.heal()
+        keystore.clearFailure()
         try await DatabaseQueue.raw(at: scene.databasePath).write {
             try $0.execute(sql: "DROP TRIGGER IF EXISTS fault")
         }

@@ -68,10 +68,10 @@ struct KillTests {
         _ kind: StateChange, reader: VirtualFingerprintReader? = nil,
         prepare: @escaping (SystemPresenceBroker) async throws -> Void,
         change: @escaping (SystemPresenceBroker) async throws -> Void,
-        check: @escaping (Service, KillPoints.Life) async throws -> Void
+        check: @escaping (Service, KillPoints.Run) async throws -> Void
     ) async throws {
         func visit(_ bus: String) async throws {
-            try await KillPoints.visit(kind) { environment in
+            try await KillPoints.test(kind) { environment in
                 try Self.clear()
                 let service = try Service(bus: bus, prints: reader?.printsDirectory ?? "/nowhere")
                 try await service.serve { try await prepare($0) }
@@ -110,7 +110,7 @@ struct KillTests {
 
     @Test func `a first start makes one key, even if it is killed repeatedly`() async throws {
         try await SystemBus.withRunning(as: geteuid()) { bus in
-            try await KillPoints.visit(.brokerStart) { _ in
+            try await KillPoints.test(.brokerStart) { _ in
                 try Self.clear()
                 return try Service(bus: bus, prints: "/nowhere")
             } change: { service, environment in

@@ -71,8 +71,7 @@ struct CardCommandTests {
         #"{"done":false,"error":"one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"}"#
 
     /// The program in the test's build folder.
-    private static let program = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: ".build/debug/latchkey-card")
+    private static var program: URL { get throws { URL(filePath: try BuiltProduct.path(of: "latchkey-card")) } }
 
     /// Sends one request per line, and returns the answers.
     private static func ask(_ control: String, _ requests: String...) async throws -> [String] {

@@ -21,7 +21,7 @@ enum PKCS11Module: String, CaseIterable, CustomTestStringConvertible {
     /// Runs pkcs11-tool with the module, and returns its result also if it fails.
     func result(
         _ arguments: [String], input: [UInt8] = []
-    ) async throws -> (output: String, errors: String, isSuccess: Bool) {
+    ) async throws -> SystemProgram.Outcome {
         try await SystemProgram("pkcs11-tool").result(of: ["--module", path] + arguments, input: input)
     }
 

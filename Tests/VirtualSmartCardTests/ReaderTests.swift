@@ -40,12 +40,12 @@ struct ReaderTests {
     @Test func `wrong PINs block, and the PUK unblocks`() async throws {
         try await VirtualYubiKey.current.provision(.authentication)
         for answer in ["2 tries left", "1 tries left", "Pin code blocked"] {
-            let (output, errors, isSuccess) = try await tool.result(of: ["-a", "verify-pin", "-P", "111111"])
-            #expect(!isSuccess)
-            #expect((output + errors).contains(answer), "\(output)\(errors)")
+            let outcome = try await tool.result(of: ["-a", "verify-pin", "-P", "111111"])
+            #expect(!outcome.isSuccess)
+            #expect(outcome.text.contains(answer), "\(outcome.text)")
         }
-        let (_, refusal, isSuccess) = try await PKCS11Module.ykcs11.result(["--login", "--pin", "123456", "-O"])
-        #expect(!isSuccess && refusal.contains("CKR_PIN_LOCKED"))
+        let outcome = try await PKCS11Module.ykcs11.result(["--login", "--pin", "123456", "-O"])
+        #expect(!outcome.isSuccess && outcome.errors.contains("CKR_PIN_LOCKED"))
         try await tool.require(["-a", "unblock-pin", "-P", "12345678", "-N", "222222"])
         try await PKCS11Module.ykcs11.expectSignature(keyID: "01", pin: "222222")
     }
@@ -73,10 +73,10 @@ struct ReaderTests {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(.authentication, touchPolicy: .always)
         yubiKey.card.touch = mode
-        let (_, errors, isSuccess) = try await PKCS11Module.ykcs11.result(
+        let outcome = try await PKCS11Module.ykcs11.result(
             ["--login", "--pin", "123456", "--sign", "-m", "ECDSA", "--id", "01"],
             input: [UInt8](repeating: 1, count: 32))
-        #expect(!isSuccess && errors.contains("CKR_USER_NOT_LOGGED_IN"))
+        #expect(!outcome.isSuccess && outcome.errors.contains("CKR_USER_NOT_LOGGED_IN"))
         yubiKey.card.touch = .auto
         try await PKCS11Module.ykcs11.expectSignature(keyID: "01")
     }
@@ -108,8 +108,8 @@ struct ReaderTests {
         let yubiKey = try VirtualYubiKey.current
         try await yubiKey.provision(.authentication)
         try await yubiKey.eject()
-        let (_, _, isSuccess) = try await tool.result(of: ["-a", "status"])
-        #expect(!isSuccess)
+        let isPresent = try await tool.result(of: ["-a", "status"]).isSuccess
+        #expect(!isPresent)
         try await yubiKey.insert()
         try await PKCS11Module.ykcs11.expectSignature(keyID: "01")
     }
@@ -132,12 +132,12 @@ struct ReaderTests {
 
     @Test(.virtualYubiKey(CardProfile(firmware: Firmware(5, 7, 1))))
     func `ykcs11 2.2 does not support an AES management key`() async throws {
-        let (_, errors, isSuccess) = try await PKCS11Module.ykcs11.result(
+        let outcome = try await PKCS11Module.ykcs11.result(
             [
                 "--login", "--login-type", "so", "--so-pin", VirtualYubiKey.factoryManagementKey, "--keypairgen",
                 "--id", "1", "--key-type", "EC:secp256r1",
             ])
-        #expect(!isSuccess && errors.contains("CKR_PIN_INCORRECT"))
+        #expect(!outcome.isSuccess && outcome.errors.contains("CKR_PIN_INCORRECT"))
     }
 
     @Test func `an imported key and a P-384 key sign`() async throws {
@@ -146,12 +146,12 @@ struct ReaderTests {
             let key = directory.path(of: "key.pem")
             try await openssl.require(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key])
             try await tool.require(["-a", "import-key", "-s", "9e", "-i", key])
-            let (_, _, isAttested) = try await tool.result(of: ["-a", "attest", "-s", "9e"])
+            let isAttested = try await tool.result(of: ["-a", "attest", "-s", "9e"]).isSuccess
             #expect(!isAttested, "an imported key has no attestation")
             let made = try await tool.require(["-a", "generate", "-s", "9d", "-A", "ECCP384"])
             #expect(made.contains("BEGIN PUBLIC KEY"))
-            let (_, errors, isMade) = try await tool.result(of: ["-a", "generate", "-s", "9a", "-A", "RSA2048"])
-            #expect(!isMade, "RSA is refused: \(errors)")
+            let rsa = try await tool.result(of: ["-a", "generate", "-s", "9a", "-A", "RSA2048"])
+            #expect(!rsa.isSuccess, "RSA is refused: \(rsa.errors)")
         }
     }
 }

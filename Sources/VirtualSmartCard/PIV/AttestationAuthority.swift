@@ -5,9 +5,9 @@ internal import X509
 
 /// The certificate authority of virtual cards, instead of Yubico's: a root certificate, and the attestation key that
 /// the cards share.
-public struct AttestationAuthority: Sendable {
+package struct AttestationAuthority: Sendable {
     /// The root's certificate, in DER.
-    public let rootCertificate: [UInt8]
+    package let rootCertificate: [UInt8]
     /// The certificate in slot F9, issued by the root, in DER.
     let deviceCertificate: [UInt8]
     /// The private key in slot F9.
@@ -51,53 +51,6 @@ public struct AttestationAuthority: Sendable {
     }
 }
 
-/// The statements of an attestation, in Yubico's extensions (Yubico, "PIV attestation", "Attestation certificate").
-struct AttestationClaims {
-    let slot: KeySlot
-    let key: SlotKey
-    let firmware: Firmware
-    let serialNumber: UInt32
-    let certificateNumber: [UInt8]
-
-    /// Issues the certificate, in DER. It is valid as long as its issuer's.
-    func certificate(issuer: Certificate, issuerKey: EllipticCurveKey) throws -> [UInt8] {
-        let signer = issuerKey.certificateKey
-        let certificate = try Certificate(
-            version: .v3,
-            serialNumber: Certificate.SerialNumber(bytes: certificateNumber),
-            publicKey: key.key.certificateKey.publicKey,
-            notValidBefore: issuer.notValidBefore,
-            notValidAfter: issuer.notValidAfter,
-            issuer: issuer.subject,
-            subject: DistinguishedName {
-                CommonName("YubiKey PIV Attestation \(String(slot.rawValue, radix: 16))")
-            },
-            signatureAlgorithm: issuerKey.algorithm == .p256 ? .ecdsaWithSHA256 : .ecdsaWithSHA384,
-            extensions: Certificate.Extensions(extensions()),
-            issuerPrivateKey: signer)
-        return try certificate.derBytes
-    }
-
-    private func extensions() throws -> [Certificate.Extension] {
-        var serial = DER.Serializer()
-        try serial.serialize(serialNumber)
-        return [
-            Self.extension(3, firmware.bytes),
-            Self.extension(7, serial.serializedBytes),
-            Self.extension(8, [key.pinPolicy.rawValue, key.touchPolicy.rawValue]),
-            Self.extension(9, [Self.usbAKeychain]),
-        ]
-    }
-
-    /// The form factor.
-    private static let usbAKeychain: UInt8 = 1
-
-    /// An extension under Yubico's 1.3.6.1.4.1.41482.3: 3 firmware, 7 serial number, 8 policies, 9 form factor.
-    private static func `extension`(_ number: UInt, _ value: [UInt8]) -> Certificate.Extension {
-        Certificate.Extension(oid: [1, 3, 6, 1, 4, 1, 41482, 3, number], critical: false, value: value[...])
-    }
-}
-
 extension Certificate {
     /// The certificate in DER.
     var derBytes: [UInt8] {
@@ -110,27 +63,52 @@ extension Certificate {
 }
 
 extension PIVApplet {
-    /// Yubico's ATTEST, since 4.3: issues a certificate that the key in slot P1 was generated on this card.
+    /// Yubico's ATTEST, since 4.3: issues a certificate that the key in slot P1 was generated on this card. It is valid as long
+    /// as its issuer's.
     mutating func attest(p1: UInt8) throws(StatusWord) -> Outcome {
-        guard profile.firmware.attests else { throw .unknownInstruction }
+        guard profile.firmware >= Firmware(4, 3, 0) else { throw .unknownInstruction }
         guard let slot = KeySlot(rawValue: p1) else { throw .incorrectParameters }
         guard let entry = keys[slot], let attester = keys[.attestation] else { throw .referenceNotFound }
         guard entry.origin == .generated else { throw .incorrectData }
         let issuer = try attestationCertificate()
-        let claims = AttestationClaims(
-            slot: slot, key: entry, firmware: profile.firmware, serialNumber: profile.serialNumber,
-            certificateNumber: environment.randomBytes(16))
         do {
-            return .data(try claims.certificate(issuer: issuer, issuerKey: attester.key))
+            var serial = DER.Serializer()
+            try serial.serialize(profile.serialNumber)
+            let certificate = try Certificate(
+                version: .v3,
+                serialNumber: Certificate.SerialNumber(bytes: environment.randomBytes(16)),
+                publicKey: entry.key.certificateKey.publicKey,
+                notValidBefore: issuer.notValidBefore,
+                notValidAfter: issuer.notValidAfter,
+                issuer: issuer.subject,
+                subject: DistinguishedName {
+                    CommonName("YubiKey PIV Attestation \(String(slot.rawValue, radix: 16))")
+                },
+                signatureAlgorithm: attester.key.algorithm == .p256 ? .ecdsaWithSHA256 : .ecdsaWithSHA384,
+                extensions: Certificate.Extensions([
+                    Self.attestationExtension(3, profile.firmware.bytes),
+                    Self.attestationExtension(7, serial.serializedBytes),
+                    Self.attestationExtension(8, [entry.pinPolicy.rawValue, entry.touchPolicy.rawValue]),
+                    // The form factor: a USB-A keychain.
+                    Self.attestationExtension(9, [1]),
+                ]),
+                issuerPrivateKey: attester.key.certificateKey)
+            return .data(try certificate.derBytes)
         } catch {
             throw .internalError
         }
     }
 
+    /// An extension under Yubico's 1.3.6.1.4.1.41482.3: 3 firmware, 7 serial number, 8 policies, 9 form factor (Yubico, "PIV
+    /// attestation", "Attestation certificate").
+    private static func attestationExtension(_ number: UInt, _ value: [UInt8]) -> Certificate.Extension {
+        Certificate.Extension(oid: [1, 3, 6, 1, 4, 1, 41482, 3, number], critical: false, value: value[...])
+    }
+
     /// Installs the factory's key and certificate in slot F9. A reset keeps them.
     mutating func installAttestationKey() {
         keys[.attestation] = SlotKey(
-            key: .p256(authority.deviceKey), pinPolicy: .once, touchPolicy: .never, origin: .imported)
+            key: EllipticCurveKey(authority.deviceKey), pinPolicy: .once, touchPolicy: .never, origin: .imported)
         objects[KeySlot.attestation.certificateObject] =
             [
                 TLV(0x70, authority.deviceCertificate), TLV(0x71, [0]), TLV(0xFE, []),

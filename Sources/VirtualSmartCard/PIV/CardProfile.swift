@@ -18,8 +18,7 @@ public struct CardProfile: Hashable, Sendable {
     ) {
         self.firmware = firmware
         self.serialNumber = serialNumber
-        self.managementKeyAlgorithm =
-            managementKeyAlgorithm ?? (firmware.defaultsToAESManagementKey ? .aes192 : .tripleDES)
+        self.managementKeyAlgorithm = managementKeyAlgorithm ?? (firmware < Firmware(5, 7, 0) ? .tripleDES : .aes192)
     }
 
     /// The PIN after a reset.
@@ -39,47 +38,26 @@ public struct CardProfile: Hashable, Sendable {
 
 /// A firmware version. Commands and features depend on it.
 public struct Firmware: Comparable, Hashable, Sendable, LosslessStringConvertible {
-    /// The first number.
-    public let major: UInt8
-    /// The second number.
-    public let minor: UInt8
-    /// The third number.
-    public let patch: UInt8
+    /// The three numbers.
+    let bytes: [UInt8]
 
     /// Creates a version of three numbers.
     public init(_ major: UInt8, _ minor: UInt8, _ patch: UInt8) {
-        self.major = major
-        self.minor = minor
-        self.patch = patch
+        bytes = [major, minor, patch]
     }
 
     /// Reads `5.4.3`.
     public init?(_ description: String) {
-        let parts = description.split(separator: ".", omittingEmptySubsequences: false).map { UInt8($0) }
-        guard parts.count == 3, let major = parts[0], let minor = parts[1], let patch = parts[2] else { return nil }
-        self.init(major, minor, patch)
+        let parts = description.split(separator: ".", omittingEmptySubsequences: false)
+        bytes = parts.compactMap { UInt8($0) }
+        guard parts.count == 3, bytes.count == 3 else { return nil }
     }
 
-    public var description: String { "\(major).\(minor).\(patch)" }
+    public var description: String { bytes.map(String.init).joined(separator: ".") }
 
     public static func < (one: Firmware, other: Firmware) -> Bool {
         one.bytes.lexicographicallyPrecedes(other.bytes)
     }
-
-    var bytes: [UInt8] { [major, minor, patch] }
-
-    /// Whether keys can be attested: 4.3.0 and newer.
-    var attests: Bool { self >= Firmware(4, 3, 0) }
-    /// Whether the PIV application has GET SERIAL NUMBER: 5.0.0 and newer.
-    var hasSerialNumber: Bool { self >= Firmware(5, 0, 0) }
-    /// Whether there is GET METADATA: 5.3.0 and newer.
-    var hasMetadata: Bool { self >= Firmware(5, 3, 0) }
-    /// Whether the management key can be an AES key: 5.4.2 and newer.
-    var supportsAESManagementKey: Bool { self >= Firmware(5, 4, 2) }
-    /// Whether the factory's management key is an AES key: 5.7.0 and newer.
-    var defaultsToAESManagementKey: Bool { self >= Firmware(5, 7, 0) }
-    /// Whether keys can be moved and deleted: 5.7.0 and newer.
-    var movesKeys: Bool { self >= Firmware(5, 7, 0) }
 }
 
 /// The clock and random bytes of a card. Tests replace them.

@@ -1,11 +1,9 @@
 internal import Crypto
+internal import FoundationEssentials
 internal import X509
 
 /// A private key of the card.
-enum EllipticCurveKey {
-    case p256(P256.Signing.PrivateKey)
-    case p384(P384.Signing.PrivateKey)
-
+struct EllipticCurveKey: Sendable {
     /// The key types with their numbers in commands (SP 800-78-4 table 6-2).
     enum Algorithm: UInt8 {
         case p256 = 0x11
@@ -15,13 +13,42 @@ enum EllipticCurveKey {
         var width: Int { self == .p256 ? 32 : 48 }
     }
 
+    let algorithm: Algorithm
+    /// 04 and both coordinates: 65 or 97 bytes.
+    let publicPoint: [UInt8]
+    let certificateKey: Certificate.PrivateKey
+    private let signature: @Sendable (RawDigest) throws -> Data
+    private let sharedSecret: @Sendable (_ point: [UInt8]) throws -> SharedSecret
+
+    init(_ key: P256.Signing.PrivateKey) {
+        algorithm = .p256
+        publicPoint = Array(key.publicKey.x963Representation)
+        certificateKey = Certificate.PrivateKey(key)
+        signature = { try key.signature(for: $0).derRepresentation }
+        sharedSecret = { point in
+            try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
+                .sharedSecretFromKeyAgreement(with: P256.KeyAgreement.PublicKey(x963Representation: point))
+        }
+    }
+
+    init(_ key: P384.Signing.PrivateKey) {
+        algorithm = .p384
+        publicPoint = Array(key.publicKey.x963Representation)
+        certificateKey = Certificate.PrivateKey(key)
+        signature = { try key.signature(for: $0).derRepresentation }
+        sharedSecret = { point in
+            try P384.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
+                .sharedSecretFromKeyAgreement(with: P384.KeyAgreement.PublicKey(x963Representation: point))
+        }
+    }
+
     /// - Parameter scalar: 32 or 48 bytes, high byte first.
     /// - Throws: ``StatusWord/incorrectData`` if it is not a private key of the curve.
     init(_ algorithm: Algorithm, scalar: [UInt8]) throws(StatusWord) {
         do {
             switch algorithm {
-            case .p256: self = .p256(try P256.Signing.PrivateKey(rawRepresentation: scalar))
-            case .p384: self = .p384(try P384.Signing.PrivateKey(rawRepresentation: scalar))
+            case .p256: self.init(try P256.Signing.PrivateKey(rawRepresentation: scalar))
+            case .p384: self.init(try P384.Signing.PrivateKey(rawRepresentation: scalar))
             }
         } catch {
             throw .incorrectData
@@ -39,39 +66,13 @@ enum EllipticCurveKey {
         throw .internalError
     }
 
-    var algorithm: Algorithm {
-        switch self {
-        case .p256: .p256
-        case .p384: .p384
-        }
-    }
-
-    /// 04 and both coordinates: 65 or 97 bytes.
-    var publicPoint: [UInt8] {
-        switch self {
-        case .p256(let key): Array(key.publicKey.x963Representation)
-        case .p384(let key): Array(key.publicKey.x963Representation)
-        }
-    }
-
-    var certificateKey: Certificate.PrivateKey {
-        switch self {
-        case .p256(let key): Certificate.PrivateKey(key)
-        case .p384(let key): Certificate.PrivateKey(key)
-        }
-    }
-
     /// Signs with ECDSA.
     ///
     /// - Parameter digest: The digest. If it is longer than the curve's order, its leftmost bytes are used.
     /// - Returns: The signature in DER.
     func sign(_ digest: [UInt8]) throws(StatusWord) -> [UInt8] {
-        let digest = RawDigest(digest, width: algorithm.width)
         do {
-            switch self {
-            case .p256(let key): return Array(try key.signature(for: digest).derRepresentation)
-            case .p384(let key): return Array(try key.signature(for: digest).derRepresentation)
-            }
+            return Array(try signature(RawDigest(digest, width: algorithm.width)))
         } catch {
             throw .internalError
         }
@@ -83,16 +84,7 @@ enum EllipticCurveKey {
     /// - Throws: ``StatusWord/incorrectData`` if the point is not on the curve.
     func agree(with point: [UInt8]) throws(StatusWord) -> [UInt8] {
         do {
-            switch self {
-            case .p256(let key):
-                let own = try P256.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
-                let peer = try P256.KeyAgreement.PublicKey(x963Representation: point)
-                return try own.sharedSecretFromKeyAgreement(with: peer).withUnsafeBytes { Array($0) }
-            case .p384(let key):
-                let own = try P384.KeyAgreement.PrivateKey(rawRepresentation: key.rawRepresentation)
-                let peer = try P384.KeyAgreement.PublicKey(x963Representation: point)
-                return try own.sharedSecretFromKeyAgreement(with: peer).withUnsafeBytes { Array($0) }
-            }
+            return try sharedSecret(point).withUnsafeBytes { Array($0) }
         } catch {
             throw .incorrectData
         }

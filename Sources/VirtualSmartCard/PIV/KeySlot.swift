@@ -22,14 +22,8 @@ public struct KeySlot: RawRepresentable, Hashable, Sendable {
     /// The key that attests the others.
     public static let attestation = KeySlot(0xF9)
 
-    /// 82 to 95, Retired Key Management.
-    ///
-    /// - Parameter number: 1 to 20.
-    public static func retired(_ number: UInt8) -> KeySlot? {
-        (1...20).contains(number) ? KeySlot(0x81 + number) : nil
-    }
-
     private static let named: Set<UInt8> = [0x9A, 0x9C, 0x9D, 0x9E, 0xF9]
+    /// 82 to 95, Retired Key Management.
     private static let retired: ClosedRange<UInt8> = 0x82...0x95
 
     /// The PIN policy of a key that is created without one.

@@ -62,7 +62,7 @@ extension PIVApplet {
         guard
             data.count >= 3, data[1] == Self.managementKeyReference, data.count == 3 + Int(data[2]),
             let algorithm = ManagementKeyAlgorithm(rawValue: data[0]),
-            algorithm == .tripleDES || profile.firmware.supportsAESManagementKey,
+            algorithm == .tripleDES || profile.firmware >= Firmware(5, 4, 2),
             let key = ManagementKey(algorithm, bytes: Array(data[3...]))
         else { throw .incorrectData }
         managementKey = key
@@ -75,7 +75,15 @@ extension PIVApplet {
         guard let entry = keys[slot] else { throw .referenceNotFound }
         if let status = forcedStatus.removeValue(forKey: slot) { throw status }
         guard p1 == entry.key.algorithm.rawValue else { throw .incorrectData }
-        let operation = PrivateKeyOperation(key: entry.key, input: try Self.input(fields))
+        let key = entry.key
+        let operation: PrivateKeyUse
+        switch (fields[tag: 0x81], fields[tag: 0x85]) {
+        case (let digest?, nil) where !digest.isEmpty:
+            operation = { () throws(StatusWord) in try key.sign(digest) }
+        case (nil, let point?):
+            operation = { () throws(StatusWord) in try key.agree(with: point) }
+        default: throw .incorrectData
+        }
         switch entry.pinPolicy {
         case .never: break
         case .once: guard session.isPINVerified else { throw .securityStatusNotSatisfied }
@@ -83,14 +91,6 @@ extension PIVApplet {
         }
         guard !requiresTouch(entry.touchPolicy) else { return .touchRequired(operation) }
         return .data(Self.dynamicTemplate([TLV(0x82, try operation())]))
-    }
-
-    private static func input(_ fields: [TLV]) throws(StatusWord) -> PrivateKeyOperation.Input {
-        switch (fields[tag: 0x81], fields[tag: 0x85]) {
-        case (let digest?, nil) where !digest.isEmpty: .digest(digest)
-        case (nil, let point?): .point(point)
-        default: throw .incorrectData
-        }
     }
 
     private func requiresTouch(_ policy: TouchPolicy) -> Bool {

@@ -32,26 +32,18 @@ extension PIVApplet {
     }
 
     mutating func perform(_ command: CommandAPDU, _ data: [UInt8]) throws(StatusWord) -> Outcome {
-        guard let instruction = Instruction(rawValue: command.instruction) else {
-            session.isPINFresh = false
-            throw .unknownInstruction
-        }
+        let (instruction, p1, p2) = (Instruction(rawValue: command.instruction), command.p1, command.p2)
         // The PIN policy "always" requires VERIFY directly before the use.
         defer { if instruction != .verify { session.isPINFresh = false } }
-        if instruction == .select { return try select(p1: command.p1, data) }
-        switch session.application {
-        case .none: throw .unknownInstruction
-        case .oneTimePassword:
-            guard instruction == .oneTimePasswordRequest else { throw .unknownInstruction }
-            return try oneTimePasswordRequest(p1: command.p1)
-        case .piv: return try perform(instruction, p1: command.p1, p2: command.p2, data)
+        switch (session.application, instruction) {
+        case (_, .select): return try select(p1: p1, data)
+        case (.oneTimePassword, .oneTimePasswordRequest):
+            guard p1 == 0x10 else { throw .incorrectParameters }
+            return .data(profile.serialBytes)
+        case (.piv, _): break
+        default: throw .unknownInstruction
         }
-    }
-
-    private mutating func perform(
-        _ instruction: Instruction, p1: UInt8, p2: UInt8, _ data: [UInt8]
-    ) throws(StatusWord) -> Outcome {
-        switch instruction {
+        return switch instruction {
         case .verify: try verify(p1: p1, p2: p2, data)
         case .changeReferenceData: try changeReferenceData(p1: p1, p2: p2, data)
         case .resetRetryCounter: try resetRetryCounter(p1: p1, p2: p2, data)
@@ -68,7 +60,7 @@ extension PIVApplet {
         case .reset: try reset()
         case .getVersion: .data(profile.firmware.bytes)
         case .getSerialNumber: try getSerialNumber()
-        case .select, .getResponse, .oneTimePasswordRequest: throw .unknownInstruction
+        case .select, .getResponse, .oneTimePasswordRequest, nil: throw .unknownInstruction
         }
     }
 
@@ -79,24 +71,18 @@ extension PIVApplet {
         guard p1 == 0x04, data.count >= 5 else { throw .notFound }
         if Self.pivIdentifier.starts(with: data) {
             // Selecting the current application again keeps the security status (SP 800-73-4 Part 2 section 3.1.1).
-            if session.application != .piv { session = PIVSession() }
-            session.application = .piv
+            if session.application != .piv { session = PIVSession(application: .piv) }
             return .data(Self.applicationProperties)
         }
         guard Self.oneTimePasswordIdentifier.starts(with: data) else { throw .notFound }
-        session = PIVSession()
-        session.application = .oneTimePassword
+        session = PIVSession(application: .oneTimePassword)
         // The version, the programming sequence and the state of two empty slots.
         return .data(profile.firmware.bytes + [0, 0, 0])
     }
 
-    private func oneTimePasswordRequest(p1: UInt8) throws(StatusWord) -> Outcome {
-        guard p1 == 0x10 else { throw .incorrectParameters }
-        return .data(profile.serialBytes)
-    }
-
+    /// Yubico's GET SERIAL NUMBER, since 5.0.
     private func getSerialNumber() throws(StatusWord) -> Outcome {
-        guard profile.firmware.hasSerialNumber else { throw .unknownInstruction }
+        guard profile.firmware >= Firmware(5, 0, 0) else { throw .unknownInstruction }
         return .data(profile.serialBytes)
     }
 

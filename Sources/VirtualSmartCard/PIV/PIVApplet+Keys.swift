@@ -30,7 +30,7 @@ extension PIVApplet {
 
     /// Yubico's MOVE KEY, since 5.7: moves the key in slot P2 to slot P1, or deletes it if P1 is FF.
     mutating func moveKey(p1: UInt8, p2: UInt8) throws(StatusWord) -> Outcome {
-        guard profile.firmware.movesKeys else { throw .unknownInstruction }
+        guard profile.firmware >= Firmware(5, 7, 0) else { throw .unknownInstruction }
         guard session.isAdministrator else { throw .securityStatusNotSatisfied }
         let destination = KeySlot(rawValue: p1)
         guard let source = KeySlot(rawValue: p2), source != .attestation, p1 == 0xFF || destination != nil,
@@ -66,7 +66,7 @@ extension PIVApplet {
 extension PIVApplet {
     /// Yubico's GET METADATA, since 5.3.
     func getMetadata(p2: UInt8) throws(StatusWord) -> Outcome {
-        guard profile.firmware.hasMetadata else { throw .unknownInstruction }
+        guard profile.firmware >= Firmware(5, 3, 0) else { throw .unknownInstruction }
         switch p2 {
         case Self.pinReference: return .data(Self.metadata(of: pin))
         case Self.pukReference: return .data(Self.metadata(of: puk))
@@ -143,18 +143,11 @@ extension PIVApplet {
     /// attestation key, which stays.
     mutating func reset() throws(StatusWord) -> Outcome {
         guard pin.isBlocked, puk.isBlocked else { throw .conditionsNotSatisfied }
-        let attestation = keys[.attestation]
-        let tag = KeySlot.attestation.certificateObject
-        let certificate = objects[tag]
+        removeKeys()
         pin = CountedSecret(CardProfile.defaultPIN)
         puk = CountedSecret(CardProfile.defaultPUK)
         managementKey = ManagementKey(factory: profile.managementKeyAlgorithm)
-        keys = [:]
-        objects = [:]
-        keys[.attestation] = attestation
-        objects[tag] = certificate
-        session = PIVSession()
-        session.application = .piv
+        session = PIVSession(application: .piv)
         return .done
     }
 }

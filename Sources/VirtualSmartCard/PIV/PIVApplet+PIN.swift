@@ -30,8 +30,8 @@ extension PIVApplet {
         guard p1 == 0 else { throw .incorrectParameters }
         let (old, new) = try Self.halves(data)
         switch p2 {
-        case Self.pinReference: try Self.change(&pin, from: old, to: new)
-        case Self.pukReference: try Self.change(&puk, from: old, to: new)
+        case Self.pinReference: try pin.change(from: old, to: new)
+        case Self.pukReference: try puk.change(from: old, to: new)
         default: throw .referenceNotFound
         }
         return .done
@@ -42,8 +42,7 @@ extension PIVApplet {
         guard p1 == 0, p2 == Self.pinReference else { throw .incorrectParameters }
         let (code, new) = try Self.halves(data)
         try puk.verify(code)
-        try pin.change(to: new)
-        pin.unblock()
+        try pin.reset(to: new)
         return .done
     }
 
@@ -59,13 +58,6 @@ extension PIVApplet {
     private mutating func forgetPIN() {
         session.isPINVerified = false
         session.isPINFresh = false
-    }
-
-    private static func change(
-        _ secret: inout CountedSecret, from old: ArraySlice<UInt8>, to new: ArraySlice<UInt8>
-    ) throws(StatusWord) {
-        try secret.verify(old)
-        try secret.change(to: new)
     }
 
     private static func halves(_ data: [UInt8]) throws(StatusWord) -> (ArraySlice<UInt8>, ArraySlice<UInt8>) {
@@ -116,18 +108,20 @@ struct CountedSecret: Hashable {
     /// The response to VERIFY without a PIN.
     var status: StatusWord { isBlocked ? .authenticationBlocked : .wrongSecret(attemptsLeft: attemptsLeft) }
 
-    /// Replaces the value.
+    /// Verifies the old value, then replaces it.
+    mutating func change(from old: ArraySlice<UInt8>, to replacement: ArraySlice<UInt8>) throws(StatusWord) {
+        try verify(old)
+        try reset(to: replacement)
+    }
+
+    /// Replaces the value and restores all attempts.
     ///
     /// - Parameter replacement: The padded form, 8 bytes.
     /// - Throws: ``StatusWord/incorrectData`` for fewer than six bytes without padding.
-    mutating func change(to replacement: ArraySlice<UInt8>) throws(StatusWord) {
+    mutating func reset(to replacement: ArraySlice<UInt8>) throws(StatusWord) {
         let unpadded = Self.unpadded(replacement)
         guard replacement.count == Self.paddedLength, unpadded.count >= Self.shortest else { throw .incorrectData }
         value = unpadded
-    }
-
-    /// Restores all attempts.
-    mutating func unblock() {
         attemptsLeft = limit
     }
 

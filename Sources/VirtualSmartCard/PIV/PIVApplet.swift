@@ -23,10 +23,13 @@ package struct PIVApplet: Sendable {
         case touchRequired
     }
 
+    /// A permitted use of a private key, which may still require a touch. Returns the signature or the shared secret.
+    typealias PrivateKeyUse = @Sendable () throws(StatusWord) -> [UInt8]
+
     /// The result of a permitted command.
     enum Outcome {
         case data([UInt8])
-        case touchRequired(PrivateKeyOperation)
+        case touchRequired(PrivateKeyUse)
 
         static let done = Outcome.data([])
     }
@@ -144,25 +147,5 @@ struct PIVSession {
     /// The rest of the response, for GET RESPONSE.
     var remainder: ArraySlice<UInt8> = []
     /// The operation that waits for a touch.
-    var pending: (operation: PrivateKeyOperation, responseLimit: Int)?
-}
-
-/// A permitted use of a private key, which may still require a touch.
-struct PrivateKeyOperation {
-    enum Input {
-        /// Signs a digest.
-        case digest([UInt8])
-        /// Computes a shared secret with a public key.
-        case point([UInt8])
-    }
-
-    let key: EllipticCurveKey
-    let input: Input
-
-    func callAsFunction() throws(StatusWord) -> [UInt8] {
-        switch input {
-        case .digest(let digest): try key.sign(digest)
-        case .point(let point): try key.agree(with: point)
-        }
-    }
+    var pending: (operation: PIVApplet.PrivateKeyUse, responseLimit: Int)?
 }

@@ -25,14 +25,14 @@ package final class ControlSocket: Sendable {
     /// - Throws: ``Failure`` if a program listens there already, another file exists there, or the socket could not be
     ///   created.
     package init(path: String, card: VirtualCard) throws(Failure) {
-        guard var address = Self.address(of: path) else {
+        guard let address = Self.address(of: path) else {
             throw Failure(description: "the path of the control socket is not 1 to 107 bytes long: \(path)")
         }
-        Self.removeAbandoned(path, &address)
+        Self.removeAbandoned(path, address)
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         // No program can connect before listen(2), so the mode is in effect for all connections.
         guard
-            descriptor >= 0, Self.withAddress(&address, { bind(descriptor, $0, $1) }) == 0, chmod(path, 0o600) == 0,
+            descriptor >= 0, Self.withAddress(address, { bind(descriptor, $0, $1) }) == 0, chmod(path, 0o600) == 0,
             listen(descriptor, 8) == 0
         else {
             let reason = String(cString: strerror(errno))
@@ -82,27 +82,26 @@ package final class ControlSocket: Sendable {
     private static let longestLine = 256
 
     /// Removes a socket on which no program listens.
-    private static func removeAbandoned(_ path: String, _ address: inout sockaddr_un) {
+    private static func removeAbandoned(_ path: String, _ address: sockaddr_un) {
         var information = stat()
         guard lstat(path, &information) == 0, information.st_mode & S_IFMT == S_IFSOCK else { return }
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }
-        if withAddress(&address, { connect(descriptor, $0, $1) }) != 0, errno == ECONNREFUSED { unlink(path) }
+        if withAddress(address, { connect(descriptor, $0, $1) }) != 0, errno == ECONNREFUSED { unlink(path) }
     }
 
     private static func address(of path: String) -> sockaddr_un? {
         var address = sockaddr_un()
-        let bytes = Array(path.utf8)
-        guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+        guard (1..<MemoryLayout.size(ofValue: address.sun_path)).contains(path.utf8.count) else { return nil }
         address.sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
         return address
     }
 
     private static func withAddress(
-        _ address: inout sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
+        _ address: sockaddr_un, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
     ) -> Int32 {
-        withUnsafePointer(to: &address) { pointer in
+        withUnsafePointer(to: address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
@@ -145,9 +144,6 @@ enum ControlRequest: Hashable {
         default: return nil
         }
     }
-
-    /// The list of requests for an error message.
-    static let usage = "touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"
 }
 
 /// The answer to a request on the control socket.
@@ -182,31 +178,16 @@ struct ControlAnswer: Encodable {
 
     /// Performs the request on a line.
     init(to line: String, card: VirtualCard) {
-        guard let request = ControlRequest(line) else {
-            done = false
-            error = "one of: \(ControlRequest.usage)"
-            return
+        switch ControlRequest(line) {
+        case .touch(let mode): card.touch = mode
+        case .press: error = card.press() ? nil : "no key is waiting for a touch"
+        case .eject: card.eject()
+        case .insert: card.insert()
+        case .fail(let slot, let status): card.failNextUse(of: slot, with: status)
+        case .status: status = Status(card)
+        case nil: error = "one of: touch auto|deny|wait, press, eject, insert, fail SLOT STATUS, status"
         }
-        switch request {
-        case .touch(let mode):
-            card.touch = mode
-            done = true
-        case .press:
-            done = card.press()
-            error = done ? nil : "no key is waiting for a touch"
-        case .eject:
-            card.eject()
-            done = true
-        case .insert:
-            card.insert()
-            done = true
-        case .fail(let slot, let status):
-            card.failNextUse(of: slot, with: status)
-            done = true
-        case .status:
-            status = Status(card)
-            done = true
-        }
+        done = error == nil
     }
 
     /// The JSON and a newline.

@@ -7,29 +7,9 @@ internal import Synchronization
 /// The card is in the reader from its creation until it is ejected or the last reference is released. It waits for a
 /// reader that does not exist yet. The card has its own threads; no member blocks.
 public final class VirtualCard: Sendable {
-    private struct State {
-        var applet: PIVApplet
-        var statistics = CardStatistics()
-        var isInserted = true
-        var isStopped = false
-        var connection: StreamSocket?
-    }
-
     /// The card's model and serial number.
     public let profile: CardProfile
-    private let touchTimeout: Duration
-    private let sensor = TouchSensor()
-    private let core: Core
-
-    /// The state that the threads share. They do not hold the card itself, so that its owner can release it.
-    private final class Core: Sendable {
-        let state: Mutex<State>
-        let insertion = DispatchSemaphore(value: 0)
-
-        init(_ state: State) {
-            self.state = Mutex(state)
-        }
-    }
+    private let core: CardCore
 
     /// Creates a card and inserts it.
     ///
@@ -38,38 +18,35 @@ public final class VirtualCard: Sendable {
     ///   - touchTimeout: How long a key waits for a touch. A YubiKey waits about 15 seconds.
     package init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration = .seconds(15)) {
         profile = applet.profile
-        self.touchTimeout = touchTimeout
-        core = Core(State(applet: applet))
-        DispatchQueue(label: "latchkey.card.\(port)").async { [core, sensor] in
-            Self.live(core, sensor, port: port, touchTimeout: touchTimeout)
-        }
+        core = CardCore(applet, port: port, touchTimeout: touchTimeout)
+        DispatchQueue(label: "latchkey.card.\(port)").async { [core] in core.run() }
     }
 
     deinit {
-        remove(forGood: true)
+        core.remove(permanently: true)
     }
 
     /// The reaction to a key that requires a touch.
     public var touch: TouchMode {
-        get { sensor.mode }
-        set { sensor.mode = newValue }
+        get { core.sensor.mode }
+        set { core.sensor.mode = newValue }
     }
 
     /// Whether a key is waiting for a touch.
-    public var isWaitingForTouch: Bool { sensor.isWaiting }
+    public var isWaitingForTouch: Bool { core.sensor.isWaiting }
 
     /// Touches the card. Does nothing if no key is waiting.
     ///
     /// - Returns: Whether a key was waiting.
     @discardableResult
-    public func press() -> Bool { sensor.press() }
+    public func press() -> Bool { core.sensor.press() }
 
     /// Whether the card is in the reader.
     public var isInserted: Bool { core.state.withLock { $0.isInserted } }
 
     /// Removes the card from the reader. The reader notices it within 0.4 seconds.
     public func eject() {
-        remove(forGood: false)
+        core.remove(permanently: false)
     }
 
     /// Inserts the card into the reader again, with the same keys. The reader notices it within 0.4 seconds.
@@ -96,28 +73,50 @@ public final class VirtualCard: Sendable {
 
     /// The commands and power cycles so far.
     package var statistics: CardStatistics { core.state.withLock { $0.statistics } }
+}
 
-    private func remove(forGood: Bool) {
-        let connection = core.state.withLock { state in
+/// The state and the thread of a card. The thread does not hold the card itself, so that its owner can release it.
+private final class CardCore: Sendable {
+    struct State {
+        var applet: PIVApplet
+        var statistics = CardStatistics()
+        var isInserted = true
+        var isStopped = false
+        var connection: StreamSocket?
+    }
+
+    let state: Mutex<State>
+    let sensor = TouchSensor()
+    let insertion = DispatchSemaphore(value: 0)
+    private let port: UInt16
+    private let touchTimeout: Duration
+
+    init(_ applet: PIVApplet, port: UInt16, touchTimeout: Duration) {
+        state = Mutex(State(applet: applet))
+        self.port = port
+        self.touchTimeout = touchTimeout
+    }
+
+    func remove(permanently isFinal: Bool) {
+        let connection = state.withLock { state in
             let wasIn = state.isInserted
             state.isInserted = false
-            state.isStopped = state.isStopped || forGood
+            state.isStopped = state.isStopped || isFinal
             defer { state.connection = nil }
-            if forGood, !wasIn { core.insertion.signal() }
+            if isFinal, !wasIn { insertion.signal() }
             return state.connection
         }
         connection?.shutDown()
         sensor.cancel()
     }
 
-    // MARK: - The card's thread
-
-    private static func live(_ core: Core, _ sensor: TouchSensor, port: UInt16, touchTimeout: Duration) {
+    /// Connects to the reader and answers its messages until the card is removed for good.
+    func run() {
         while true {
-            let (isInserted, isStopped) = core.state.withLock { ($0.isInserted, $0.isStopped) }
+            let (isInserted, isStopped) = state.withLock { ($0.isInserted, $0.isStopped) }
             if isStopped { return }
             guard isInserted else {
-                core.insertion.wait()
+                insertion.wait()
                 continue
             }
             guard let connection = StreamSocket(port: port) else {
@@ -125,34 +124,32 @@ public final class VirtualCard: Sendable {
                 usleep(2000)
                 continue
             }
-            let isWanted = core.state.withLock { state in
+            let isConnected = state.withLock { state in
                 guard state.isInserted else { return false }
                 state.applet.powerCycle()
                 state.connection = connection
                 return true
             }
-            if isWanted { serve(connection, core, sensor, touchTimeout: touchTimeout) }
-            core.state.withLock { state in
+            if isConnected { serve(connection) }
+            state.withLock { state in
                 if state.connection === connection { state.connection = nil }
             }
         }
     }
 
-    private static func serve(
-        _ connection: StreamSocket, _ core: Core, _ sensor: TouchSensor, touchTimeout: Duration
-    ) {
+    private func serve(_ connection: StreamSocket) {
         while let message = ReaderMessage.receive(from: connection) {
             let response: [UInt8]
             switch message {
             case .powerChange:
-                core.state.withLock { state in
+                state.withLock { state in
                     state.statistics.powerCycles += 1
                     state.applet.powerCycle()
                 }
                 continue
             case .answerToReset: response = CardProfile.answerToReset
             case .command(let command):
-                let reply = core.state.withLock { state in
+                let reply = state.withLock { state in
                     state.statistics.count(command)
                     return state.applet.respond(to: command)
                 }
@@ -160,9 +157,9 @@ public final class VirtualCard: Sendable {
                 case .response(let bytes): response = bytes
                 case .touchRequired:
                     let isTouched = sensor.waitForTouch(timeout: touchTimeout) {
-                        core.state.withLock { $0.connection === connection }
+                        state.withLock { $0.connection === connection }
                     }
-                    response = core.state.withLock { $0.applet.finish(touched: isTouched) }
+                    response = state.withLock { $0.applet.finish(touched: isTouched) }
                 }
             }
             guard connection.send(ReaderMessage.framed(response)) else { return }

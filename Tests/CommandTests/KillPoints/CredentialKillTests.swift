@@ -40,7 +40,7 @@ struct CredentialKillTests {
     }
 
     /// Checks that the other credential is found and works.
-    private func checkOther(_ machine: Machine, _ id: String, _ life: KillPoints.Life) async throws {
+    private func checkOther(_ machine: Machine, _ id: String, _ life: KillPoints.Run) async throws {
         #expect(try await ids(machine, "role=bystander") == [id], "\(life)")
         // Another run already used its refresh token at the server, so only the stored record is checked.
         let shown = try await machine.run("credential", "tag", id, "seen=1")

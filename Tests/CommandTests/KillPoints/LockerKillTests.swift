@@ -10,7 +10,8 @@ struct LockerKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let database = machine.directory.path(of: "identity.sqlite")
-        try await IdentityServer.withRunning(database: database, life: .seconds(3600), isPatient: true) { server in
+        try await IdentityProcess.withRunning(database: database, timeLimit: .seconds(3600), hasRateLimits: false) {
+            server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
@@ -33,7 +34,7 @@ struct LockerKillTests {
     }
 
     /// Checks that the enrolment is complete: it decrypts its texts, and the PIN, if there is one, starts a session.
-    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Life) async throws {
+    private func check(_ machine: Machine, _ text: String, pin: String, _ life: KillPoints.Run) async throws {
         let opened = try await machine.run(["locker", "decrypt"], input: text)
         #expect(opened.output == "s3cret", "\(life): \(opened.errors)")
         let started = try await machine.run("locker", "start", "--level", "easy", pins: [pin])

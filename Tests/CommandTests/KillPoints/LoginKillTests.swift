@@ -11,7 +11,8 @@ struct LoginKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let database = machine.directory.path(of: "identity.sqlite")
-        try await IdentityServer.withRunning(database: database, life: .seconds(3600), isPatient: true) { server in
+        try await IdentityProcess.withRunning(database: database, timeLimit: .seconds(3600), hasRateLimits: false) {
+            server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
@@ -29,7 +30,7 @@ struct LoginKillTests {
     }
 
     /// Logs in again if the session was lost between the server's answer and the commit, which no client can prevent.
-    private func resume(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func resume(_ machine: Machine, _ life: KillPoints.Run) async throws {
         guard try await machine.run("status", "--json").json()["sessionState"] != "AUTHENTICATED" else { return }
         #expect(life.killedBefore != nil && life.effects.network > 0, "\(life)")
         try await machine.require("login")
@@ -39,7 +40,7 @@ struct LoginKillTests {
         try await machine.run("status", "--json").json()["biometricEnabled"] == true
     }
 
-    private func enableAgain(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func enableAgain(_ machine: Machine, _ life: KillPoints.Run) async throws {
         try await resume(machine, life)
         var again = try await machine.run("enable", pins: ["2580"])
         if again.status == 6, life.killedBefore != nil, life.effects.network > 0 {
@@ -51,7 +52,7 @@ struct LoginKillTests {
     }
 
     /// Checks that the PIN logs in.
-    private func checkLogin(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func checkLogin(_ machine: Machine, _ life: KillPoints.Run) async throws {
         let login = try await machine.run("authenticate", pins: ["2580"])
         #expect(login.status == 0, "\(life): \(login.errors)")
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")

@@ -39,10 +39,10 @@ extension Machine {
     func cutShort(
         _ change: StateChange, by arguments: String..., pins: [String]? = nil, input: String = "",
         prepare: (() async throws -> (machine: Machine, more: [String]))? = nil,
-        check: (Machine, KillPoints.Life) async throws -> Void
+        check: (Machine, KillPoints.Run) async throws -> Void
     ) async throws {
         let tcti = environment["LATCHKEY_TCTI"]
-        try await KillPoints.visit(change) { _ -> (machine: Machine, more: [String]) in
+        try await KillPoints.test(change) { _ -> (machine: Machine, more: [String]) in
             guard let prepare else { return (try copy(), []) }
             return try await prepare()
         } change: { prepared, environment in

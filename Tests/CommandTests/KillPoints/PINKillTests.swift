@@ -22,7 +22,7 @@ struct PINKillTests {
     }
 
     /// Which of the two PINs each key and the vault with biometrics accept.
-    private func pins(_ machine: Machine, _ life: KillPoints.Life) async throws -> Set<String> {
+    private func pins(_ machine: Machine, _ life: KillPoints.Run) async throws -> Set<String> {
         let listed = try await machine.require("key", "list", "--json").json()["keys"]?.array ?? []
         var found: Set<String> = []
         for id in listed.compactMap({ $0["id"]?.string }) {

@@ -15,7 +15,7 @@ struct VaultKillTests {
     }
 
     /// Checks that the other vaults are unchanged.
-    private func checkOthers(_ machine: Machine, _ life: KillPoints.Life) async throws {
+    private func checkOthers(_ machine: Machine, _ life: KillPoints.Run) async throws {
         #expect(try await machine.run("vault", "show", "plain").output == "bystander", "\(life)")
         let gated = try await machine.run("vault", "show", "gated", pins: ["2580"])
         #expect(gated.output == "bystander", "\(life): \(gated.errors)")

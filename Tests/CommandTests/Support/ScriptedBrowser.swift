@@ -6,7 +6,7 @@ import Testing
 struct ScriptedBrowser {
     let path: String
 
-    init(user: IdentityServer.Announcement.User, in directory: TemporaryDirectory) throws {
+    init(user: IdentityProcess.User, in directory: TemporaryDirectory) throws {
         let script = """
             #!/usr/bin/env python3
             import http.cookiejar, sys, urllib.parse, urllib.request

@@ -178,7 +178,7 @@ struct FaultTests {
     }
 
     private func disarm(_ hardware: CountingKeystore, _ bench: Bench) throws {
-        hardware.heal()
+        hardware.clearFailure()
         bench.provider.healAll()
         try DatabaseQueue.raw(at: bench.databasePath).write { database in
             try database.execute(sql: "DROP TRIGGER IF EXISTS fault")

@@ -3,6 +3,7 @@ import GRDB
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyJOSE
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

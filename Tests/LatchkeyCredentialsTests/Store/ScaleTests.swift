@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing

@@ -2,6 +2,7 @@ import Foundation
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Synchronization
 import Testing

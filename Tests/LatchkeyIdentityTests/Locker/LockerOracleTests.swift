@@ -122,9 +122,8 @@ import Testing
     }
 
     private static func python(_ script: String, _ arguments: [String]) async throws -> String {
-        let process = try RunningProgram(URL(filePath: "/usr/bin/env"), ["python3", "-c", script] + arguments)
-        let (output, errors) = await process.remainder()
-        guard await process.wait() == 0 else { throw Failed(description: errors) }
-        return output
+        let outcome = try await SystemProgram("python3").result(of: ["-c", script] + arguments)
+        guard outcome.isSuccess else { throw Failed(description: outcome.errors) }
+        return outcome.output
     }
 }

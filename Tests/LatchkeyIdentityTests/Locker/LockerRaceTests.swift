@@ -37,7 +37,7 @@ import Testing
             ).write(to: config)
             let database = directory.appending(path: "identity.sqlite").path()
             let arguments = ["--config", config.path(), "--database", database, "--port", "0"]
-            let processes = [try await ServerProcess(arguments), try await ServerProcess(arguments)]
+            let processes = [try await IdentityProcess(arguments), try await IdentityProcess(arguments)]
             try await TestServer.lend(processes[0], database: database) { one in
                 try await TestServer.lend(processes[1], database: database) { two in
                     let device = try await one.enrolledDevice()

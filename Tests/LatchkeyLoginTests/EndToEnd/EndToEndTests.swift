@@ -131,7 +131,7 @@ import Testing
             let second = try await machine.start(bob)
             let options = AuthorizationOptions(timeout: .milliseconds(1_500))
             await #expect(throws: login(.timedOut)) { try await second.authorize(options) }
-            #expect(await bob.visited.first?.contains("user_id") == true)
+            #expect(await bob.loaded.first?.contains("user_id") == true)
             #expect(try await second.lastUserID == container.lastUserID)
             try await container.authorize()
         }

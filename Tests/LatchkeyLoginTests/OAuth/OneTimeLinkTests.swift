@@ -4,7 +4,6 @@ import HTTPTypes
 import Latchkey
 import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Synchronization
 import Testing
 
@@ -26,13 +25,10 @@ struct OneTimeLinkTests {
 
     /// The status that another user of this machine gets; 000 without an answer.
     private func statusForOtherUser(_ url: String) async throws -> String {
-        let result = try await Subprocess.run(
-            .name("setpriv"),
-            arguments: [
-                "--reuid=65534", "--regid=65534", "--clear-groups", "--", "curl", "--silent", "--noproxy", "*",
-                "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}", url,
-            ], output: .string(limit: 1 << 10), error: .string(limit: 1 << 10))
-        return result.standardOutput
+        try await SystemProgram("setpriv").result(of: [
+            "--reuid=65534", "--regid=65534", "--clear-groups", "--", "curl", "--silent", "--noproxy", "*",
+            "--max-time", "20", "--output", "/dev/null", "--write-out", "%{http_code}", url,
+        ]).output
     }
 
     @Test func `the link redirects the user's own programs to the login page`() async throws {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
-import Subprocess
 import Testing
 
 @testable import LatchkeyPKCS11
@@ -46,28 +46,15 @@ enum KeystoreBench {
     }
 
     /// Runs OpenSC's pkcs11-tool on the test's token, logged in.
-    static func pkcs11Tool(_ arguments: String...) async throws -> ProgramResult {
+    static func pkcs11Tool(_ arguments: String...) async throws -> SystemProgram.Outcome {
         let token = try SoftwareToken.current
         return try await program(
             "pkcs11-tool",
             ["--module", token.modulePath, "--token-label", token.label, "--login", "--pin", token.userPIN] + arguments)
     }
 
-    static func program(_ name: String, _ arguments: [String]) async throws -> ProgramResult {
-        var changes: [Environment.Key: String?] = [:]
-        for (name, value) in try SoftwareToken.current.environment {
-            changes[Environment.Key(stringLiteral: name)] = value
-        }
-        let result = try await Subprocess.run(
-            .name(name), arguments: Arguments(arguments), environment: .inherit.updating(changes), input: .none,
-            output: .string(limit: 1 << 16), error: .string(limit: 1 << 16))
-        return ProgramResult(
-            isSuccess: result.terminationStatus.isSuccess, text: result.standardOutput + result.standardError)
-    }
-
-    struct ProgramResult {
-        let isSuccess: Bool
-        let text: String
+    static func program(_ name: String, _ arguments: [String]) async throws -> SystemProgram.Outcome {
+        try await SystemProgram(name, environment: SoftwareToken.current.environment).result(of: arguments)
     }
 }
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

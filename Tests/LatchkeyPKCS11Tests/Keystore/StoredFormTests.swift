@@ -2,6 +2,7 @@ import Crypto
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import SwiftASN1
 import Testing

@@ -14,12 +14,12 @@ extension PaperKeystore {
             }
             return mark + sealed
         } catch {
-            throw .damaged("write a blob", "it can't be encrypted")
+            throw .damaged("it can't be encrypted")
         }
     }
 
     func sheet(_ blob: Data) throws(KeystoreError) -> Sheet {
-        guard blob.count > mark.count else { throw .damaged("read a blob", "it is too short") }
+        guard blob.count > mark.count else { throw .damaged("it is too short") }
         if fault != .takesAnyDevice, blob.prefix(mark.count) != mark {
             throw KeystoreError(
                 operation: "read a blob", code: .wrongDevice, reason: "it belongs to another device",
@@ -30,7 +30,7 @@ extension PaperKeystore {
             if fault == .overlooksTheEnd, let sheet = try? open(sealed.dropLast()) { return sheet }
             return try open(sealed)
         } catch {
-            throw .damaged("read a blob", "its authentication failed")
+            throw .damaged("its authentication failed")
         }
     }
 
@@ -46,7 +46,7 @@ extension PaperKeystore {
         case .pin: break
         default:
             guard fault == .weakensPolicies else {
-                throw .unsupported("create a key", "paper knows no fingers", recovery: "Use a PIN.")
+                throw .unsupported("paper knows no fingers", recovery: "Use a PIN.")
             }
         }
         let pin = try await pinDigest(PINRequest(purpose: .new, context: prompt), presence)
@@ -68,11 +68,13 @@ extension PaperKeystore {
             let pin = try await pinDigest(request, presence)
             if status.isLockedOut { throw Self.lockedOut }
             if pin == sheet.pin || fault == .ignoresPIN {
+                presence.accepted()
                 guard isReusable else { return }
                 return proven.withLock { proven in
                     if proven.endings == endings || fault == .keepsLateProofs { proven.pins.insert(pin) }
                 }
             }
+            presence.rejected()
             let failed = fault == .forgetsToCount ? 0 : 1
             let left = failures.withLock { failures in
                 failures += failed
@@ -95,7 +97,7 @@ extension PaperKeystore {
             guard fault != .takesNoForAnError else {
                 throw KeystoreError(operation: "ask", code: .failed, reason: why, recovery: "Say yes.")
             }
-            throw .cancelled("ask for a PIN", why)
+            throw .cancelled(why)
         case .pin(let pin):
             return pin.withUnsafeBytes { bytes in
                 Data(SHA256.hash(data: fault == .readsHalfThePIN ? bytes.prefix(32).map(\.self) : Array(bytes)))

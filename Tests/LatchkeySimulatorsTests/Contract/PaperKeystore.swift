@@ -52,7 +52,7 @@ final class PaperKeystore: Keystore {
         let key =
             fault == .repeatsItself
             ? try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: [1])) : P256.Signing.PrivateKey()
-        guard let key else { throw .damaged("create a key", "it can't be made") }
+        guard let key else { throw .damaged("it can't be made") }
         return HardwareKey(
             id: request.id, backend: backend, policy: request.policy, assurance: assurance(of: request.policy),
             publicKey: try PublicKey(x963Representation: key.publicKey.x963Representation), label: request.label,
@@ -65,7 +65,7 @@ final class PaperKeystore: Keystore {
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         guard fault == .revokesNoKey else {
-            throw .unsupported("create a key", "paper revokes nothing", recovery: "Use hardware.")
+            throw .unsupported("paper revokes nothing", recovery: "Use hardware.")
         }
         let plain = try await createKey(request, authorizedBy: presence)
         let authorization = SealedSecret(
@@ -89,7 +89,7 @@ final class PaperKeystore: Keystore {
                 fault == .checksNoPublicKey
                     || privateKey.publicKey.x963Representation == key.publicKey.x963Representation,
                 sheet.policy == key.policy
-            else { throw KeystoreError.damaged("sign", "the row does not match the blob") }
+            else { throw KeystoreError.damaged("the row does not match the blob") }
             try await authorize(sheet, prompt, presence)
             let signature = try privateKey.signature(for: PaperDigest(bytes: digest.bytes)).rawRepresentation
             guard let signature = ECDSASignature(rawRepresentation: signature) else { throw SheetError() }
@@ -97,7 +97,7 @@ final class PaperKeystore: Keystore {
         } catch let error as KeystoreError {
             throw error
         } catch {
-            throw .damaged("sign", "the blob holds no key")
+            throw .damaged("the blob holds no key")
         }
     }
 
@@ -105,7 +105,7 @@ final class PaperKeystore: Keystore {
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        guard secret.count == 32 || fault == .sealsAnything else { throw .invalidInput("seal", "it has no 32 bytes") }
+        guard secret.count == 32 || fault == .sealsAnything else { throw .invalidInput("it has no 32 bytes") }
         let bytes = secret.withUnsafeBytes { Data($0) }
         return SealedSecret(
             backend: backend, policy: policy, assurance: assurance(of: policy),
@@ -118,7 +118,7 @@ final class PaperKeystore: Keystore {
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         guard fault == .revokesNoSecret else {
-            throw .unsupported("seal", "paper revokes nothing", recovery: "Use hardware.")
+            throw .unsupported("paper revokes nothing", recovery: "Use hardware.")
         }
         let plain = try await seal(secret, policy: policy, for: prompt, authorizedBy: presence)
         let sealed = SealedSecret(
@@ -129,7 +129,7 @@ final class PaperKeystore: Keystore {
 
     func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
         guard secret.isRevocable else {
-            throw .unsupported("revoke", "paper revokes nothing", recovery: "Use hardware.")
+            throw .unsupported("paper revokes nothing", recovery: "Use hardware.")
         }
     }
 
@@ -138,7 +138,7 @@ final class PaperKeystore: Keystore {
     ) async throws(KeystoreError) -> SecretBytes {
         var sheet = try sheet(secret.blob)
         if fault == .believesTheRow { sheet.policy = secret.policy }
-        guard sheet.policy == secret.policy else { throw .damaged("unseal", "the row does not match the blob") }
+        guard sheet.policy == secret.policy else { throw .damaged("the row does not match the blob") }
         try await authorize(sheet, prompt, presence)
         return SecretBytes(sheet.content)
     }
@@ -169,7 +169,7 @@ final class PaperKeystore: Keystore {
 
     func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
         guard fault == .attestsAnything else {
-            throw .unsupported("attest", "paper attests nothing", recovery: "Use hardware.")
+            throw .unsupported("paper attests nothing", recovery: "Use hardware.")
         }
         return KeyAttestation(
             format: "paper", statement: challenge, signature: Data(), publicArea: key.publicKey.x,

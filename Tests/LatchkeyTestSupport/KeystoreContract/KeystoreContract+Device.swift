@@ -135,10 +135,10 @@ extension KeystoreContract.Device {
     }
 
     /// The purposes of the expected PIN requests.
-    func purposes(birth: Int, uses: Int) -> [PINRequest.Purpose] {
+    func purposes(creation: Int, uses: Int) -> [PINRequest.Purpose] {
         switch pin {
-        case .perKey: Array(repeating: .new, count: birth) + Array(repeating: .current, count: uses)
-        case .ofDevice: Array(repeating: .current, count: birth + uses)
+        case .perKey: Array(repeating: .new, count: creation) + Array(repeating: .current, count: uses)
+        case .ofDevice: Array(repeating: .current, count: creation + uses)
         case .atReader: []
         }
     }

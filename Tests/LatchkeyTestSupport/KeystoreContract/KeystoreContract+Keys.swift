@@ -30,8 +30,8 @@ extension KeystoreContract {
 
     func signsWithPIN(_ keystore: any Keystore) async throws {
         let presence = person(.right, .right, .right)
-        let birth = PromptContext(reason: "make a key", container: "contract")
-        let key = try await create(keystore, KeyRequest(policy: guarded, prompt: birth), presence)
+        let creation = PromptContext(reason: "make a key", container: "contract")
+        let key = try await create(keystore, KeyRequest(policy: guarded, prompt: creation), presence)
         let attemptsLeft = try await keystore.pinStatus().attemptsLeft
         for _ in 0..<2 {
             let signature = try await keystore.sign(Self.digest, with: key, for: Self.prompt, authorizedBy: presence)
@@ -39,8 +39,8 @@ extension KeystoreContract {
         }
 
         #expect(key.assurance.presence == device.enforcedPresence)
-        #expect(presence.asked == [birth, Self.prompt, Self.prompt])
-        #expect(presence.requests.map(\.purpose) == device.purposes(birth: 1, uses: 2))
+        #expect(presence.asked == [creation, Self.prompt, Self.prompt])
+        #expect(presence.requests.map(\.purpose) == device.purposes(creation: 1, uses: 2))
         #expect(presence.requests.dropFirst().allSatisfy { $0.attemptsLeft == attemptsLeft })
     }
 
@@ -148,7 +148,7 @@ extension KeystoreContract {
         await Self.expect(.wrongProof, of: "unseal with a wrong PIN") {
             _ = try await keystore.unseal(secret, for: Self.prompt, authorizedBy: presence)
         }
-        #expect(presence.requests.map(\.purpose) == device.purposes(birth: 1, uses: 2))
+        #expect(presence.requests.map(\.purpose) == device.purposes(creation: 1, uses: 2))
         #expect(presence.asked == [Self.prompt, Self.prompt, Self.prompt])
         #expect(secret.assurance.presence == device.enforcedPresence)
     }

@@ -62,7 +62,7 @@ extension KeystoreContract {
         #expect(key.publicKey.isValid(signature, for: Self.digest))
     }
 
-    func declinedAtBirth(_ keystore: any Keystore) async throws {
+    func declinedAtCreation(_ keystore: any Keystore) async throws {
         let presence = person(.declined)
         await Self.expect(.cancelled, of: "create a key") {
             _ = try await create(keystore, KeyRequest(policy: guarded, prompt: Self.prompt), presence)

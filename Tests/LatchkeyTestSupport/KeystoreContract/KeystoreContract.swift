@@ -57,7 +57,7 @@ package struct KeystoreContract: Sendable {
         case .attests: try await attests(keystore)
         case .refusesWrongPIN: try await refusesWrongPIN(keystore)
         case .locksOut: try await locksOut(keystore)
-        case .declinedAtBirth: try await declinedAtBirth(keystore)
+        case .declinedAtCreation: try await declinedAtCreation(keystore)
         case .declinedAtUse: try await declinedAtUse(keystore)
         case .reportsUnavailablePrompt: try await reportsUnavailablePrompt(keystore)
         case .takesAnyScript: try await takesAnyScript(keystore)
@@ -187,7 +187,7 @@ extension KeystoreContract {
         case attests = "attests its keys, or reports attestation as unsupported"
         case refusesWrongPIN = "rejects a wrong PIN and reports the attempts left"
         case locksOut = "locks after too many wrong PINs, and then does not prompt"
-        case declinedAtBirth = "creates no key when the user declines"
+        case declinedAtCreation = "creates no key when the user declines"
         case declinedAtUse = "does not sign when the user declines, and counts no attempt"
         case reportsUnavailablePrompt = "reports that no prompt is available"
         case takesAnyScript = "accepts PINs in any script and Unicode composition"

@@ -6,7 +6,6 @@ import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
-import Subprocess
 import Testing
 
 /// Revocable protection classes, with a crash at each step.
@@ -47,7 +46,7 @@ struct ClassRevocationTests {
         keystore.fail(at: 0, side)
         await #expect(throws: KeystoreError.self) { try await program.finishRevocations() }
         #expect(try await noted(directory) == [true])
-        keystore.heal()
+        keystore.clearFailure()
         try await program.finishRevocations()
         #expect(try await noted(directory).isEmpty)
         await #expect(throws: invalidated) {
@@ -129,11 +128,9 @@ struct ClassRevocationTests {
     }
 
     private func tools(_ name: String, _ arguments: [String]) async throws -> String {
-        let result = try await run(
-            .name(name), arguments: Arguments(arguments + ["-T", try SoftwareTPM.current.tcti]),
-            output: .string(limit: 1 << 16))
-        #expect(result.terminationStatus.isSuccess)
-        return result.standardOutput
+        let outcome = try await SystemProgram(name).result(of: arguments + ["-T", SoftwareTPM.current.tcti])
+        #expect(outcome.isSuccess)
+        return outcome.output
     }
 
     @Test func `containers of one store are revoked separately`() async throws {

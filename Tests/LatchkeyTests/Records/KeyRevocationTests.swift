@@ -6,7 +6,6 @@ import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
-import Subprocess
 import TPM2
 import Testing
 
@@ -120,9 +119,7 @@ struct KeyRevocationTests {
         #expect(full.revocabilityRefusal?.code == .unsupported)
         try await program.apply([put(full.key)], for: prompt)
         try await sign(keystore, full.key)
-        _ = try await run(
-            .name("tpm2_changeauth"), arguments: ["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"],
-            output: .discarded)
+        try await SystemProgram("tpm2_changeauth").require(["-T", SoftwareTPM.current.tcti, "-c", "owner", "secret"])
         let made = try await key(program)
         #expect(!made.key.isRevocable)
         try await program.apply([put(made.key)], for: prompt)

@@ -4,9 +4,9 @@ import GRDB
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
-import Subprocess
 import Testing
 
 struct RecordStoreTests {
@@ -94,9 +94,7 @@ struct RecordStoreTests {
                 store.close()
                 """
             func others() async throws -> String {
-                let outcome = try await Subprocess.run(
-                    .name("python3"), arguments: ["-c", script, first.path], output: .string(limit: 1000))
-                return outcome.standardOutput
+                try await SystemProgram("python3").result(of: ["-c", script, first.path]).output
             }
             #expect(try await others() == "['a']\n")
             _ = try await first.anchor("b", is: Data([2]))

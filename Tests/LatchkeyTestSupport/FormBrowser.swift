@@ -1,61 +1,65 @@
-import Foundation
-import HTTPTypes
-import Latchkey
-import LatchkeyHTTP
-import LatchkeyLogin
-import LatchkeyTestSupport
+internal import Foundation
+internal import HTTPTypes
+package import Latchkey
 
-/// A browser without a screen: it keeps cookies, fills in the server's forms and follows its redirects.
-actor FormBrowser: Browser {
+/// A browser without a screen: it keeps cookies, fills in the last form of a page and follows redirects.
+package actor FormBrowser {
     private let user: IdentityProcess.User
-    private let transport = AsyncHTTPTransport()
+    private let transport: any HTTPTransport
+    private let end: String?
     private var cookies: [String: String] = [:]
-    /// The page that was shown last, and its address.
-    private(set) var page = ""
-    private var address = ""
-    private(set) var visited: [String] = []
+    /// The last page.
+    package private(set) var page = ""
+    /// The URL of the last page.
+    package private(set) var address = ""
+    /// The URLs of the pages that ``load(_:)`` has shown, after redirects.
+    package private(set) var loaded: [String] = []
+    /// The query of the redirect to the end URL.
+    package private(set) var answer: String?
 
-    init(_ user: IdentityProcess.User) {
+    /// - Parameters:
+    ///   - user: The user who logs in.
+    ///   - end: The start of the URL that is not opened, because a redirect to it ends the login.
+    package init(_ user: IdentityProcess.User, transport: any HTTPTransport, endingAt end: String? = nil) {
         self.user = user
+        self.transport = transport
+        self.end = end
     }
 
-    /// Logs in on the page, and goes where that leads.
-    func open(_ url: String) async throws {
+    /// Opens a URL.
+    package func load(_ url: String) async throws {
         try await follow(.get, url)
-        visited.append(address)
-        try await submit(from: address, ["username": user.username, "password": user.password, "action": "login"])
+        loaded.append(address)
     }
 
-    /// Removes the first device of the list on the settings page.
-    func removeFirstDevice(at endpoint: String) async throws {
-        try await openDevices(at: endpoint)
-        try await submit(from: "\(endpoint)/settings/biometric", [:], last: true)
+    /// Sends the user's name and password in the page's form.
+    package func logIn() async throws {
+        try await submit(["username": user.username, "password": user.password, "action": "login"])
     }
 
-    /// Shows the list of devices on the settings page, logging in before.
-    func openDevices(at endpoint: String) async throws {
-        try await follow(.get, "\(endpoint)/login")
-        if page.contains("name=\"password\"") {
-            try await submit(
-                from: "\(endpoint)/login", ["username": user.username, "password": user.password, "action": "login"])
-        }
-        try await follow(.get, "\(endpoint)/settings/biometric")
-    }
-
-    private func submit(from url: String, _ fields: [String: String], last: Bool = false) async throws {
-        guard
-            let form = page.matches(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines()).last
-        else { return }
+    /// Sends the last form of the page with its hidden fields and `fields`. Does nothing if the page has no form.
+    package func submit(_ fields: [String: String] = [:]) async throws {
+        let forms = page.matches(of: /<form method="post" action="([^"]*)">(.*?)<\/form>/.dotMatchesNewlines())
+        guard let form = forms.last else { return }
         var values = fields
         for input in String(form.2).matches(of: /<input type="hidden" name="([^"]*)" value="([^"]*)">/) {
             values[String(input.1)] = Self.unescape(String(input.2))
         }
+        try await post(Self.resolve(Self.unescape(String(form.1)), from: address), values)
+    }
+
+    /// Sends a form to a URL.
+    package func post(_ url: String, _ fields: [String: String]) async throws {
+        try await follow(.post, url, Self.encode(fields))
+    }
+
+    /// Encodes a form or a query.
+    package static func encode(_ fields: [String: String]) -> String {
         var allowed = CharacterSet.alphanumerics
         allowed.insert(charactersIn: "-._~")
-        let body = values.map { name, value in
+        return fields.map { name, value in
             "\(name)=\(value.addingPercentEncoding(withAllowedCharacters: allowed) ?? "")"
         }.joined(separator: "&")
-        try await follow(.post, Self.resolve(Self.unescape(String(form.1)), from: url), body)
     }
 
     private func follow(_ method: HTTPRequest.Method, _ url: String, _ body: String = "") async throws {
@@ -63,16 +67,17 @@ actor FormBrowser: Browser {
         for _ in 0..<10 {
             guard let components = URLComponents(string: url) else { return }
             let port = components.port.map { ":\($0)" } ?? ""
+            let authority = (components.host ?? "") + port
             let query = components.percentEncodedQuery.map { "?\($0)" } ?? ""
             var request = HTTPRequest(
-                method: method, scheme: components.scheme, authority: (components.host ?? "") + port,
+                method: method, scheme: components.scheme, authority: authority,
                 path: components.percentEncodedPath + query)
             if !cookies.isEmpty {
                 request.headerFields[.cookie] = cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
             }
             if method == .post {
                 request.headerFields[.contentType] = "application/x-www-form-urlencoded"
-                request.headerFields[.origin] = "\(components.scheme ?? "")://\(components.host ?? "")\(port)"
+                request.headerFields[.origin] = "\(components.scheme ?? "")://\(authority)"
             }
             let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
             for field in response.headerFields[fields: .setCookie] {
@@ -81,6 +86,10 @@ actor FormBrowser: Browser {
             }
             guard (300..<400).contains(response.status.code), let target = response.headerFields[.location] else {
                 (page, address) = (String(decoding: bytes, as: UTF8.self), url)
+                return
+            }
+            if let end, target.hasPrefix(end) {
+                answer = target.split(separator: "?", maxSplits: 1).last.map(String.init)
                 return
             }
             (method, url, body) = (.get, Self.resolve(target, from: url), "")

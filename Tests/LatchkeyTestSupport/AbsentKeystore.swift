@@ -1,42 +1,44 @@
-import Foundation
-import Latchkey
+package import FoundationEssentials
+package import Latchkey
 
-/// Hardware that is not there: whatever reaches for it fails.
-struct AbsentKeystore: Keystore {
-    let backend = "tpm"
+/// A keystore whose hardware is not available: every call fails.
+package struct AbsentKeystore: Keystore {
+    package let backend = "tpm"
+
+    package init() {}
 
     private static let absent = KeystoreError(
-        operation: "reach the hardware", code: .unavailable, reason: "it is not there", recovery: "Plug it in.")
+        operation: "reach the hardware", code: .unavailable, reason: "it is not available", recovery: "Connect it.")
 
-    func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { throw Self.absent }
-    func pinStatus() async throws(KeystoreError) -> PINStatus { throw Self.absent }
+    package func capabilities() async throws(KeystoreError) -> KeystoreCapabilities { throw Self.absent }
+    package func pinStatus() async throws(KeystoreError) -> PINStatus { throw Self.absent }
 
-    func createKey(
+    package func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey { throw Self.absent }
 
-    func sign(
+    package func sign(
         _ digest: MessageDigest, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature { throw Self.absent }
 
-    func seal(
+    package func seal(
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret { throw Self.absent }
 
-    func unseal(
+    package func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes { throw Self.absent }
 
-    func delete(_ key: HardwareKey) async throws(KeystoreError) { throw Self.absent }
+    package func delete(_ key: HardwareKey) async throws(KeystoreError) { throw Self.absent }
 
-    func changePIN(
+    package func changePIN(
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) { throw Self.absent }
 
-    func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
+    package func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
         throw Self.absent
     }
 }
