@@ -41,9 +41,11 @@ struct Enrolment: Sendable {
     /// the container has another PIN.
     static func offlineClasses(of id: String) -> ClassFamily { ClassFamily("locker.offline", of: id).withOwnPIN }
 
+    private static let idCharacters = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
     /// Whether the text has 8 to 64 characters of base64url.
     static func isValid(id: String) -> Bool {
-        (8...64).contains(id.utf8.count) && id.utf8.allSatisfy(Base64URL.isAllowed)
+        (8...64).contains(id.utf8.count) && id.utf8.allSatisfy(idCharacters.contains)
     }
 
     /// All classes of an enrolment.

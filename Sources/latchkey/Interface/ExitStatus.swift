@@ -1,7 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
-import LatchkeyLocker
 
 /// The exit status of the process. Scripts depend on the numbers: their meanings do not change.
 enum ExitStatus: Int32, Sendable {
@@ -58,9 +57,6 @@ struct Failure {
             status = isRefusedHere ? .failed : ExitStatus(error.keystoreCode)
             (code, message, recovery) = (error.codeName, error.description, error.recovery)
             (attemptsLeft, lockedOutUntil, underlying) = (error.attemptsLeft, error.lockedOutUntil, error.underlying)
-        case let error as ProtectionError:
-            status = ExitStatus(error.keystoreCode)
-            (code, message, recovery) = (error.code, error.description, error.recoverySuggestion ?? "")
         case is CancellationError:
             status = .cancelled
             (code, message) = ("cancelled", "Could not finish: the command was cancelled.")
