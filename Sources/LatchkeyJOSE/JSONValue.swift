@@ -14,34 +14,19 @@ public enum JSONValue: Hashable, Sendable {
     case object([String: JSONValue])
 
     /// The member of an object; nil if this is not an object or lacks the member.
-    public subscript(name: String) -> JSONValue? {
-        guard case .object(let members) = self else { return nil }
-        return members[name]
-    }
+    public subscript(name: String) -> JSONValue? { object?[name] }
 
     /// The text, if this is a string.
-    public var string: String? {
-        guard case .string(let text) = self else { return nil }
-        return text
-    }
+    public var string: String? { if case .string(let text) = self { text } else { nil } }
 
     /// The truth value, if this is one.
-    public var bool: Bool? {
-        guard case .bool(let bool) = self else { return nil }
-        return bool
-    }
+    public var bool: Bool? { if case .bool(let bool) = self { bool } else { nil } }
 
     /// The number, if this is one.
-    public var number: Double? {
-        guard case .number(let number) = self else { return nil }
-        return number
-    }
+    public var number: Double? { if case .number(let number) = self { number } else { nil } }
 
     /// The members, if this is an object.
-    public var object: [String: JSONValue]? {
-        guard case .object(let members) = self else { return nil }
-        return members
-    }
+    public var object: [String: JSONValue]? { if case .object(let members) = self { members } else { nil } }
 }
 
 extension JSONValue: Codable {

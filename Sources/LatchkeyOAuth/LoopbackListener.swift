@@ -43,10 +43,8 @@ struct LoopbackListener: Sendable {
             // Connections of all users share this queue until they are accepted.
             .serverChannelOption(.backlog, value: 128)
             .childChannelInitializer { channel in
-                let peer = LoopbackPeer(client: channel.remoteAddress, server: channel.localAddress)
-                guard let peer, let isKnown = peer.owner.isKnown, connections.admit(channel) else {
-                    return refuse(channel)
-                }
+                let owner = LoopbackPeer(client: channel.remoteAddress, server: channel.localAddress)?.owner
+                guard let owner, owner != .otherUser, connections.admit(channel) else { return refuse(channel) }
                 return channel.eventLoop.makeCompletedFuture {
                     let responder = RedirectResponder(link: link, page: page(try redirectURI(channel)), accept: accept)
                     {
@@ -56,7 +54,8 @@ struct LoopbackListener: Sendable {
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.configureHTTPServerPipeline(withErrorHandling: true)
                     try pipeline.addHandler(IdleStateHandler(allTimeout: connectionTimeout))
-                    try pipeline.addHandler(RedirectHandler { responder.reply(to: $0, fromKnownUser: isKnown) })
+                    try pipeline.addHandler(
+                        RedirectHandler { responder.reply(to: $0, fromKnownUser: owner == .thisUser) })
                 }
             }
         do {
@@ -151,9 +150,7 @@ final class ConnectionCounter: Sendable {
             open += 1
             return true
         }
-        if isAdmitted {
-            channel.closeFuture.whenComplete { [self] _ in open.withLock { $0 -= 1 } }
-        }
+        if isAdmitted { channel.closeFuture.whenComplete { [self] _ in open.withLock { $0 -= 1 } } }
         return isAdmitted
     }
 }

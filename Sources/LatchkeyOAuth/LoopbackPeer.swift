@@ -58,13 +58,4 @@ enum PeerOwner {
     case otherUser
     /// The system does not show the user.
     case unknown
-
-    /// Whether the peer is certainly a program of this user; nil for a peer of another user.
-    var isKnown: Bool? {
-        switch self {
-        case .thisUser: true
-        case .otherUser: nil
-        case .unknown: false
-        }
-    }
 }
