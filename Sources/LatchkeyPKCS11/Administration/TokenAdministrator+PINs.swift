@@ -102,10 +102,10 @@ extension TokenAdministrator {
         }
     }
 
-    private func setPIN(of entry: TokenDirectory.Entry, to operation: String) async throws(KeystoreError) {
+    private func setPIN(of entry: TokenDirectory.Entry, to reason: String) async throws(KeystoreError) {
         try refuseWhenOfficerLocked(entry)
-        let officer = try await proof(.securityOfficer, of: entry, to: operation)
-        let new = try await newProof(for: entry, to: operation)
+        let officer = try await proof(.securityOfficer, of: entry, to: reason)
+        let new = try await newProof(for: entry, to: reason)
         try await administer(entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
             try session.initializePIN(new)
         }

@@ -69,7 +69,7 @@ extension Session {
     /// `CKR_USER_NOT_LOGGED_IN` has three meanings: there is no login, the proof for this use is missing, or the user did not
     /// touch the token. Only the last one takes long.
     ///
-    /// - Parameter feature: What a module that does not have the mechanism lacks, for `unsupported`.
+    /// - Parameter feature: The feature that a module without the mechanism lacks, for `unsupported`.
     func check(
         _ value: ReturnValue, from function: String, after time: Duration = .zero, unsupported feature: String? = nil
     ) throws(CryptokiError) {

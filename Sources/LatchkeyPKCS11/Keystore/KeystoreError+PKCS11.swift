@@ -21,7 +21,7 @@ extension UnderlyingError {
     }
 }
 
-/// What a Cryptoki error means for the user.
+/// The error for the user that corresponds to a Cryptoki error.
 private typealias Meaning = (code: KeystoreErrorCode, reason: String, recovery: String)
 
 extension CryptokiError {
