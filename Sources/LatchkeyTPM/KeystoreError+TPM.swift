@@ -6,9 +6,7 @@ extension KeystoreError {
     /// Explains an error of the TPM without the context of the operation.
     init(_ error: TPMError) {
         let meaning = Self.meaning(of: error)
-        self.init(
-            code: meaning.code, reason: meaning.reason, recovery: meaning.recovery,
-            underlying: Underlying(error))
+        self.init(code: meaning.code, reason: meaning.reason, recovery: meaning.recovery, underlying: Underlying(error))
     }
 
     /// Runs `body`, which does not use the TPM, and explains its error.
@@ -27,8 +25,7 @@ extension KeystoreError {
 
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
-            recovery: waiting(status),
+            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs", recovery: waiting(status),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
     }
 
@@ -57,8 +54,7 @@ extension KeystoreError {
 
     static func revoked(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            code: .invalidated,
-            reason: "the key or secret was revoked: the TPM no longer holds it",
+            code: .invalidated, reason: "the key or secret was revoked: the TPM no longer holds it",
             recovery: "Delete it. No copy of it works. Create a new one if you still need it.",
             underlying: underlying.map(Underlying.init))
     }
@@ -133,7 +129,9 @@ extension KeystoreError {
 extension UnderlyingError {
     init(_ error: TPMError) {
         let layer =
-            if case .transport = error.kind { "tcti" } else {
+            if case .transport = error.kind {
+                "tcti"
+            } else {
                 "tpm"
             }
         self.init(layer: layer, rawCode: error.responseCode?.rawValue, text: error.description)

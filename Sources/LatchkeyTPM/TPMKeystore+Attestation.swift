@@ -34,8 +34,7 @@ extension TPMKeystore {
     /// The store's attestation key. Creates it at the first use.
     private func attestationKey(under root: StorageRoot) async throws(KeystoreError) -> TPMKeyBlob {
         if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try Self.signer(anchor, root) }
-        let created = try await createObject(
-            KeyTemplates.attestationKey, authValue: .empty, under: root)
+        let created = try await createObject(KeyTemplates.attestationKey, authValue: .empty, under: root)
         var blob = TPMKeyBlob(created, hasEmptyAuth: true, under: root)
         blob.creation = nil
         let stored = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob))
@@ -68,10 +67,8 @@ extension TPM {
         challenge: [UInt8]
     ) throws(TPMError) -> Certified {
         try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withLoaded(signer.key.privatePart, signer.key.publicArea, under: parent) {
-                (attestationKey) throws(TPMError) in
-                try withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
-                    (object) throws(TPMError) in
+            try withLoadedObject(of: signer.key, under: parent) { (attestationKey) throws(TPMError) in
+                try withLoadedObject(of: blob.key, under: parent) { (object) throws(TPMError) in
                     let said = try certifyCreation(
                         of: object, creationHash: creation.hash, creationTicket: creation.ticket, challenge: challenge,
                         by: attestationKey)

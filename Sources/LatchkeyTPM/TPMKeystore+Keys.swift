@@ -9,8 +9,7 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             let made = try await make(
                 .loadable, sealing: nil, policy: request.policy,
-                boundTo: KeyBinding(id: request.id, label: request.label),
-                request.prompt, presence)
+                boundTo: KeyBinding(id: request.id, label: request.label), request.prompt, presence)
             return try hardwareKey(made.blob, for: request, assurance: made.assurance)
         } catch { throw error.during("create a key") }
     }
@@ -29,8 +28,7 @@ extension TPMKeystore {
                 try tpm.sign(digest.bytes, with: object, authorizedBy: authorization([]))
             }
             guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest) else {
-                throw KeystoreError(
-                    TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
+                throw KeystoreError(TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
             }
             return signature
         } catch { throw error.during("sign") }
@@ -90,8 +88,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             try RevocableSecret.checkCount(of: secret)
-            let made = try await make(
-                .sealed, sealing: secret, policy: policy, boundTo: nil, prompt, presence)
+            let made = try await make(.sealed, sealing: secret, policy: policy, boundTo: nil, prompt, presence)
             return SealedSecret(
                 backend: backend, policy: policy, assurance: made.assurance, blob: try serialized(made.blob))
         } catch { throw error.during("seal a secret") }
@@ -102,12 +99,10 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> SecretBytes {
         do throws(KeystoreError) {
             guard !secret.isRevocable else { return try await unsealRevocable(secret, prompt, presence) }
-            let blob = try blob(
-                secret)
+            let blob = try blob(secret)
             let root = try await root(named: blob.parentName)
             try check(secret.assurance, of: secret.policy, blob.protection, under: root)
-            let use = KeyUse(
-                blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
+            let use = KeyUse(blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
             let opened = try await perform(use, authorizedBy: presence) {
                 (tpm, object, authorization) throws(TPMError) in
                 try tpm.unseal(object, authorizedBy: authorization(.encrypt)) { SecretBytes(copying: $0) }
@@ -172,8 +167,7 @@ extension TPMKeystore {
             return try structure.serialized
         } catch {
             throw KeystoreError(
-                code: .failed, reason: "it cannot be encoded: \(error)",
-                recovery: "Report this as a bug in Latchkey.")
+                code: .failed, reason: "it cannot be encoded: \(error)", recovery: "Report this as a bug in Latchkey.")
         }
     }
 
@@ -192,13 +186,11 @@ extension TPMKeystore {
             let created = try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
                 let authorization = Authorization.lastUse(of: session, protecting: .decrypt)
                 guard let secret else {
-                    return try tpm.create(
-                        template, authValue: authValue, under: parent, authorizedBy: authorization)
+                    return try tpm.create(template, authValue: authValue, under: parent, authorizedBy: authorization)
                 }
                 return try secret.withUnsafeBytes { (bytes) throws(TPMError) in
                     try tpm.create(
-                        template, authValue: authValue, sealing: bytes, under: parent,
-                        authorizedBy: authorization)
+                        template, authValue: authValue, sealing: bytes, under: parent, authorizedBy: authorization)
                 }
             }
             guard created.publicArea.isMade(from: template), created.creationData.parentName == root.name else {

@@ -12,9 +12,9 @@ extension TPMKeystore {
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        do throws(KeystoreError) { return try await change(keys, secrets, prompt, presence) } catch {
-            throw error.during("change the PIN")
-        }
+        do throws(KeystoreError) {
+            return try await change(keys, secrets, prompt, presence)
+        } catch { throw error.during("change the PIN") }
     }
 
     private func change(
@@ -33,8 +33,7 @@ extension TPMKeystore {
             }
         }
         for secret in secrets where !secret.isRevocable {
-            blobs.append(
-                try blob(secret))
+            blobs.append(try blob(secret))
             bindings.append(nil)
         }
         for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
@@ -49,7 +48,9 @@ extension TPMKeystore {
         }
         try await checkExisting(revocable, under: root)
         let old =
-            if let index = indices.first { try await currentUserPIN(index, prompt, presence) } else {
+            if let index = indices.first {
+                try await currentUserPIN(index, prompt, presence)
+            } else {
                 try await currentPIN(prompt, presence)
             }
         let isProven = blobs.contains { $0.pinSalt != nil }
@@ -158,16 +159,14 @@ extension TPM {
     func rewrap(
         _ blob: TPMKeyBlob, under parent: TPMObject, from old: AuthValue, to new: AuthValue, _ session: Session
     ) throws(TPMError) -> PrivateBlob {
-        let privatePart = try withLoaded(
-            blob.key.privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
-        ) { (object) throws(TPMError) in
+        var key = blob.key
+        key.privatePart = try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) {
+            (object) throws(TPMError) in
             try objectChangeAuth(
                 of: object, under: parent, to: new,
                 authorizedBy: .continuing(session, authValue: old, protecting: .decrypt))
         }
-        try withLoaded(
-            privatePart, blob.key.publicArea, under: parent, authorizedBy: .continuing(session)
-        ) { (_) throws(TPMError) in }
-        return privatePart
+        try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) { (_) throws(TPMError) in }
+        return key.privatePart
     }
 }

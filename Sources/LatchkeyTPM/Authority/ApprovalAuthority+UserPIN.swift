@@ -51,8 +51,7 @@ extension ApprovalAuthority {
     }
 
     private static var noMemory: KeystoreError {
-        .unsupported(
-            "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN.")
+        .unsupported("the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN.")
     }
 }
 
@@ -111,8 +110,7 @@ extension TPM {
         guard let initial = pin.initialValue.flatMap({ $0.withUnsafeBytes { AuthValue($0) } }) else { return }
         let unwritten = try withAuthority(store) { (authority) throws(TPMError) in
             try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in
-                try nvDefineSpace(
-                    area, authValue: initial, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+                try nvDefineSpace(area, authValue: initial, authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
         }
         do {

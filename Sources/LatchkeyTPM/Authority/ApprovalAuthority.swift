@@ -63,8 +63,7 @@ package struct ApprovalAuthority: Sendable {
                 try tpm.withAuthority(store) { (authority) throws(TPMError) in try authority.sign(approval) }
             }
             guard let signature = ECDSASignature(signature) else {
-                throw KeystoreError(
-                    TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
+                throw KeystoreError(TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
             }
             return PresenceApproval(expiration: approval.expiration, signature: signature)
         } catch { throw error.during("approve a use") }

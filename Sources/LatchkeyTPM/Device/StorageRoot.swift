@@ -153,7 +153,9 @@ extension TPM {
     ) throws(TPMError) -> StorageRoot {
         // The same key proves the same TPM, so its stored assurance is still valid.
         let assuranceRoot: AssuranceLevel.Root =
-            if let pinned, pinned.name == object.name { pinned.assuranceRoot } else {
+            if let pinned, pinned.name == object.name {
+                pinned.assuranceRoot
+            } else {
                 try TPMIdentity(self).isSimulated ? .swtpm : .tpm
             }
         return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
@@ -234,8 +236,7 @@ extension TPMKeystore {
             code.base == .badAuth || code.base == .authFail
         else { return KeystoreError(error) }
         return KeystoreError(
-            code: .unavailable,
-            reason: "the TPM has no storage root key and its owner password is set",
+            code: .unavailable, reason: "the TPM has no storage root key and its owner password is set",
             recovery:
                 "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
                 + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))

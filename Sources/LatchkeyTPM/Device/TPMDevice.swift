@@ -4,9 +4,9 @@ internal import TPM2
 
 /// One TPM, used by one operation at a time, on a thread of its own: calls to a TPM block for up to minutes.
 ///
-/// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes. That call has no suspension
-/// point, so it leaves no loaded objects. Only a connection to a resource manager, which has its own object slots, may stay open during a
-/// prompt.
+/// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes. That call has no
+/// suspension point, so it leaves no loaded objects. Only a connection to a resource manager, which has its own object slots,
+/// may stay open during a prompt.
 actor TPMDevice {
     /// The maximum number of tries while other processes use all memory of the TPM: a wait of about 1.3 seconds.
     private static let maximumTries = 8
@@ -63,8 +63,7 @@ actor TPMDevice {
             let tpm = TPM(transport)
             let prepared = try prepare(tpm)
             nextID += 1
-            held[nextID] = Held(
-                transport: transport, tpm: tpm, session: prepared.session, object: prepared.object)
+            held[nextID] = Held(transport: transport, tpm: tpm, session: prepared.session, object: prepared.object)
             return HeldUse(id: nextID, nonceTPM: prepared.session.nonceTPM)
         } catch {
             transport.close()

@@ -58,8 +58,7 @@ struct PresenceProtection: Hashable, Sendable {
         if let finger {
             var digest = PolicyDigest()
             if let counter = finger.counter { digest = digest.nvEquals(counter.bytes, in: counter.index.name) }
-            branches.append(
-                digest.signed(by: try finger.authority.name, policyRef: finger.reference(under: policy)))
+            branches.append(digest.signed(by: try finger.authority.name, policyRef: finger.reference(under: policy)))
         }
         if let userPIN {
             branches.append(
@@ -105,9 +104,7 @@ extension PresenceProtection.Finger {
         counter =
             isBoundToSet
             ? try terms.counter.map { (counter) throws(TPMError) in
-                PresenceProtection.Counter(
-                    index: try NVIndex(unmarshalling: counter.publicArea),
-                    value: counter.value)
+                PresenceProtection.Counter(index: try NVIndex(unmarshalling: counter.publicArea), value: counter.value)
             } : nil
         guard authority.isMade(from: KeyTemplates.approvalKey), (enrolmentSet?.count == 32) == isBoundToSet else {
             throw TPMError(
@@ -138,8 +135,7 @@ extension PresenceProtection {
     var bytes: [UInt8] {
         var writer = TPMWriter(Self.version, parts)
         if let finger {
-            writer.write(
-                finger.user, TPM2B(finger.authority), finger.handle ?? .null, TPM2B(finger.enrolmentSet ?? []))
+            writer.write(finger.user, TPM2B(finger.authority), finger.handle ?? .null, TPM2B(finger.enrolmentSet ?? []))
             if let counter = finger.counter { writer.write(TPM2B(counter.index.publicArea), counter.value) }
         }
         if let userPIN {
@@ -189,8 +185,7 @@ extension PresenceProtection.Finger {
         counter =
             hasCounter
             ? PresenceProtection.Counter(
-                index: try reader.readSized(NVIndex.self, maximum: 256),
-                value: try reader.read()) : nil
+                index: try reader.readSized(NVIndex.self, maximum: 256), value: try reader.read()) : nil
     }
 }
 

@@ -7,8 +7,7 @@ extension TPMKeystore {
     /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
     /// one PIN with its own count: the user sets it once, and proves it to create another key.
     func protection(
-        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
+        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProtection? {
         guard policy.requirement != .none else { return nil }
         guard let broker = presence.broker?.approvals else {
@@ -77,8 +76,7 @@ extension TPMKeystore {
     ///
     /// - Returns: nil if the TPM has no memory for an index.
     private func newUserPIN(
-        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
+        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceTerms.UserPIN? {
         let unset: UnsetUserPIN
         do {
@@ -119,8 +117,7 @@ extension TPM {
             try policyCommandCode(.nvChangeAuth, in: session)
             try policyOR(branches, in: session)
             try nvChangeAuth(
-                of: index, to: new,
-                authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
+                of: index, to: new, authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }
 }

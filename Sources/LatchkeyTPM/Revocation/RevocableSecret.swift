@@ -113,9 +113,7 @@ extension RevocableSecret: StoredStructure {
                 throw ASN1Error.invalidASN1Object(reason: "a branch is not a digest")
             }
             return try RevocableSecret(
-                parentName: parentName,
-                index: index, branch: branch,
-                storedAuthValue: try DER.octets(&nodes, tag: 0))
+                parentName: parentName, index: index, branch: branch, storedAuthValue: try DER.octets(&nodes, tag: 0))
         }
     }
 

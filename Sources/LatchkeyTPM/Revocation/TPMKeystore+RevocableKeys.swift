@@ -52,8 +52,7 @@ extension TPMKeystore {
                 try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
             }
         }
-        let created = try await createObject(
-            KeyTemplates.revocableKey, authValue: authValue, under: root)
+        let created = try await createObject(KeyTemplates.revocableKey, authValue: authValue, under: root)
         return TPMKeyBlob(created, under: root, binding: binding)
     }
 }

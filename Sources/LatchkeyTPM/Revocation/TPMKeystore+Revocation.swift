@@ -48,8 +48,7 @@ extension TPMKeystore {
     /// Stores a secret in a new index. Prompts for a new PIN if the policy has one.
     func storeRevocably(
         _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority,
-        _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
+        _ presence: any PresenceAuthority, _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         var handle = try await freeHandle(isContended: false)
         let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
@@ -104,9 +103,9 @@ extension TPMKeystore {
     }
 
     /// Reads the secret from its index. The TPM checks the PIN.
-    func open(_ secret: RevocableSecret, _ pin: PIN?, under root: StorageRoot) async throws(KeystoreError)
-        -> SecretBytes
-    {
+    func open(
+        _ secret: RevocableSecret, _ pin: PIN?, under root: StorageRoot
+    ) async throws(KeystoreError) -> SecretBytes {
         let explain: Explanation = { await explainRevocable($0, secret, root) }
         return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.readSecret(secret, try secret.authValue(pin), under: root)
@@ -205,8 +204,7 @@ extension TPMKeystore {
         }
         guard error.responseCode == .nvSpace else { return KeystoreError(error) }
         return KeystoreError(
-            code: .unsupported,
-            reason: "the TPM has no memory for another revocable key or secret",
+            code: .unsupported, reason: "the TPM has no memory for another revocable key or secret",
             recovery: "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
             underlying: .init(error))
     }

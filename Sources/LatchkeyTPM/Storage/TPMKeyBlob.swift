@@ -72,9 +72,7 @@ extension TPMKeyBlob: StoredStructure {
             let salt = try DER.octets(&nodes, tag: 0)
             let creation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
                 try DER.sequence(node, identifier: .sequence) { nodes in
-                    Creation(
-                        hash: try DER.octets(&nodes),
-                        ticket: try Ticket(unmarshalling: try DER.octets(&nodes)))
+                    Creation(hash: try DER.octets(&nodes), ticket: try Ticket(unmarshalling: try DER.octets(&nodes)))
                 }
             }
             let protection = try DER.octets(&nodes, tag: 2).map {

@@ -15,7 +15,7 @@ extension TPM {
         _ use: KeyUse, _ authValue: AuthValue, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> UseResult<R> {
         try withSaltedSession(under: use.root) { (session, parent) throws(TPMError) in
-            try withLoadedObject(of: use, under: parent, authorizedBy: .continuing(session)) {
+            try withLoadedObject(of: use.blob.key, under: parent, authorizedBy: .continuing(session)) {
                 (object) throws(TPMError) in
                 (try finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
@@ -24,8 +24,7 @@ extension TPM {
 
     /// Sends the commands after the PIN prompt: NV_Read for a revocable key, the use.
     func finishWithAuthValue<R>(
-        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject,
-        _ body: TPMKeystore.UseBody<R>
+        _ use: KeyUse, _ authValue: AuthValue, in session: Session, _ object: TPMObject, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> R {
         var own = authValue
         if let kept = use.authorization {
@@ -67,7 +66,7 @@ extension TPM {
         _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
     ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
+            try withLoadedObject(of: use.blob.key, under: parent) { (object) throws(TPMError) in
                 try withResumed(suspended) { (session) throws(TPMError) in
                     try finishWithApproval(use, approval, in: session, object, body)
                 }
@@ -94,13 +93,12 @@ extension TPM {
     }
 
     private func withPolicySession<R>(
-        _ use: KeyUse, _ body: TPMKeystore.UseBody<R>,
-        _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
+        _ use: KeyUse, _ body: TPMKeystore.UseBody<R>, _ satisfy: (Session, TPMObject) throws(TPMError) -> ProofTicket?
     ) throws(TPMError) -> UseResult<R> {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
             try withSession(.policy, saltedTo: use.needsSalt ? parent : nil) { (session) throws(TPMError) in
                 let ticket = try satisfy(session, parent)
-                return try withLoadedObject(of: use, under: parent) { (object) throws(TPMError) in
+                return try withLoadedObject(of: use.blob.key, under: parent) { (object) throws(TPMError) in
                     (try finishWithPolicy(use, in: session, object, body), ticket)
                 }
             }
@@ -120,12 +118,11 @@ extension TPM {
         return try body(self, object) { .lastUse(of: session, authValue: own, protecting: $0) }
     }
 
-    private func withLoadedObject<R>(
-        of use: KeyUse, under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword,
+    func withLoadedObject<R>(
+        of key: TSS2PrivateKey, under parent: TPMObject, authorizedBy authorization: Authorization = .emptyPassword,
         _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        try withLoaded(
-            use.blob.key.privatePart, use.blob.key.publicArea, under: parent, authorizedBy: authorization, body)
+        try withLoaded(key.privatePart, key.publicArea, under: parent, authorizedBy: authorization, body)
     }
 }
 
@@ -145,8 +142,7 @@ extension TPM {
             commandHash: try use.commandHash, policyRef: reference)
         let ticket = try submitApproval(approval, TPMSignature(given.signature), by: finger, in: session)
         guard use.isReusable else { return nil }
-        return ProofTicket(
-            ticket: ticket, authority: try finger.authority.name, reference: reference, isFinger: true)
+        return ProofTicket(ticket: ticket, authority: try finger.authority.name, reference: reference, isFinger: true)
     }
 
     /// Sends PolicySigned with the broker's persistent key. If that key is gone, loads its public area for this use.

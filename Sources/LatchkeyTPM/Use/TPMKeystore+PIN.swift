@@ -55,8 +55,7 @@ extension TPMKeystore {
     func askForCurrentPIN(
         _ status: PINStatus, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        try await presence.givenPIN(
-            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
+        try await presence.givenPIN(PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
     }
 }
 
@@ -68,9 +67,9 @@ extension TPMKeystore {
     }
 
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        do throws(KeystoreError) { return try await status(of: keyBlob(of: key).protection) } catch {
-            throw error.during("read the count of wrong PINs")
-        }
+        do throws(KeystoreError) {
+            return try await status(of: keyBlob(of: key).protection)
+        } catch { throw error.during("read the count of wrong PINs") }
     }
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
@@ -137,8 +136,7 @@ extension TPMKeystore {
             return Self.forgedAbsence(error)
         }
         return KeystoreError(
-            code: .invalidated,
-            reason: "your PIN was removed from the TPM and cannot be restored",
+            code: .invalidated, reason: "your PIN was removed from the TPM and cannot be restored",
             recovery: "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
             underlying: .init(error))
     }

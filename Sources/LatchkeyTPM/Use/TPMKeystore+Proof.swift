@@ -100,8 +100,7 @@ extension TPMKeystore {
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
             throw KeystoreError(
-                code: .invalidated,
-                reason: "the presence broker's key changed since it was created",
+                code: .invalidated, reason: "the presence broker's key changed since it was created",
                 recovery: "Use the PIN if it has one. Otherwise delete it and create it again.")
         }
         let counter = terms.counter.map { $0.value }

@@ -176,8 +176,7 @@ extension TPMKeystore {
         case (.policyNV, _?): return await explainCounter(error, use)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):
             return KeystoreError(
-                code: .transient,
-                reason: "the TPM rejected the presence broker's approval, or the approval expired",
+                code: .transient, reason: "the TPM rejected the presence broker's approval, or the approval expired",
                 recovery: "Try again. If it fails again, ask an administrator to check latchkey-presenced.",
                 underlying: .init(error))
         case (.contextLoad, _?):
@@ -186,8 +185,7 @@ extension TPMKeystore {
                 recovery: "Try again.", underlying: .init(error))
         default: break
         }
-        return await explainResponse(
-            error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection))
+        return await explainResponse(error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection))
     }
 
     /// Reads the counter in an audited session: the error response of PolicyNV is not authenticated.

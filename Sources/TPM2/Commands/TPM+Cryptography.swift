@@ -55,8 +55,7 @@ extension TPM {
     public func sign(
         _ digest: [UInt8], with key: TPMObject, scheme: Scheme = .null, authorizedBy authorization: Authorization
     ) throws(TPMError) -> TPMSignature {
-        try result(
-            of: .sign, on: [key], authorizedBy: [authorization], parameters: Self.signParameters(digest, scheme))
+        try result(of: .sign, on: [key], authorizedBy: [authorization], parameters: Self.signParameters(digest, scheme))
     }
 
     /// The cpHash of ``sign(_:with:scheme:authorizedBy:)``, to which an approval of this digest and this key is bound.

@@ -117,8 +117,7 @@ extension TPM {
     package func nvRead<R>(
         _ index: NVIndex, authorizedBy authorization: Authorization, _ body: (UnsafeRawBufferPointer) -> R
     ) throws(TPMError) -> R {
-        var data = try nvReadPart(
-            index, by: index, offset: 0, count: Int(index.publicArea.dataSize), authorization)
+        var data = try nvReadPart(index, by: index, offset: 0, count: Int(index.publicArea.dataSize), authorization)
         defer { data.withUnsafeMutableBytes { wipeMemory($0) } }
         return data.withUnsafeBytes(body)
     }

@@ -7,8 +7,7 @@ extension TPM {
     package func policySigned(
         _ approval: Approval, signature: TPMSignature, by authority: TPMObject, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
-        try result(
-            of: .policySigned, on: [authority, session], parameters: TPMWriter(approval, signature))
+        try result(of: .policySigned, on: [authority, session], parameters: TPMWriter(approval, signature))
     }
 
     /// `TPM2_PolicySecret` (section 23.4).
@@ -17,8 +16,7 @@ extension TPM {
         _ approval: Approval, of entity: any TPMEntity, authorizedBy authorization: Authorization, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
         try result(
-            of: .policySecret, on: [entity, session], authorizedBy: [authorization],
-            parameters: TPMWriter(approval))
+            of: .policySecret, on: [entity, session], authorizedBy: [authorization], parameters: TPMWriter(approval))
     }
 
     /// `TPM2_PolicyTicket` (section 23.5): uses an earlier approval before it expires.

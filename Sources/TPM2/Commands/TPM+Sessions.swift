@@ -31,8 +31,7 @@ extension TPM {
             guard nonceTPM.count == Session.nonceBytes, handle.isSession else {
                 throw .malformed("the nonce of a new session has the wrong length, or its handle has the wrong type")
             }
-            return Session(
-                handle: handle, kind: kind, salt: salt?.secret, nonceCaller: nonceCaller, nonceTPM: nonceTPM)
+            return Session(handle: handle, kind: kind, salt: salt?.secret, nonceCaller: nonceCaller, nonceTPM: nonceTPM)
         }
     }
 

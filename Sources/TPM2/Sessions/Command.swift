@@ -88,8 +88,7 @@ struct Command {
         else { return parameters }
         var reader = TPMReader(parameters)
         var first = try session.crypt(
-            reader.readSized(maximum: TPM.maximumMessageBytes), .response,
-            authValue: authorizations[index].authValue)
+            reader.readSized(maximum: TPM.maximumMessageBytes), .response, authValue: authorizations[index].authValue)
         defer { first.withUnsafeMutableBytes { wipeMemory($0) } }
         var writer = TPMWriter(capacity: parameters.count)
         writer.writeSized(first)
@@ -123,8 +122,7 @@ struct Command {
     }
 
     private func authenticate(
-        _ authorization: Authorization, _ newAuthValue: AuthValue?, _ parameterHash: [UInt8],
-        _ reader: inout TPMReader
+        _ authorization: Authorization, _ newAuthValue: AuthValue?, _ parameterHash: [UInt8], _ reader: inout TPMReader
     ) throws(TPMError) {
         let nonce = try reader.readSized(maximum: 64)
         let attributes = try reader.read(SessionAttributes.self)
@@ -134,8 +132,7 @@ struct Command {
             return
         }
         let expected = session.hmac(
-            of: parameterHash, .response, nonceTPM: nonce, attributes: attributes,
-            authValue: newAuthValue ?? authValue)
+            of: parameterHash, .response, nonceTPM: nonce, attributes: attributes, authValue: newAuthValue ?? authValue)
         guard isEqualInConstantTime(expected, mac) else {
             throw .forged("the HMAC of the response is wrong")
         }

@@ -105,8 +105,7 @@ public final class TCTIConnection: TPMTransport {
     }
 
     private var late: TPMError {
-        TPMError(
-            .transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
+        TPMError(.transport(.timeout), reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
     }
 
     private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {
