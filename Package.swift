@@ -99,7 +99,7 @@ let package = Package(
         .systemLibrary(name: "CProcess"),
         .target(name: "TPM2", dependencies: ["CEnvironment", "CTSS2", crypto, cryptoExtras], swiftSettings: strict),
         .target(
-            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb, httpTypes], swiftSettings: strict),
+            name: "Latchkey", dependencies: ["CProcess", crypto, cryptoExtras, grdb], swiftSettings: strict),
         .target(name: "LatchkeyTPM", dependencies: ["Latchkey", "TPM2", crypto, asn1], swiftSettings: strict),
         .target(
             name: "LatchkeyPKCS11",
@@ -121,10 +121,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "LatchkeyJOSE", dependencies: ["Latchkey", crypto, cryptoExtras], swiftSettings: strict),
         .target(
             name: "LatchkeyOAuth",
             dependencies: [
-                "Latchkey", crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", crypto, httpTypes, subprocess,
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -134,25 +135,28 @@ let package = Package(
         ),
         .target(
             name: "LatchkeyLogin",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes],
+            dependencies: [
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, cryptoExtras, httpTypes,
+            ],
             swiftSettings: strict
         ),
         .target(name: "LatchkeyVault", dependencies: ["Latchkey"], swiftSettings: strict),
         .target(
             name: "LatchkeyCredentials",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyCredentialsFoundation", dependencies: ["LatchkeyCredentials", httpTypes],
             swiftSettings: strict),
         .target(
             name: "LatchkeyLocker",
-            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyOAuth", crypto, httpTypes],
+            dependencies: ["Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes],
             swiftSettings: strict),
         .target(
             name: "VirtualSmartCard", dependencies: ["COpenSSL", asn1, certificates, crypto], swiftSettings: strict),
         .target(
-            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", crypto, cryptoExtras, grdb], swiftSettings: strict),
+            name: "LatchkeyRelyingParty", dependencies: ["Latchkey", "LatchkeyJOSE", crypto, cryptoExtras, grdb],
+            swiftSettings: strict),
         .target(name: "LatchkeyLogging", dependencies: ["Latchkey", logging], swiftSettings: strict),
         .target(
             name: "LatchkeySimulators",
@@ -163,7 +167,8 @@ let package = Package(
         .target(
             name: "LatchkeyTesting",
             dependencies: [
-                "Latchkey", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto, httpTypes,
+                "Latchkey", "LatchkeyHTTP", "LatchkeySimulators", "VirtualSmartCard", asn1, certificates, crypto,
+                httpTypes,
             ],
             swiftSettings: strict
         ),
@@ -171,7 +176,8 @@ let package = Package(
             name: "latchkey",
             dependencies: [
                 "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyLocker",
+                "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials",
+                "LatchkeyLocker",
                 "LatchkeyLogging", "LatchkeyOAuth", "LatchkeySimulators", "TPM2", arguments, asn1, certificates,
                 configuration, crypto, httpTypes, logging, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
@@ -197,7 +203,8 @@ let package = Package(
         .executableTarget(
             name: "latchkey-identity",
             dependencies: [
-                "Latchkey", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras, grdb, logging,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyLogging", "LatchkeyRelyingParty", arguments, crypto, cryptoExtras,
+                grdb, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -217,7 +224,8 @@ let package = Package(
         .target(
             name: "LatchkeyTestSupport",
             dependencies: [
-                "Latchkey", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard", crypto, httpTypes, subprocess,
+                "Latchkey", "LatchkeyHTTP", "LatchkeyJOSE", "LatchkeySimulators", "LatchkeyTesting", "VirtualSmartCard",
+                crypto, httpTypes, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             path: "Tests/LatchkeyTestSupport",
@@ -291,7 +299,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyCredentialsTests",
             dependencies: [
-                "Latchkey", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP", "LatchkeyOAuth",
+                "Latchkey", "LatchkeyJOSE", "LatchkeyCredentials", "LatchkeyCredentialsFoundation", "LatchkeyHTTP",
+                "LatchkeyOAuth",
                 "LatchkeyPKCS11", "LatchkeyTPM", "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators",
                 "RawDatabase", "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
             ],
@@ -334,9 +343,12 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "LatchkeyJOSETests", dependencies: ["Latchkey", "LatchkeyJOSE", crypto], swiftSettings: strict),
+        .testTarget(
             name: "LatchkeyLoginTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
+                "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM",
                 "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "VirtualSmartCard",
                 "latchkey-identity", crypto, cryptoExtras, grdb, httpTypes,
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -347,7 +359,8 @@ let package = Package(
         .testTarget(
             name: "LatchkeyLockerTests",
             dependencies: [
-                "Latchkey", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyTPM",
+                "Latchkey", "LatchkeyJOSE", "LatchkeyHTTP", "LatchkeyLocker", "LatchkeyOAuth", "LatchkeyPKCS11",
+                "LatchkeyTPM",
                 "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "latchkey-identity",
                 crypto, grdb, httpTypes,
             ],
@@ -356,14 +369,15 @@ let package = Package(
         .testTarget(
             name: "LatchkeyRelyingPartyTests",
             dependencies: [
-                "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
+                "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport", crypto, grdb,
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "LatchkeyIdentityTests",
             dependencies: [
-                "latchkey-identity", "Latchkey", "LatchkeyRelyingParty", "LatchkeyTestSupport", "LatchkeyTesting",
+                "latchkey-identity", "Latchkey", "LatchkeyJOSE", "LatchkeyRelyingParty", "LatchkeyTestSupport",
+                "LatchkeyTesting",
                 "RawDatabase", crypto, cryptoExtras, grdb, httpTypes, logging,
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdTesting", package: "hummingbird"),
@@ -402,8 +416,10 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin",
-                "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty", "LatchkeyTPM", "TPM2",
+                "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyHTTP", "LatchkeyJOSE",
+                "LatchkeyLocker",
+                "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPresence", "LatchkeyRelyingParty",
+                "LatchkeyTPM", "TPM2",
                 "VirtualSmartCard", asn1, certificates, crypto, grdb, httpTypes,
             ],
             exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
@@ -412,7 +428,8 @@ let package = Package(
         .testTarget(
             name: "CommandTests",
             dependencies: [
-                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyTPM",
+                "greeting", "latchkey", "latchkey-identity", "latchkey-presenced", "notes", "Latchkey", "LatchkeyJOSE",
+                "LatchkeyTPM",
                 "LatchkeyTestSupport", "LatchkeyTesting", "LatchkeySimulators", "RawDatabase", "TPM2",
                 "VirtualSmartCard", crypto, grdb, subprocess,
                 .product(name: "SystemPackage", package: "swift-system"),

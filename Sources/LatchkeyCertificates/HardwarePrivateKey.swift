@@ -29,7 +29,8 @@ public struct HardwarePrivateKey: CustomPrivateKey {
         do {
             publicKey = Certificate.PublicKey(try key.publicKey.cryptoKey)
         } catch {
-            throw .damaged("use the key ‘\(key.id)’ for certificates", "its public half is not a point on P-256")
+            throw KeystoreError.damaged("its public half is not a point on P-256")
+                .during("use the key ‘\(key.id)’ for certificates")
         }
         self.key = key
         self.keystore = keystore
@@ -49,8 +50,8 @@ public struct HardwarePrivateKey: CustomPrivateKey {
     ) async throws -> Certificate.Signature {
         guard signatureAlgorithm == .ecdsaWithSHA256 else {
             throw KeystoreError.unsupported(
-                "sign with \(signatureAlgorithm)", "a hardware key signs with ECDSA over P-256 and SHA-256 only",
-                recovery: "Use ecdsaWithSHA256.")
+                "a hardware key signs with ECDSA over P-256 and SHA-256 only", recovery: "Use ecdsaWithSHA256."
+            ).during("sign with \(signatureAlgorithm)")
         }
         let signature = try await keystore.sign(
             MessageDigest(sha256: Array(bytes)), with: key, for: prompt, authorizedBy: presence)
@@ -66,8 +67,8 @@ public struct HardwarePrivateKey: CustomPrivateKey {
         bytes: some DataProtocol, signatureAlgorithm: Certificate.SignatureAlgorithm
     ) throws -> Certificate.Signature {
         throw KeystoreError.unsupported(
-            "sign synchronously", "a hardware key signs asynchronously only",
-            recovery: "Use the initializer that signs asynchronously.")
+            "a hardware key signs asynchronously only", recovery: "Use the initializer that signs asynchronously."
+        ).during("sign synchronously")
     }
 }
 
@@ -79,7 +80,8 @@ extension HardwarePrivateKey {
     /// - Throws: `KeystoreError` with code `unsupported`, always: the private key does not leave the hardware.
     public func serialize(into coder: inout DER.Serializer) throws {
         throw KeystoreError.unsupported(
-            "serialize the private key", "it does not leave the hardware", recovery: "Export the public key instead.")
+            "it does not leave the hardware", recovery: "Export the public key instead."
+        ).during("serialize the private key")
     }
 }
 
@@ -100,15 +102,16 @@ extension Keystore {
         subject: DistinguishedName, with key: HardwareKey, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> CertificateSigningRequest {
-        let signer = try HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
+        let operation = "create a certificate request"
         do {
+            let signer = try HardwarePrivateKey(key, in: self, for: prompt, authorizedBy: presence)
             return try await CertificateSigningRequest(
                 version: .v1, subject: subject, asyncPrivateKey: Certificate.PrivateKey(signer),
                 attributes: CertificateSigningRequest.Attributes(), signatureAlgorithm: .ecdsaWithSHA256)
         } catch let error as KeystoreError {
-            throw error
+            throw error.during(operation)
         } catch {
-            throw .invalidInput("create a certificate request", "its subject can't be encoded (\(error))")
+            throw KeystoreError.invalidInput("its subject can't be encoded (\(error))").during(operation)
         }
     }
 }

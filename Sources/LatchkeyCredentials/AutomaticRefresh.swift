@@ -3,26 +3,6 @@ internal import Latchkey
 internal import LatchkeyOAuth
 internal import Synchronization
 
-/// Refreshes a credential whenever it is due, while the ``Credential`` object exists.
-final class AutomaticRefresh: Sendable {
-    private let task: Task<Void, Never>
-
-    init(_ credential: Credential) {
-        let clock = credential.store.configuration.clock
-        let schedule = RefreshSchedule(grace: credential.store.configuration.graceInterval)
-        task = Task { [weak credential] in
-            var schedule = schedule
-            while !Task.isCancelled {
-                // The reference is strong during a step only, so that waiting does not keep the credential alive.
-                guard let seconds = await credential?.stepOfAutomaticRefresh(&schedule, clock) else { return }
-                do { try await clock.sleep(for: .seconds(seconds)) } catch { return }
-            }
-        }
-    }
-
-    func stop() { task.cancel() }
-}
-
 extension Credential {
     /// Whether the token is refreshed automatically before its expiry, while this object exists and the credential is
     /// stored.
@@ -34,8 +14,21 @@ extension Credential {
         set {
             refresher.withLock { refresher in
                 guard newValue != (refresher != nil) else { return }
-                refresher?.stop()
-                refresher = newValue ? AutomaticRefresh(self) : nil
+                refresher?.cancel()
+                refresher = newValue ? startAutomaticRefresh() : nil
+            }
+        }
+    }
+
+    /// Refreshes the credential whenever it is due, while the object exists.
+    private func startAutomaticRefresh() -> Task<Void, Never> {
+        let configuration = store.configuration
+        return Task { [weak self] in
+            var schedule = RefreshSchedule(grace: configuration.graceInterval)
+            while !Task.isCancelled {
+                // The reference is strong during a step only, so that waiting does not keep the credential alive.
+                guard let seconds = await self?.stepOfAutomaticRefresh(&schedule, configuration.clock) else { return }
+                do { try await configuration.clock.sleep(for: .seconds(seconds)) } catch { return }
             }
         }
     }
@@ -49,8 +42,8 @@ extension Credential {
         do {
             guard try security == .none else {
                 throw CredentialError.unsupported(
-                    "refresh the credential automatically", "it requires a PIN or fingerprint",
-                    recovery: "Refresh it when the user can answer the prompt.")
+                    "it requires a PIN or fingerprint", recovery: "Refresh it when the user can answer the prompt."
+                ).during("refresh the credential automatically")
             }
             switch schedule.next(try metadata, at: clock.now) {
             case .wait(let seconds): return seconds
@@ -61,7 +54,7 @@ extension Credential {
         } catch {
             guard Self.isWorthRepeating(error) else {
                 if (error as? CredentialError)?.code == .unsupported {
-                    store.tell(.refreshFailed(self, error))
+                    store.publish(.refreshFailed(self, error))
                 }
                 return ended()
             }

@@ -1,6 +1,8 @@
 public import FoundationEssentials
 public import HTTPTypes
-public import Latchkey
+internal import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Credential {
@@ -16,44 +18,33 @@ extension Credential {
                 operation: operation, code: .refused, reason: "its URL is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
-        request.headerFields[.authorization] = try await authorization(operation)
+        request.headerFields[.authorization] = try await withUsableToken(operation) { try $0.authorization }
     }
 
-    /// The value of the field `Authorization`.
-    package func authorization(_ operation: String) async throws -> String {
-        try await withUsableToken(operation) { try $0.authorization(operation) }
-    }
-
-    /// Calls `body` with a valid token. Prompts at most once.
-    func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R) async throws -> R {
-        try await withOpen(operation) {
+    /// Performs an operation with a valid token. Prompts at most once.
+    private func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R) async throws -> R {
+        try await perform(operation) {
             do {
                 try await refreshIfNeeded()
             } catch {
-                let token = try await stored(operation).token
+                let token = try await stored.token
                 guard !token.isExpired(at: store.configuration.clock.now) else { throw error }
                 return try await body(token)
             }
-            return try await body(stored(operation).token)
+            return try await body(stored.token)
         }
     }
 }
 
 extension Credential {
     /// The server's claims about the user.
-    public struct UserInfo: Hashable, Sendable, Codable, HasClaims {
+    public struct UserInfo: Hashable, Sendable, HasClaims {
         public let claims: [String: JSONValue]
 
-        public init(from decoder: any Decoder) throws {
-            claims = try [String: JSONValue](from: decoder)
-            guard let subject = claims["sub"]?.string, !subject.isEmpty else {
-                throw DecodingError.dataCorrupted(
-                    .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
-            }
-        }
-
-        public func encode(to encoder: any Encoder) throws {
-            try claims.encode(to: encoder)
+        /// - Returns: nil for claims without a user id.
+        init?(_ claims: [String: JSONValue]) {
+            guard claims["sub"]?.string?.isEmpty == false else { return nil }
+            self.claims = claims
         }
     }
 
@@ -71,7 +62,11 @@ extension Credential {
     /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint, `missingToken`.
     public func introspect(_ kind: Token.Kind = .accessToken) async throws -> TokenIntrospection {
         let token = try await token
-        return try await store.server(of: token.context).introspect(kind, of: token)
+        do {
+            return try await store.server(of: token.context).introspect(kind, of: token)
+        } catch {
+            throw error.during("introspect the \(kind.words)")
+        }
     }
 }
 
@@ -90,14 +85,17 @@ extension CredentialStore {
     public func validate(
         _ token: Token, nonce: String? = nil, code: String? = nil, maximumLoginAge: TimeInterval? = nil
     ) async throws {
-        let operation = "validate the ID token"
-        guard let idToken = token.idToken else { throw CredentialError.missing(operation, "ID token") }
-        try await server(of: token.context).validate(
-            idToken,
-            .init(
-                nonce: nonce, accessToken: token.accessToken, code: code, deviceSecret: token.deviceSecret,
-                maximumLoginAge: maximumLoginAge, maximumIssueDifference: CredentialServer.maximumIssueDifference),
-            at: configuration.clock.now, operation)
+        do {
+            guard let idToken = token.idToken else { throw CredentialError.missing("ID token") }
+            try await server(of: token.context).validate(
+                idToken,
+                .init(
+                    nonce: nonce, accessToken: token.accessToken, code: code, deviceSecret: token.deviceSecret,
+                    maximumLoginAge: maximumLoginAge, maximumIssueDifference: CredentialServer.maximumIssueDifference),
+                at: configuration.clock.now)
+        } catch {
+            throw error.during("validate the ID token")
+        }
     }
 
     func server(of context: Token.Context) -> CredentialServer {

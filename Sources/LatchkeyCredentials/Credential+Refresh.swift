@@ -2,8 +2,6 @@ public import FoundationEssentials
 internal import Latchkey
 
 extension Credential {
-    private static let refreshing = "refresh the credential"
-
     /// Gets a new token from the server, stores it, then returns it.
     ///
     /// Tasks and programs that refresh one credential at the same time share one request. Cancelling a task does not
@@ -20,10 +18,10 @@ extension Credential {
         try await store.refreshes.join(id) {
             do {
                 let token = try await self.refreshInTurn()
-                self.store.tell(.refreshed(self))
+                self.store.publish(.refreshed(self))
                 return token
             } catch {
-                self.store.tell(.refreshFailed(self, error))
+                self.store.publish(.refreshFailed(self, error))
                 throw error
             }
         }
@@ -45,20 +43,19 @@ extension Credential {
 
     /// Only one process at a time refreshes: a server may accept a refresh token once, and treat a second use as theft.
     private func refreshInTurn() async throws -> Token {
-        guard try metadata.isRefreshable else { throw CredentialError.missing(Self.refreshing, "refresh token") }
+        let operation = "refresh the credential"
+        guard try metadata.isRefreshable else { throw CredentialError.missing("refresh token").during(operation) }
         let (rows, id) = (store.rows, id)
         let seen = try await store.disk.run { try rows.tokenGeneration(id) }
-        return try await withOpen(Self.refreshing) {
-            try await store.records.exclusively(on: "credential \(id)", for: Self.refreshing) {
-                try await refreshAlone(after: seen)
-            }
+        return try await perform(operation) {
+            try await store.records.exclusively(on: "credential \(id)") { try await refreshAlone(after: seen) }
         }
     }
 
     /// Stores the server's response before it is validated, and returns it after. After a crash in between, the store has
     /// the refresh token that the server still accepts, and the next refresh uses it.
     private func refreshAlone(after seen: Int?) async throws -> Token {
-        var stored = try await stored(Self.refreshing)
+        var stored = try await stored
         let isRefreshed = stored.tokenGeneration != seen
         if isRefreshed, isUsable(stored.token) { return stored.token }
         var latest = stored.token
@@ -109,7 +106,8 @@ extension Credential {
     {
         let sealed = try envelope.seal(answer.bytes)
         do {
-            try await store.records.apply([CredentialRows.deposit(sealed, id)], for: store.prompt(Self.refreshing))
+            try await store.records.apply(
+                [CredentialRows.deposit(sealed, id)], for: store.prompt("refresh the credential"))
             store.refreshes.setUnsaved(nil, id)
         } catch {
             store.refreshes.setUnsaved(UnsavedAnswer(sealed: sealed, tokenGeneration: stored.tokenGeneration), id)
@@ -127,7 +125,6 @@ extension Credential {
     private func adopt(_ answer: RefreshAnswer, after stored: StoredCredential) async throws -> StoredCredential {
         guard store.records.session(stored.protection)?.isOpen == true else {
             throw KeystoreError.cancelled(
-                Self.refreshing,
                 "the store was locked during the refresh; the server's response is stored for the next refresh")
         }
         do {
@@ -136,7 +133,7 @@ extension Credential {
             guard try isCurrent(stored) else { throw await discarded(answer) }
             throw error
         }
-        return try await self.stored(Self.refreshing)
+        return try await self.stored
     }
 
     /// Deletes and revokes a response for a credential that was removed during the refresh.
@@ -148,7 +145,7 @@ extension Credential {
             try records.applyNow([.delete(CredentialRows.pendingID(id), ifGeneration: nil)])
         }
         try? await store.server(of: answer.token.context).revoke(.refreshToken, of: answer.token)
-        return .notFound(Self.refreshing, id)
+        return .notFound(id)
     }
 
     /// Replaces the token that was read, and its metadata. Keeps the current tags.
@@ -166,7 +163,7 @@ extension Credential {
             }
         try await store.disk.run {
             guard let (existing, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
-                throw CredentialError.notFound(Self.refreshing, id)
+                throw CredentialError.notFound(id)
             }
             let metadata = CredentialRows.metadata(
                 of: token, tags: CredentialRows.tags(of: existing), security: stored.protection.policy,

@@ -2,7 +2,7 @@ internal import Latchkey
 
 extension Credential {
     /// The secrets to revoke.
-    public enum RevokeType: String, Hashable, Sendable, CaseIterable {
+    public enum RevokeType: Hashable, Sendable, CaseIterable {
         /// The access token.
         case accessToken
         /// The refresh token.
@@ -22,16 +22,13 @@ extension Credential {
     /// - Throws: ``CredentialError``: `missingToken` for a secret that the token does not have, `unsupported` if the server
     ///   has no revocation endpoint, `oauthError`, `network`; `KeystoreError`.
     public func revoke(type: RevokeType = .all) async throws {
-        let operation = "revoke the credential"
-        try await withOpen(operation) {
-            try await store.records.exclusively(on: "credential \(id)", for: operation) {
-                try await revokeAlone(type, operation)
-            }
+        try await perform("revoke the credential") {
+            try await store.records.exclusively(on: "credential \(id)") { try await revokeAlone(type) }
         }
     }
 
-    private func revokeAlone(_ type: RevokeType, _ operation: String) async throws {
-        var stored = try await stored(operation)
+    private func revokeAlone(_ type: RevokeType) async throws {
+        var stored = try await stored
         // A response that is not in use yet belongs to the credential too.
         var pending = try await pendingAnswer(to: stored)
         let latest = pending?.token ?? stored.token
@@ -43,7 +40,7 @@ extension Credential {
             if let shown = stored.token[kind], shown != latest[kind] { try await server.revoke(kind, of: stored.token) }
             if isRemoved, kind == kinds.last { break }
             pending = pending?.without(kind)
-            stored = try await self.stored(operation)
+            stored = try await self.stored
             try await replace(stored, with: stored.token.without(kind), pending: pending)
         }
         if isRemoved { try remove() }
@@ -59,7 +56,7 @@ extension Credential {
             case .deviceSecret: .deviceSecret
             }
         guard let kind else { return Token.Kind.allCases.filter { token[$0] != nil } }
-        guard token[kind] != nil else { throw .missing("revoke the credential", kind.words) }
+        guard token[kind] != nil else { throw .missing(kind.words) }
         return [kind]
     }
 }
@@ -74,19 +71,18 @@ extension Credential {
     /// - Throws: ``CredentialError``: `refused` if the ID tokens name different users, `notFound` if the credential was
     ///   removed. `KeystoreError`.
     public func replace(with token: Token) async throws {
-        let operation = "replace the token"
-        try await withOpen(operation) {
-            try await store.records.exclusively(on: "credential \(id)", for: operation) {
-                let stored = try await stored(operation)
+        try await perform("replace the token") {
+            try await store.records.exclusively(on: "credential \(id)") {
+                let stored = try await stored
                 guard stored.token.isOfSameUser(as: token) else {
                     throw CredentialError(
-                        operation: operation, code: .refused, reason: "the new token is another user's",
+                        code: .refused, reason: "the new token is another user's",
                         recovery: "Store it as a separate credential.")
                 }
                 try await replace(stored, with: token.named(id))
             }
         }
-        store.tell(.refreshed(self))
+        store.publish(.refreshed(self))
     }
 }
 

@@ -9,7 +9,7 @@ internal import Synchronization
 extension Credential {
     private static let shared = Mutex<CredentialStore?>(nil)
 
-    /// The store of the static functions. Set it once, before their first use.
+    /// The store of the static functions. ``CredentialStore/bootstrap(_:)`` sets it; set it to use another store.
     public static var storage: CredentialStore? {
         get { shared.withLock { $0 } }
         set { shared.withLock { $0 = newValue } }
@@ -17,18 +17,28 @@ extension Credential {
 
     private static var requiredStorage: CredentialStore {
         get throws {
-            guard let storage else { throw CredentialError.notConfigured() }
+            guard let storage else { throw CredentialError.notConfigured }
             return storage
         }
     }
 
-    /// ``CredentialStore/store(_:tags:)``.
+    /// Stores a token that only this device can open. The first credential of a store becomes the default.
+    ///
+    /// - Parameters:
+    ///   - token: A token whose id is not stored.
+    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before
+    ///   ``CredentialStore/bootstrap(_:)``.
     @discardableResult
     public static func store(token: Token, tags: [String: String] = [:]) throws -> Credential {
         try requiredStorage.store(token, tags: tags)
     }
 
-    /// ``CredentialStore/store(_:tags:security:)``.
+    /// Stores a token that the hardware opens only after the user verification of `security`. The first token with a PIN
+    /// prompts for a new PIN; later ones prompt for that PIN.
+    ///
+    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the hardware can't enforce the
+    ///   policy.
     @discardableResult
     public static func store(
         token: Token, tags: [String: String] = [:], security: AccessPolicy
@@ -36,33 +46,44 @@ extension Credential {
         try await requiredStorage.store(token, tags: tags, security: security)
     }
 
-    /// ``CredentialStore/credential(for:)``.
+    /// The stored credential with the token's id. Stores the token if there is none.
     public static func with(token: Token) throws -> Credential {
         try requiredStorage.credential(for: token)
     }
 
-    /// ``CredentialStore/credential(id:)``.
+    /// The credential with this id. While it is in use, every call returns the same object.
+    ///
+    /// - Returns: nil if it is not stored.
     public static func with(id: String) throws -> Credential? {
         try requiredStorage.credential(id: id)
     }
 
-    /// The credentials that match. An index answers the query.
+    /// The credentials that match, oldest first. Opens no token, does not prompt, and reads only the matching rows.
+    ///
+    /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
     public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
         try requiredStorage.find(where: query)
     }
 
-    /// The credentials whose metadata satisfies `isIncluded`. Reads the metadata of all credentials.
+    /// The credentials whose metadata satisfies `isIncluded`, oldest first. Opens no token and does not prompt. Reads the
+    /// metadata of all credentials, some hundred at a time.
+    ///
+    /// `isIncluded` may use and change the store, since no lock is held while it runs. The result is therefore not a
+    /// snapshot: a credential that is stored, changed or removed at the same time may be seen before or after the change, or
+    /// not at all. Every other credential is seen once.
+    ///
+    /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
     @_disfavoredOverload
     public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
         try requiredStorage.find(where: isIncluded)
     }
 
-    /// ``CredentialStore/allIDs``.
+    /// The ids of all credentials, in the order in which they were stored. Does not read their metadata.
     public static var allIDs: [String] {
         get throws { try requiredStorage.allIDs }
     }
 
-    /// ``CredentialStore/allCredentials``.
+    /// Every credential, in the order in which they were stored. No token is opened.
     public static var allCredentials: [Credential] {
         get throws { try requiredStorage.allCredentials }
     }
@@ -73,16 +94,18 @@ extension Credential {
     /// ``CredentialEvent/failed(_:)`` has the error. ``CredentialStore/defaultCredential`` and
     /// ``CredentialStore/setDefault(_:)`` throw.
     public static var `default`: Credential? {
-        get { reporting { try $0.defaultCredential } ?? nil }
-        set { reporting { try $0.setDefault(newValue) } }
+        get { reporting(storage) { try requiredStorage.defaultCredential } ?? nil }
+        set { reporting(storage) { try requiredStorage.setDefault(newValue) } }
     }
 
+    /// Runs `body` for an API that can't throw, and publishes its error.
     @discardableResult
-    private static func reporting<R>(_ body: (CredentialStore) throws -> R) -> R? {
-        guard let storage else {
-            CredentialNotification.post(.failed(CredentialError.notConfigured()))
+    static func reporting<R>(_ store: CredentialStore?, _ body: () throws -> R) -> R? {
+        do {
+            return try body()
+        } catch {
+            if let store { store.publish(.failed(error)) } else { CredentialNotification.post(.failed(error)) }
             return nil
         }
-        return storage.reporting { try body(storage) }
     }
 }

@@ -1,4 +1,4 @@
-public import Latchkey
+package import Latchkey
 internal import Synchronization
 
 /// A stored token and its operations.
@@ -9,7 +9,7 @@ public final class Credential: Sendable, Identifiable {
     /// The token's id. A refresh does not change it.
     public let id: String
     let store: CredentialStore
-    let refresher = Mutex<AutomaticRefresh?>(nil)
+    let refresher = Mutex<Task<Void, Never>?>(nil)
 
     init(id: String, store: CredentialStore) {
         self.id = id
@@ -17,7 +17,7 @@ public final class Credential: Sendable, Identifiable {
     }
 
     deinit {
-        refresher.withLock { $0?.stop() }
+        refresher.withLock { $0?.cancel() }
     }
 
     /// The token, verified. Prompts if the credential has a policy, unless another use of this credential has prompted and
@@ -27,7 +27,7 @@ public final class Credential: Sendable, Identifiable {
     ///   changed by another program, `cancelled`, `wrongProof`, `lockedOut`, `wrongDevice`.
     public var token: Token {
         get async throws {
-            try await withOpen("use the token") { try await self.stored("use the token").token }
+            try await perform("use the token") { try await stored.token }
         }
     }
 
@@ -36,14 +36,18 @@ public final class Credential: Sendable, Identifiable {
     /// - Throws: ``CredentialError`` with code `notFound` if it was removed.
     public var metadata: Token.Metadata {
         get throws {
-            guard let metadata = try store.rows.metadata(id) else { throw CredentialError.notFound("look it up", id) }
-            return metadata
+            do {
+                guard let metadata = try store.rows.metadata(id) else { throw CredentialError.notFound(id) }
+                return metadata
+            } catch {
+                throw error.during("look up the credential")
+            }
         }
     }
 
     /// The user verification that opening the token requires.
-    public var security: AccessPolicy {
-        get throws { try protection("look it up").policy }
+    package var security: AccessPolicy {
+        get throws { try protection.policy }
     }
 
     /// The app's labels for `find(where:)`. Setting them does not change the token.
@@ -51,77 +55,75 @@ public final class Credential: Sendable, Identifiable {
     /// This property can't throw. If an access fails, it reads as empty or stays unchanged, and
     /// ``CredentialEvent/failed(_:)`` has the error. ``metadata`` and ``setTags(_:)`` throw.
     public var tags: [String: String] {
-        get { store.reporting { try metadata.tags } ?? [:] }
-        set { store.reporting { try setTags(newValue) } }
+        get { Self.reporting(store) { try metadata.tags } ?? [:] }
+        set { Self.reporting(store) { try setTags(newValue) } }
     }
 
     /// Replaces the tags.
     ///
     /// - Throws: ``CredentialError``, `KeystoreError`; `conflict` if another program changed them at the same time.
     public func setTags(_ tags: [String: String]) throws {
-        try CredentialRows.check(tags: tags)
-        guard let (record, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
-            throw CredentialError.notFound("tag the credential", id)
+        do {
+            try CredentialRows.check(tags: tags)
+            guard let (record, _) = try store.records.readNow(CredentialRows.metadataID(id)) else {
+                throw CredentialError.notFound(id)
+            }
+            guard CredentialRows.tags(of: record) != tags else { return }
+            try store.records.applyNow([
+                .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
+            ])
+            store.publish(.tagsChanged(self))
+        } catch {
+            throw error.during("tag the credential")
         }
-        guard CredentialRows.tags(of: record) != tags else { return }
-        try store.records.applyNow([
-            .put(CredentialRows.metadata(record, taggedAs: tags), payload: nil, ifGeneration: record.generation)
-        ])
-        store.tell(.tagsChanged(self))
     }
 
     /// Removes the credential from the store. Does not prompt or use the hardware, and sends no request: see
     /// ``revoke(type:)``.
     public func remove() throws {
-        try store.remove(self)
+        do { try store.remove(self) } catch { throw error.during("remove the credential") }
         automaticRefresh = false
     }
 
     // MARK: Helpers
 
-    /// Runs `body` with the token's keys open. May prompt before `body`.
-    func withOpen<R>(_ operation: String, _ body: () async throws -> R) async throws -> R {
-        let protection = try protection(operation)
+    /// Performs a public call with the token's keys open. May prompt before `body`.
+    ///
+    /// - Parameter operation: The operation in the prompt and in errors, as a verb phrase.
+    func perform<R>(_ operation: String, _ body: () async throws -> R) async throws -> R {
         do {
             return try await store.unlocked.withOpen(
                 protection, for: store.prompt(operation), authorizedBy: store.presence, body)
-        } catch let error as KeystoreError where error.code == .notFound {
+        } catch {
             // The key is deleted together with its credential.
-            guard try store.rows.exists(id) else { throw CredentialError.notFound(operation, id) }
-            throw error
+            if (error as? KeystoreError)?.code == .notFound, try !store.rows.exists(id) {
+                throw CredentialError.notFound(id).during(operation)
+            }
+            throw error.during(operation)
         }
     }
 
     /// The rows, read on the disk queue.
-    func stored(_ operation: String) async throws -> StoredCredential {
-        let (rows, id) = (store.rows, id)
-        guard let stored = try await store.disk.run({ try rows.stored(id) }) else {
-            throw CredentialError.notFound(operation, id)
+    var stored: StoredCredential {
+        get async throws {
+            let (rows, id) = (store.rows, id)
+            guard let stored = try await store.disk.run({ try rows.stored(id) }) else {
+                throw CredentialError.notFound(id)
+            }
+            return stored
         }
-        return stored
     }
 
-    private func protection(_ operation: String) throws -> ProtectionClass {
-        if let protection = try store.rows.protection(id) { return protection }
-        guard try store.rows.exists(id) else { throw CredentialError.notFound(operation, id) }
-        throw KeystoreError.damaged(operation, "the token of the credential ‘\(id)’ is missing")
-    }
-}
-
-extension CredentialStore {
-    /// Runs `body` for an API that can't throw, and publishes its error.
-    @discardableResult
-    func reporting<R>(_ body: () throws -> R) -> R? {
-        do {
-            return try body()
-        } catch {
-            tell(.failed(error))
-            return nil
+    private var protection: ProtectionClass {
+        get throws {
+            if let protection = try store.rows.protection(id) { return protection }
+            guard try store.rows.exists(id) else { throw CredentialError.notFound(id) }
+            throw KeystoreError.damaged("the token of the credential ‘\(id)’ is missing")
         }
     }
 }
 
-extension Credential: Hashable, CustomStringConvertible {
+extension Credential: Hashable {
     public static func == (left: Credential, right: Credential) -> Bool {
         left.id == right.id && left.store === right.store
     }
@@ -130,6 +132,4 @@ extension Credential: Hashable, CustomStringConvertible {
         hasher.combine(id)
         hasher.combine(ObjectIdentifier(store))
     }
-
-    public var description: String { "‹credential \(id)›" }
 }

@@ -7,44 +7,43 @@ public struct CredentialConfiguration: Sendable {
     public enum CopiedClaims: Hashable, Sendable {
         /// Every claim about the user. Claims about the token (times, hashes, nonce) are never copied.
         case all
-        /// Only these claims.
-        case only(Set<Claim>)
+        /// Only the claims of these names.
+        case only(Set<String>)
         /// No claim. Credentials are found by their tags and ids only.
         case none
 
         func includes(_ name: String) -> Bool {
             switch self {
-            case .all: !Claim.aboutTheToken.contains(name)
-            case .only(let claims): claims.contains(Claim(rawValue: name))
+            case .all: !Self.claimsAboutTheToken.contains(name)
+            case .only(let claims): claims.contains(name)
             case .none: false
             }
         }
+
+        /// Claims about the token, not the user. They change with every token, so they are not searched.
+        private static let claimsAboutTheToken: Set<String> = [
+            "exp", "iat", "nbf", "auth_time", "nonce", "at_hash", "c_hash", "s_hash", "ds_hash", "jti", "sid", "amr",
+            "acr", "azp", "ver",
+        ]
     }
 
-    /// Which claims are copied.
-    public var copiedClaims: CopiedClaims
-    /// How many seconds before its expiry an access token is refreshed.
-    public var graceInterval: TimeInterval
-    /// Origins other than their issuers' that tokens may be sent to, for example `https://oauth2.example.com`. Endpoints
-    /// must have their issuer's origin or one of these, unless the server names its issuer in authorization responses
-    /// (RFC 9207).
-    public var additionalOrigins: Set<String>
+    let copiedClaims: CopiedClaims
+    let graceInterval: TimeInterval
+    let additionalOrigins: Set<String>
     package var clock: any CredentialClock = SystemClock()
 
-    /// By default, all claims are copied, and tokens are refreshed five minutes before their expiry.
+    /// - Parameters:
+    ///   - copiedClaims: Which claims are copied.
+    ///   - graceInterval: How many seconds before its expiry an access token is refreshed.
+    ///   - additionalOrigins: Origins other than their issuers' that tokens may be sent to, for example
+    ///     `https://oauth2.example.com`. Endpoints must have their issuer's origin or one of these, unless the server names
+    ///     its issuer in authorization responses (RFC 9207).
     public init(
         copiedClaims: CopiedClaims = .all, graceInterval: TimeInterval = 300, additionalOrigins: Set<String> = []
     ) {
         self.copiedClaims = copiedClaims
         self.graceInterval = graceInterval
         self.additionalOrigins = additionalOrigins
-    }
-
-    package init(
-        copiedClaims: CopiedClaims = .all, additionalOrigins: Set<String> = [], clock: any CredentialClock
-    ) {
-        self.init(copiedClaims: copiedClaims, additionalOrigins: additionalOrigins)
-        self.clock = clock
     }
 }
 
@@ -58,12 +57,10 @@ package protocol CredentialClock: Sendable {
 }
 
 /// The system's clock.
-package struct SystemClock: CredentialClock {
-    package init() {}
+private struct SystemClock: CredentialClock {
+    var now: Date { Date() }
 
-    package var now: Date { Date() }
-
-    package func sleep(for duration: Duration) async throws {
+    func sleep(for duration: Duration) async throws {
         try await Task.sleep(for: duration)
     }
 }

@@ -32,24 +32,19 @@ enum CredentialNotification {
     private static let queue = DispatchQueue(label: "latchkey.credentials.notifications")
 
     static func post(_ event: CredentialEvent) {
-        queue.async { deliver(event) }
-    }
-
-    private static func deliver(_ event: CredentialEvent) {
-        switch event {
-        case .defaultChanged(let credential): post(.defaultCredentialChanged, credential)
-        case .created(let credential): post(.credentialCreated, credential)
-        case .tagsChanged(let credential): post(.credentialTagsChanged, credential)
-        case .removed(let credential): post(.credentialRemoved, credential)
-        case .refreshed(let credential):
-            post(.credentialRefreshed, credential)
-        case .refreshFailed(let credential, let error): post(.credentialRefreshFailed, credential, error)
-        case .unreadable(let error), .failed(let error): post(.credentialStorageFailed, nil, error)
+        let (name, credential, error): (Notification.Name, Credential?, (any Error)?) =
+            switch event {
+            case .defaultChanged(let credential): (.defaultCredentialChanged, credential, nil)
+            case .created(let credential): (.credentialCreated, credential, nil)
+            case .tagsChanged(let credential): (.credentialTagsChanged, credential, nil)
+            case .removed(let credential): (.credentialRemoved, credential, nil)
+            case .refreshed(let credential): (.credentialRefreshed, credential, nil)
+            case .refreshFailed(let credential, let error): (.credentialRefreshFailed, credential, error)
+            case .unreadable(let error), .failed(let error): (.credentialStorageFailed, nil, error)
+            }
+        queue.async {
+            NotificationCenter.default.post(name: name, object: credential, userInfo: error.map { ["error": $0] })
         }
-    }
-
-    private static func post(_ name: Notification.Name, _ credential: Credential?, _ error: (any Error)? = nil) {
-        NotificationCenter.default.post(name: name, object: credential, userInfo: error.map { ["error": $0] })
     }
 }
 

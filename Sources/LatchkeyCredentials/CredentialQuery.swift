@@ -1,4 +1,5 @@
-public import Latchkey
+internal import Latchkey
+public import LatchkeyJOSE
 
 /// A query for credentials. An index answers it, without the hardware.
 ///
@@ -7,7 +8,7 @@ public struct CredentialQuery: Hashable, Sendable {
     let records: RecordQuery
 
     /// Every credential.
-    public static let all = CredentialQuery(records: .all)
+    package static let all = CredentialQuery(records: .all)
 
     /// Matches if both queries match.
     public static func && (left: CredentialQuery, right: CredentialQuery) -> CredentialQuery {
@@ -28,87 +29,65 @@ public struct CredentialQuery: Hashable, Sendable {
 /// The attributes in a ``CredentialQuery``. Comparing one with a value makes a query.
 ///
 /// ```swift
-/// try store.find { $0.tags["service"] == "purchase" && $0.subject != nil }
+/// try Credential.find { $0.tags["service"] == "purchase" && $0.subject != nil }
 /// ```
 public struct CredentialAttributes: Sendable {
     init() {}
 
     /// The token's id.
-    public var id: IDAttribute { IDAttribute() }
+    public var id: CredentialAttribute {
+        // No credential has an empty id.
+        CredentialAttribute { .id(CredentialRows.metadataID($0?.string ?? "")) }
+    }
     /// The app's own labels.
     public var tags: Tags { Tags() }
 
     /// The app's own labels, by name.
     public struct Tags: Sendable {
         /// The tag of that name.
-        public subscript(name: String) -> TagAttribute { TagAttribute(name: name) }
+        public subscript(name: String) -> CredentialAttribute {
+            .named(CredentialRows.attribute(tag: name)) { $0.string ?? CredentialRows.text(of: $0) }
+        }
     }
 
     /// A claim of the ID token.
-    public subscript(claim: Claim) -> ClaimAttribute { ClaimAttribute(claim: claim) }
+    public subscript(claim: String) -> CredentialAttribute {
+        .named(CredentialRows.attribute(claim: claim)) { CredentialRows.text(of: $0) }
+    }
 
     /// The claim `sub`.
-    public var subject: ClaimAttribute { self[.subject] }
+    public var subject: CredentialAttribute { self["sub"] }
     /// The claim `iss`.
-    public var issuer: ClaimAttribute { self[.issuer] }
+    public var issuer: CredentialAttribute { self["iss"] }
     /// The claim `name`.
-    public var name: ClaimAttribute { self[.name] }
+    public var name: CredentialAttribute { self["name"] }
     /// The claim `preferred_username`.
-    public var preferredUsername: ClaimAttribute { self[.preferredUsername] }
+    public var preferredUsername: CredentialAttribute { self["preferred_username"] }
     /// The claim `email`.
-    public var email: ClaimAttribute { self[.email] }
+    public var email: CredentialAttribute { self["email"] }
 }
 
-/// The id of a token, in a query.
-public struct IDAttribute: Sendable {
-    /// The credential with this id.
-    public static func == (left: IDAttribute, right: String) -> CredentialQuery {
-        CredentialQuery(records: .id(CredentialRows.metadataID(right)))
+/// The id, a tag or a claim, in a query.
+public struct CredentialAttribute: Sendable {
+    /// The query for a value; nil: without the attribute.
+    fileprivate let records: @Sendable (JSONValue?) -> RecordQuery
+
+    fileprivate static func named(
+        _ name: String, _ text: @escaping @Sendable (JSONValue) -> String
+    ) -> CredentialAttribute {
+        CredentialAttribute { value in value.map { .attribute(name, is: text($0)) } ?? .not(.hasAttribute(name)) }
     }
 
-    /// Every credential but the one with this id.
-    public static func != (left: IDAttribute, right: String) -> CredentialQuery { !(left == right) }
-}
-
-/// A tag, in a query.
-public struct TagAttribute: Sendable {
-    let name: String
-
-    /// The tag has this value; with nil, there is no such tag.
-    public static func == (left: TagAttribute, right: String?) -> CredentialQuery {
-        let attribute = CredentialRows.attribute(tag: left.name)
-        guard let right else { return CredentialQuery(records: .not(.hasAttribute(attribute))) }
-        return CredentialQuery(records: .attribute(attribute, is: right))
+    /// The attribute is this text; nil: there is no such attribute.
+    public static func == (left: CredentialAttribute, right: String?) -> CredentialQuery {
+        CredentialQuery(records: left.records(right.map(JSONValue.string)))
     }
 
-    /// The tag is not this text; nil: there is such a tag.
-    public static func != (left: TagAttribute, right: String?) -> CredentialQuery { !(left == right) }
-}
-
-/// A claim of the ID token, in a query.
-public struct ClaimAttribute: Sendable {
-    let claim: Claim
-
-    /// The claim has this value; with nil, there is no such claim. An array is compared whole.
-    public func equals(_ value: JSONValue?) -> CredentialQuery {
-        let attribute = CredentialRows.attribute(claim: claim.rawValue)
-        guard let value else { return CredentialQuery(records: .not(.hasAttribute(attribute))) }
-        return CredentialQuery(records: .attribute(attribute, is: CredentialRows.text(of: value)))
+    /// The claim has this value. An array is compared whole.
+    public static func == (left: CredentialAttribute, right: JSONValue) -> CredentialQuery {
+        CredentialQuery(records: left.records(right))
     }
 
-    /// The claim is this text; nil: there is no such claim.
-    public static func == (left: ClaimAttribute, right: String?) -> CredentialQuery {
-        left.equals(right.map(JSONValue.string))
-    }
-
-    /// The claim is this truth value.
-    public static func == (left: ClaimAttribute, right: Bool) -> CredentialQuery { left.equals(.bool(right)) }
-    /// The claim is this number.
-    public static func == (left: ClaimAttribute, right: Int) -> CredentialQuery { left.equals(.number(Double(right))) }
-    /// The claim is not this text; nil: there is such a claim.
-    public static func != (left: ClaimAttribute, right: String?) -> CredentialQuery { !(left == right) }
-    /// The claim is not this truth value.
-    public static func != (left: ClaimAttribute, right: Bool) -> CredentialQuery { !(left == right) }
-    /// The claim is not this number.
-    public static func != (left: ClaimAttribute, right: Int) -> CredentialQuery { !(left == right) }
+    /// The attribute is not this text; nil: there is such an attribute.
+    public static func != (left: CredentialAttribute, right: String?) -> CredentialQuery { !(left == right) }
 }

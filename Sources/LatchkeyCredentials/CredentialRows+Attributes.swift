@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 
 /// The encoding of metadata in a row's attributes: tags are unchanged, claims are JSON, so that the text `1` and the number
 /// 1 differ.
@@ -65,7 +66,7 @@ extension CredentialRows {
             let server = record.attributes[Name.server], let client = record.attributes[Name.client],
             let policy = record.attributes[Name.policy].flatMap(AccessPolicy.Requirement.init),
             let issued = record.attributes[Name.issued].flatMap(date)
-        else { throw .damaged("read the credential ‘\(id(of: record.id))’", "its metadata is incomplete") }
+        else { throw .damaged("the metadata of the credential ‘\(id(of: record.id))’ is incomplete") }
         let claims = members(of: record, Name.claim).compactMapValues { text in
             try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
         }
@@ -91,14 +92,12 @@ extension CredentialRows {
 
     /// - Throws: ``CredentialError`` with code `invalidInput` for tags that can't be stored.
     static func check(tags: [String: String]) throws {
-        guard tags.count <= 64 else {
-            throw CredentialError.invalidInput("tag the credential", "it has more than 64 tags")
-        }
+        guard tags.count <= 64 else { throw CredentialError.invalidInput("it has more than 64 tags") }
         for (name, value) in tags {
             guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024, !(name + value).hasControlCharacter
             else {
                 throw CredentialError.invalidInput(
-                    "tag the credential", "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")
+                    "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")
             }
         }
     }

@@ -55,12 +55,12 @@ struct CredentialRows: Sendable {
         guard
             let (row, payload) = try records.readNow(Self.tokenID(id)), let payload,
             let token = try payload.withUnsafeBytes({ try Self.token(Data($0), id) })
-        else { throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is missing or can't be read") }
+        else { throw KeystoreError.damaged("the token of the credential ‘\(id)’ is missing or can't be read") }
         guard
             try Self.metadata(metadata).security == row.protection.policy.requirement,
             try !records.isDowngraded(row.id, from: Self.classes(id))
         else {
-            throw KeystoreError.damaged("read the credential ‘\(id)’", "its token is less protected than before")
+            throw KeystoreError.damaged("the token of the credential ‘\(id)’ is less protected than before")
         }
         return StoredCredential(
             token: token, metadata: metadata, protection: row.protection, tokenGeneration: row.generation)
@@ -89,7 +89,7 @@ struct CredentialRows: Sendable {
             return nil
         }
         throw KeystoreError.unsupported(
-            "read the credential ‘\(id)’", "a newer version of Latchkey wrote it", recovery: "Install that version.")
+            "a newer version of Latchkey wrote the credential ‘\(id)’", recovery: "Install that version.")
     }
 
     /// The id of the default credential and the generation of its row; verified if the device key is open.
@@ -100,7 +100,7 @@ struct CredentialRows: Sendable {
                 ? try records.metadataNow(Self.defaultID) : try records.readNow(Self.defaultID)?.record
             guard let row else { return nil }
             guard let id = row.attributes[Self.defaultAttribute] else {
-                throw KeystoreError.damaged("find the default credential", "its row names none")
+                throw KeystoreError.damaged("the row of the default credential names none")
             }
             return (id, row.generation)
         }

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-public import Latchkey
+internal import LatchkeyHTTP
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The server of a token as calls, for the token's client. It stores nothing.
@@ -12,22 +13,21 @@ struct CredentialServer: Sendable {
 
     /// The maximum difference between `iat` of an ID token and this machine's clock, in seconds.
     static let maximumIssueDifference: TimeInterval = 300
-    private static let refreshing = "refresh the credential"
     private static let json: HTTPFields = [.accept: "application/json"]
 
     /// Uses the token's refresh token. The response must be stored, even if it is invalid.
     func exchange(_ token: Token, at now: Date) async throws(CredentialError) -> RefreshAnswer {
-        guard let refreshToken = token.refreshToken else { throw .missing(Self.refreshing, "refresh token") }
-        let client = try await client(Self.refreshing)
+        guard let refreshToken = token.refreshToken else { throw .missing("refresh token") }
+        let client = try await client
         // Reads the keys first, because a failure after the exchange would cost the refresh token.
         if token.idToken != nil { _ = try await providers.keys(of: client) }
-        let response: ServerResponse<CredentialError>
+        let response: ServerResponse<CredentialErrorCode>
         do {
             response = try await client.refresh(refreshToken, fields: Self.json)
         } catch {
             throw error.ofRefresh
         }
-        return try token.refreshed(by: response.body, at: now, serverDate: response.date, Self.refreshing)
+        return try token.refreshed(by: response.body, at: now, serverDate: response.date)
     }
 
     /// Checks that a refreshed token belongs to the same user and login (OpenID Connect Core section 12.2).
@@ -36,16 +36,16 @@ struct CredentialServer: Sendable {
     func check(_ answer: RefreshAnswer, after old: Token) async throws(CredentialError) {
         guard let idToken = answer.token.idToken, idToken != old.idToken else { return }
         guard old.subject == nil || idToken.subject == old.subject else {
-            throw .invalidToken(Self.refreshing, "is another user's")
+            throw .invalidToken("is another user's")
         }
         let nonces = [old.idToken, idToken].compactMap { $0?["nonce"] }
         guard nonces.count < 2 || nonces[0] == nonces[1] else {
-            throw .invalidToken(Self.refreshing, "belongs to another login")
+            throw .invalidToken("belongs to another login")
         }
         try await validate(
             idToken,
             .init(accessToken: answer.token.accessToken, maximumIssueDifference: Self.maximumIssueDifference),
-            at: answer.receivedAt, Self.refreshing)
+            at: answer.receivedAt)
     }
 
     /// Validates an ID token with the server's keys. Unless one of them made the signature, they are read again, at most
@@ -54,13 +54,13 @@ struct CredentialServer: Sendable {
     /// - Throws: ``CredentialError``: `invalidToken`; `transient` if the keys were read less than 30 seconds ago, and the
     ///   server may have changed them since; `network` if they cannot be read.
     func validate(
-        _ token: JWT, _ expected: IDTokenValidator.Expectations, at now: Date, _ operation: String
+        _ token: JWT, _ expected: IDTokenValidator.Expectations, at now: Date
     ) async throws(CredentialError) {
-        let client = try await client(operation)
+        let client = try await client
         do throws(IDTokenFlaw) {
             try client.idTokens.checkClaims(token.rawValue, expected, now: now)
         } catch {
-            throw CredentialError(operation, .idToken(error))
+            throw CredentialError(.idToken(error))
         }
         let keys = try await providers.keys(of: client) { keys in
             (try? client.idTokens.checkSignature(token.rawValue, keys)) != nil
@@ -68,7 +68,7 @@ struct CredentialServer: Sendable {
         do throws(IDTokenFlaw) {
             try client.idTokens.checkSignature(token.rawValue, keys)
         } catch {
-            throw CredentialError(operation, .idToken(error))
+            throw CredentialError(.idToken(error))
         }
     }
 
@@ -76,19 +76,17 @@ struct CredentialServer: Sendable {
     ///
     /// - Throws: ``CredentialError``; `unsupported` if the server has no revocation endpoint.
     func revoke(_ kind: Token.Kind, of token: Token) async throws(CredentialError) {
-        let operation = "revoke the \(kind.words)"
-        guard let secret = token[kind] else { throw .missing(operation, kind.words) }
-        try await client(operation).revoke(secret, hint: kind.rawValue, fields: Self.json)
+        guard let secret = token[kind] else { throw .missing(kind.words) }
+        try await client.revoke(secret, hint: kind.name, fields: Self.json)
     }
 
     /// Asks the server for the state of one of the token's secrets (RFC 7662).
     ///
     /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint.
     func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError) -> TokenIntrospection {
-        let operation = "introspect the \(kind.words)"
-        guard let secret = token[kind] else { throw .missing(operation, kind.words) }
-        let body = try await client(operation).introspect(secret, hint: kind.rawValue, fields: Self.json)
-        guard let answer = TokenIntrospection(body) else { throw CredentialError(operation, .malformed) }
+        guard let secret = token[kind] else { throw .missing(kind.words) }
+        let body = try await client.introspect(secret, hint: kind.name, fields: Self.json)
+        guard let answer = TokenIntrospection(body) else { throw CredentialError(.malformed) }
         return answer
     }
 
@@ -96,22 +94,24 @@ struct CredentialServer: Sendable {
     ///
     /// - Throws: ``CredentialError``; `invalidResponse` if they are about another user than the ID token's.
     func userInfo(_ token: Token) async throws(CredentialError) -> Credential.UserInfo {
-        let operation = "fetch the user's data"
-        let client = try await client(operation)
+        let client = try await client
         _ = try client.endpoint(.userInfo)
-        let user = try await client.userInfo(
-            Credential.UserInfo.self, authorization: token.authorization(operation))
+        let claims = try await client.userInfo(
+            [String: JSONValue].self, authorization: token.authorization)
+        guard let user = Credential.UserInfo(claims) else { throw CredentialError(.malformed) }
         guard token.subject == nil || user.subject == token.subject else {
-            throw .invalidResponse(operation, "the server's response is for another user")
+            throw .invalidResponse("the server's response is for another user")
         }
         return user
     }
 
-    private func client(_ operation: String) async throws(CredentialError) -> OAuthClient<CredentialError> {
-        let connection = ServerConnection<CredentialError>(transport: transport, operation: operation)
-        return OAuthClient(
-            try await providers.metadata(of: context.issuer, over: connection), clientID: context.clientID,
-            clientSecret: context.clientSecret, additionalOrigins: additionalOrigins, over: connection)
+    private var client: OAuthClient<CredentialErrorCode> {
+        get async throws(CredentialError) {
+            let connection = ServerConnection<CredentialErrorCode>(transport: transport)
+            return OAuthClient(
+                try await providers.metadata(of: context.issuer, over: connection), clientID: context.clientID,
+                clientSecret: context.clientSecret, additionalOrigins: additionalOrigins, over: connection)
+        }
     }
 }
 

@@ -2,23 +2,14 @@ internal import FoundationEssentials
 internal import Latchkey
 
 extension CredentialStore {
-    /// The credentials that match, oldest first. Opens no token, does not prompt, and reads only the matching rows.
-    ///
-    /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
-    public func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
+    /// See ``Credential/find(where:)-((CredentialAttributes)->CredentialQuery)``.
+    package func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential] {
         try metadata(where: query).map { credential(stored: $0.id) }
     }
 
-    /// The credentials whose metadata satisfies `isIncluded`, oldest first. Opens no token and does not prompt. Reads the
-    /// metadata of all credentials, some hundred at a time.
-    ///
-    /// `isIncluded` may use and change the store, since no lock is held while it runs. The result is therefore not a
-    /// snapshot: a credential that is stored, changed or removed at the same time may be seen before or after the change, or
-    /// not at all. Every other credential is visited once.
-    ///
-    /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
+    /// See ``Credential/find(where:)-((Token.Metadata)->Bool)``.
     @_disfavoredOverload
-    public func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
+    package func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
         var found: [(id: String, createdAt: Date)] = []
         var unreadable: [KeystoreError] = []
         let matches = try records.scanNow(CredentialRows.kind) { record in
@@ -27,18 +18,16 @@ extension CredentialStore {
             // The result is collected above, as ids.
             return false
         }
-        tell(of: matches.unreadable + unreadable)
+        publish(matches.unreadable + unreadable)
         return found.sorted { $0.createdAt < $1.createdAt }.map { credential(stored: $0.id) }
     }
 
     /// The metadata of the credentials that match, oldest first: see `find(where:)`.
-    public func metadata(
-        where query: (CredentialAttributes) -> CredentialQuery = { _ in .all }
-    ) throws -> [Token.Metadata] {
+    package func metadata(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Token.Metadata] {
         let matches = try records.findNow(CredentialRows.kind, where: query(CredentialAttributes()).records)
         var unreadable = matches.unreadable
         let found = matches.records.compactMap { Self.metadata($0, &unreadable) }
-        tell(of: unreadable)
+        publish(unreadable)
         return found
     }
 
@@ -52,7 +41,7 @@ extension CredentialStore {
         }
     }
 
-    private func tell(of unreadable: [KeystoreError]) {
-        for error in unreadable { tell(.unreadable(error)) }
+    private func publish(_ unreadable: [KeystoreError]) {
+        for error in unreadable { publish(.unreadable(error)) }
     }
 }

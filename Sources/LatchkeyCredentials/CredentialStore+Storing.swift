@@ -1,26 +1,25 @@
-public import Latchkey
+package import Latchkey
 
 extension CredentialStore {
-    /// Stores a token that only this device can open. The first credential of a store becomes the default.
-    ///
-    /// - Parameters:
-    ///   - token: A token whose id is not stored.
-    ///   - tags: At most 64; names of 1 to 64 bytes, values of at most 1024, without control characters.
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError` with code `wrongState` before ``open()``.
+    /// See ``Credential/store(token:tags:)``.
     @discardableResult
-    public func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
-        try insert(token, tags)
+    package func store(_ token: Token, tags: [String: String] = [:]) throws -> Credential {
+        do { return try insert(token, tags) } catch { throw error.during("store the token") }
     }
 
-    /// Stores a token that the hardware opens only after the user verification of `security`. The first token with a PIN
-    /// prompts for a new PIN; later ones prompt for that PIN.
-    ///
-    /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the hardware can't enforce the
-    ///   policy.
+    /// See ``Credential/store(token:tags:security:)``.
     @discardableResult
-    public func store(
+    package func store(
         _ token: Token, tags: [String: String] = [:], security: AccessPolicy
     ) async throws -> Credential {
+        do {
+            return try await store(token, tags, security)
+        } catch {
+            throw error.during("store the token")
+        }
+    }
+
+    private func store(_ token: Token, _ tags: [String: String], _ security: AccessPolicy) async throws -> Credential {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
         let prompt = prompt("store a token of \(token.context.issuer)")
@@ -35,8 +34,8 @@ extension CredentialStore {
         }
     }
 
-    /// The stored credential with the token's id. Stores the token if there is none.
-    public func credential(for token: Token) throws -> Credential {
+    /// See ``Credential/with(token:)``.
+    package func credential(for token: Token) throws -> Credential {
         if let existing = try credential(id: token.id) { return existing }
         do {
             return try store(token)
@@ -79,8 +78,8 @@ extension CredentialStore {
             return becomesDefault
         }
         let credential = credential(stored: token.id)
-        tell(.created(credential))
-        if becomesDefault { tell(.defaultChanged(credential)) }
+        publish(.created(credential))
+        if becomesDefault { publish(.defaultChanged(credential)) }
         return credential
     }
 
@@ -121,12 +120,12 @@ extension CredentialStore {
         }
         if let credential {
             guard try rows.exists(credential.id) else {
-                throw CredentialError.notFound("set the default credential", credential.id)
+                throw CredentialError.notFound(credential.id).during("set the default credential")
             }
             try records.applyNow([CredentialRows.put(defaultID: credential.id)])
         } else {
             try records.applyNow([.delete(CredentialRows.defaultID, ifGeneration: nil)])
         }
-        tell(.defaultChanged(credential))
+        publish(.defaultChanged(credential))
     }
 }

@@ -7,13 +7,12 @@ internal import Synchronization
 /// The stored tokens of an app's users, in one container.
 ///
 /// Tokens are encrypted with keys that the hardware protects. Tags and claims can be searched without the hardware. Calls
-/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``open()``. All calls
+/// without `async` use only memory and disk, on the caller's thread. They require one earlier call of ``bootstrap(_:)``. All calls
 /// may be made from any task and thread, and several processes may use one store.
 ///
 /// A call throws ``CredentialError``, or `KeystoreError` for errors of the hardware or the store.
 public final class CredentialStore: Sendable {
-    /// The store's configuration.
-    public let configuration: CredentialConfiguration
+    let configuration: CredentialConfiguration
     let records: RecordContainer
     let rows: CredentialRows
     let presence: any PresenceAuthority
@@ -51,7 +50,7 @@ public final class CredentialStore: Sendable {
     }
 
     /// Unseals the key of the credentials without a policy: one hardware operation, without a prompt.
-    public func open() async throws {
+    package func open() async throws {
         try await records.open(.device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
         // Completes revocations that a crash interrupted. Those that fail stay recorded.
         try? await records.finishRevocations()
@@ -68,20 +67,16 @@ public final class CredentialStore: Sendable {
 
     // MARK: Credentials
 
-    /// The credential with this id. While it is in use, every call returns the same object.
-    ///
-    /// - Returns: nil if it is not stored.
-    public func credential(id: String) throws -> Credential? {
+    /// See ``Credential/with(id:)``.
+    package func credential(id: String) throws -> Credential? {
         try rows.exists(id) ? credential(stored: id) : nil
     }
 
-    /// The ids of all credentials, in the order in which they were stored. Does not read their metadata.
-    public var allIDs: [String] {
+    package var allIDs: [String] {
         get throws { try rows.ids }
     }
 
-    /// Every credential, in the order in which they were stored. No token is opened.
-    public var allCredentials: [Credential] {
+    package var allCredentials: [Credential] {
         get throws { try rows.ids.map(credential(stored:)) }
     }
 
@@ -90,11 +85,9 @@ public final class CredentialStore: Sendable {
     /// time. Then no copy of the store opens the credential.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` if it is not stored.
-    public func remove(_ credential: Credential) throws {
+    func remove(_ credential: Credential) throws {
         let wasDefault = try changingDefault {
-            guard try rows.exists(credential.id) else {
-                throw CredentialError.notFound("remove the credential", credential.id)
-            }
+            guard try rows.exists(credential.id) else { throw CredentialError.notFound(credential.id) }
             var changes = CredentialRows.deletion(credential.id)
             let existing = try rows.knownDefault
             let wasDefault = existing?.id == credential.id
@@ -105,8 +98,8 @@ public final class CredentialStore: Sendable {
         records.finishRevocationsSoon()
         registry.forget(credential.id)
         refreshes.setUnsaved(nil, credential.id)
-        tell(.removed(credential))
-        if wasDefault { tell(.defaultChanged(nil)) }
+        publish(.removed(credential))
+        if wasDefault { publish(.defaultChanged(nil)) }
     }
 
     // MARK: Helpers
@@ -117,7 +110,7 @@ public final class CredentialStore: Sendable {
     }
 
     /// Publishes an event after its change is stored.
-    func tell(_ event: CredentialEvent) {
+    func publish(_ event: CredentialEvent) {
         broadcast.tell(event)
         CredentialNotification.post(event)
     }
@@ -135,8 +128,8 @@ final class CredentialRegistry: Sendable {
 
     private struct State {
         var entries: [String: Entry] = [:]
-        /// The number of entries above which entries without an object are removed.
-        var sweepAbove = 1000
+        /// More entries than this, and entries without an object are removed.
+        var limit = 1000
     }
 
     private let state = Mutex(State())
@@ -146,9 +139,9 @@ final class CredentialRegistry: Sendable {
             if let existing = state.entries[id]?.credential { return existing }
             let made = make()
             state.entries[id] = Entry(credential: made)
-            if state.entries.count > state.sweepAbove {
+            if state.entries.count > state.limit {
                 state.entries = state.entries.filter { $0.value.credential != nil }
-                state.sweepAbove = max(1000, 2 * state.entries.count)
+                state.limit = max(1000, 2 * state.entries.count)
             }
             return made
         }

@@ -11,30 +11,11 @@ struct RefreshAnswer: Codable, Sendable {
     let token: Token
     /// The time of receipt, by the server's clock if known. The ID token must be valid at this time.
     let receivedAt: Date
-    /// Why the response can't be used. Only its refresh token is valid.
-    let flaw: CredentialError?
+    /// Why the response can't be used. Only its refresh token is valid. Not stored.
+    var flaw: CredentialError?
 
     private enum CodingKeys: CodingKey {
         case token, receivedAt
-    }
-
-    init(token: Token, receivedAt: Date, flaw: CredentialError? = nil) {
-        self.token = token
-        self.receivedAt = receivedAt
-        self.flaw = flaw
-    }
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        token = try container.decode(Token.self, forKey: .token)
-        receivedAt = try container.decode(Date.self, forKey: .receivedAt)
-        flaw = nil
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(token, forKey: .token)
-        try container.encode(receivedAt, forKey: .receivedAt)
     }
 
     /// The response without a secret that was revoked.
@@ -49,7 +30,7 @@ extension RefreshAnswer {
         guard
             let answer = bytes.withUnsafeBytes({ try? JSONDecoder().decode(Self.self, from: Data($0)) }),
             answer.token.id == id
-        else { throw .damaged("refresh the credential", "the server's latest response can't be read") }
+        else { throw .damaged("the server's latest response can't be read") }
         self = answer
     }
 

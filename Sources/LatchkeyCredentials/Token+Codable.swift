@@ -1,5 +1,6 @@
 public import FoundationEssentials
-internal import Latchkey
+internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 extension Token {
@@ -8,46 +9,45 @@ extension Token {
     /// - Parameters:
     ///   - response: The JSON object that the server sent (RFC 6749 section 5.1).
     ///   - context: The server and client. If nil, the ID token's `iss` and single `aud` name them.
-    ///   - id: The token's name; a new UUID by default.
+    ///   - id: The token's name; nil for a new UUID.
     ///   - receivedAt: When the response was received.
     /// - Throws: ``CredentialError`` with code `invalidInput` if the response is invalid, or its server and client are
     ///   unknown.
     public init(
-        response: Data, context: Context? = nil, id: String = Token.newID(), receivedAt: Date = Date()
+        response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response) else {
-            throw .unreadable("read a token", "it is not a JSON object")
+            throw .unreadable("it is not a JSON object")
         }
-        try self.init(members: members, context: context, id: id, receivedAt: receivedAt)
+        try self.init(members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
     }
 
     /// A new id: a random UUID (RFC 9562) in lower case.
-    public static func newID() -> String { UUID().uuidString.lowercased() }
+    package static func newID() -> String { UUID().uuidString.lowercased() }
 
     init(
         members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
     ) throws(CredentialError) {
-        let operation = "read a token"
-        guard Self.isID(id) else { throw .unreadable(operation, "its id is empty, too long, or not visible ASCII") }
+        guard Self.isID(id) else { throw .unreadable("its id is empty, too long, or not visible ASCII") }
         // A JSON null counts as a missing member.
         var members = members.filter { $0.value != .null }
         // Some servers send the number as a string.
         if let text = members[Member.expiresIn]?.string, let number = Double(text) {
             members[Member.expiresIn] = .number(number)
         }
-        try Self.check(members, operation)
+        try Self.check(members)
         let idToken = members[Member.idToken]?.string.flatMap(JWT.init)
         guard members[Member.idToken] == nil || idToken != nil else {
-            throw .unreadable(operation, "its ID token is not a JWT")
+            throw .unreadable("its ID token is not a JWT")
         }
         guard let context = context ?? idToken?.context else {
-            throw CredentialError(
-                operation: operation, code: .invalidInput, reason: "the response does not name its server and client",
+            throw .unreadable(
+                "the response does not name its server and client",
                 recovery: "Name the server's address and the client id.")
         }
         guard Endpoint(context.issuer) != nil, !context.clientID.isEmpty else {
             throw .unreadable(
-                operation, "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
+                "‘\(context.issuer)’ is neither https nor on this machine, or no client is named")
         }
         self.init(id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken, checked: members)
     }
@@ -57,23 +57,23 @@ extension Token {
         (1...96).contains(text.utf8.count) && text.isVisibleASCII
     }
 
-    private static func check(_ members: [String: JSONValue], _ operation: String) throws(CredentialError) {
+    private static func check(_ members: [String: JSONValue]) throws(CredentialError) {
         // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
         guard let access = members[Member.accessToken]?.string, !access.isEmpty, access.isVisibleASCII else {
-            throw .unreadable(operation, "it has no access token, or one that is not visible ASCII")
+            throw .unreadable("it has no access token, or one that is not visible ASCII")
         }
         guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII else {
-            throw .unreadable(operation, "it has no token type")
+            throw .unreadable("it has no token type")
         }
         for name in [Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken, Member.issuedTokenType] {
             guard let value = members[name] else { continue }
             guard let text = value.string, !text.isEmpty else {
-                throw .unreadable(operation, "its ‘\(name)’ is not a string, or empty")
+                throw .unreadable("its ‘\(name)’ is not a string, or empty")
             }
         }
         guard let life = members[Member.expiresIn] else { return }
         guard let seconds = life.number, (0...longestLife).contains(seconds) else {
-            throw .unreadable(operation, "its lifetime is not between 0 s and 100 years")
+            throw .unreadable("its lifetime is not between 0 s and 100 years")
         }
     }
 
@@ -111,6 +111,18 @@ extension Token: Codable {
         case version, id, issuedAt, context, response
     }
 
+    private struct StoredContext: Codable {
+        let issuer: String
+        let clientID: String
+        let clientSecret: String?
+
+        init(_ context: Context) {
+            (issuer, clientID, clientSecret) = (context.issuer, context.clientID, context.clientSecret)
+        }
+
+        var context: Context { Context(issuer: issuer, clientID: clientID, clientSecret: clientSecret) }
+    }
+
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         guard container.contains(.response) else {
@@ -128,7 +140,7 @@ extension Token: Codable {
         }
         try self.init(
             members: container.decode([String: JSONValue].self, forKey: .response),
-            context: container.decode(Context.self, forKey: .context),
+            context: container.decode(StoredContext.self, forKey: .context).context,
             id: container.decode(String.self, forKey: .id),
             receivedAt: Date(timeIntervalSince1970: issuedAt))
     }
@@ -138,7 +150,7 @@ extension Token: Codable {
         try container.encode(Self.formatVersion, forKey: .version)
         try container.encode(id, forKey: .id)
         try container.encode(issuedAt.timeIntervalSince1970, forKey: .issuedAt)
-        try container.encode(context, forKey: .context)
+        try container.encode(StoredContext(context), forKey: .context)
         try container.encode(response, forKey: .response)
     }
 }

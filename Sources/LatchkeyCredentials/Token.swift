@@ -1,5 +1,6 @@
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// A token response: an access token with its other members (RFC 6749 section 5.1).
@@ -10,35 +11,37 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The name of the stored token: 1 to 96 visible ASCII characters. A refresh does not change it.
     public let id: String
     /// When the response was received.
-    public let issuedAt: Date
+    package let issuedAt: Date
     /// The server and client of the token.
-    public let context: Context
+    package let context: Context
     /// The latest ID token, decoded.
     public let idToken: JWT?
     /// All members of the response.
-    let response: [String: JSONValue]
+    private let members: Redacted<[String: JSONValue]>
 
     /// The server and client of a token.
-    public struct Context: Hashable, Sendable, Codable {
+    public struct Context: Hashable, Sendable {
         /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
-        public let issuer: String
+        package let issuer: String
         /// The OAuth client id.
-        public let clientID: String
-        /// The client's secret, if any.
-        public let clientSecret: String?
+        package let clientID: String
+        var clientSecret: String? { secret.value }
+        private let secret: Redacted<String?>
 
-        /// Creates a context.
+        /// - Parameter clientSecret: The client's secret, if any.
         public init(issuer: String, clientID: String, clientSecret: String? = nil) {
             self.issuer = issuer
             self.clientID = clientID
-            self.clientSecret = clientSecret
+            secret = Redacted(value: clientSecret)
         }
     }
 
+    var response: [String: JSONValue] { members.value }
+
     /// The type of the access token, for example `Bearer`.
-    public var tokenType: String { response[Member.tokenType]?.string ?? "" }
-    /// The lifetime of the access token in seconds from ``issuedAt``, if stated.
-    public var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
+    package var tokenType: String { response[Member.tokenType]?.string ?? "" }
+    /// The lifetime of the access token in seconds, if stated.
+    package var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
     /// The access token: visible ASCII characters.
     public var accessToken: String { response[Member.accessToken]?.string ?? "" }
     /// The granted scopes, separated by spaces, if stated.
@@ -47,8 +50,6 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     public var refreshToken: String? { response[Member.refreshToken]?.string }
     /// The device secret for the login of other apps on this device (OpenID Connect Native SSO), if any.
     public var deviceSecret: String? { response[Member.deviceSecret]?.string }
-    /// The type of the issued token in a token exchange (RFC 8693), if any.
-    public var issuedTokenType: String? { response[Member.issuedTokenType]?.string }
 
     /// The claims of the ID token; empty without one.
     public var claims: [String: JSONValue] { idToken?.claims ?? [:] }
@@ -65,7 +66,7 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         self.issuedAt = issuedAt
         self.context = context
         self.idToken = idToken
-        self.response = response
+        members = Redacted(value: response)
     }
 
     /// The members of a token response that Latchkey uses.
@@ -79,16 +80,6 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         static let deviceSecret = "device_secret"
         static let issuedTokenType = "issued_token_type"
     }
-}
-
-extension Token: CustomStringConvertible, CustomReflectable {
-    public var description: String { "‹token \(id)›" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
-}
-
-extension Token.Context: CustomStringConvertible, CustomReflectable {
-    public var description: String { "\(clientID) at \(issuer)" }
-    public var customMirror: Mirror { Mirror(self, children: ["issuer": issuer, "clientID": clientID]) }
 }
 
 extension Token {
@@ -107,46 +98,49 @@ extension Token {
         /// The OAuth client id.
         public let clientID: String
         /// When the response was received; whole seconds.
-        public let issuedAt: Date
+        package let issuedAt: Date
         /// The expiry of the access token, if stated; whole seconds.
         public let expiresAt: Date?
         /// Whether it has a refresh token.
-        public let isRefreshable: Bool
+        package let isRefreshable: Bool
         /// The user verification that opening the token requires.
         public let security: AccessPolicy.Requirement
         /// When the credential was first stored; whole seconds.
-        public let createdAt: Date
+        package let createdAt: Date
     }
 }
 
 extension Token {
-    /// One of the secrets of a token. The raw value is its name in a `token_type_hint` (RFC 7009 section 2.1).
-    public enum Kind: String, Hashable, Sendable, CaseIterable {
+    /// One of the secrets of a token.
+    public enum Kind: Hashable, Sendable, CaseIterable {
         /// The device secret of native single sign-on.
-        case deviceSecret = "device_secret"
+        case deviceSecret
         /// The refresh token.
-        case refreshToken = "refresh_token"
+        case refreshToken
         /// The access token.
-        case accessToken = "access_token"
+        case accessToken
 
-        var words: String { rawValue.replacing("_", with: " ") }
+        /// The name in a response and in a `token_type_hint` (RFC 7009 section 2.1).
+        var name: String {
+            switch self {
+            case .deviceSecret: Member.deviceSecret
+            case .refreshToken: Member.refreshToken
+            case .accessToken: Member.accessToken
+            }
+        }
+
+        var words: String { name.replacing("_", with: " ") }
     }
 
     /// The secret of this kind, if any.
-    public subscript(kind: Kind) -> String? {
-        switch kind {
-        case .accessToken: accessToken
-        case .refreshToken: refreshToken
-        case .deviceSecret: deviceSecret
-        }
-    }
+    subscript(kind: Kind) -> String? { response[kind.name]?.string }
 
     /// The token without a secret that was revoked. A revoked access token is marked as expired.
     func without(_ kind: Kind) -> Token {
         var members = response
         switch kind {
         case .accessToken: members[Member.expiresIn] = .number(0)
-        case .refreshToken, .deviceSecret: members[kind.rawValue] = nil
+        case .refreshToken, .deviceSecret: members[kind.name] = nil
         }
         return Token(id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
     }
@@ -158,10 +152,10 @@ extension Token {
     ///   - serverDate: The server's clock, if known.
     /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a refresh token.
     func refreshed(
-        by answer: Data, at now: Date, serverDate: Date?, _ operation: String
+        by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
         guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
-            throw .invalidResponse(operation, "the server's response does not follow its protocol")
+            throw .invalidResponse("the server's response does not follow its protocol")
         }
         var merged = response
         // The old expiry does not apply to a new access token.
@@ -172,7 +166,7 @@ extension Token {
             let token = try Token(members: merged, context: context, id: id, receivedAt: now)
             return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
-            let flaw = CredentialError.invalidResponse(operation, error.reason)
+            let flaw = CredentialError.invalidResponse(error.reason)
             guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else { throw flaw }
             var same = response
             same[Member.refreshToken] = .string(rotated)
@@ -182,12 +176,14 @@ extension Token {
     }
 
     /// The value of the field `Authorization` (RFC 6750 section 2.1).
-    func authorization(_ operation: String) throws(CredentialError) -> String {
-        guard tokenType.lowercased() == "bearer" else {
-            throw .unsupported(
-                operation, "tokens of type ‘\(tokenType)’ are not supported",
-                recovery: "Request a bearer token from the server.")
+    var authorization: String {
+        get throws(CredentialError) {
+            guard tokenType.lowercased() == "bearer" else {
+                throw .unsupported(
+                    "tokens of type ‘\(tokenType)’ are not supported",
+                    recovery: "Request a bearer token from the server.")
+            }
+            return "Bearer \(accessToken)"
         }
-        return "Bearer \(accessToken)"
     }
 }

@@ -27,10 +27,10 @@ final class UnlockCache: Sendable {
     ) async throws -> R {
         try await records.open(.device, for: prompt, authorizedBy: NobodyPresent())
         guard protection.name != ProtectionClass.device.name else { return try await body() }
-        users.withLock { $0[protection.name, default: 0] += 1 }
-        defer { leave(protection) }
-        try await records.open(protection, for: prompt, authorizedBy: presence)
-        return try await body()
+        return try await using(protection) {
+            try await records.open(protection, for: prompt, authorizedBy: presence)
+            return try await body()
+        }
     }
 
     /// Runs `body` with the device key and a new key open. Prompts before `body`.
@@ -39,17 +39,21 @@ final class UnlockCache: Sendable {
         _ body: (PreparedClass) async throws -> R
     ) async throws -> R {
         try await records.open(.device, for: prompt, authorizedBy: NobodyPresent())
-        users.withLock { $0[protection.name, default: 0] += 1 }
-        defer { leave(protection) }
-        return try await body(
-            records.prepare(protection, revocably: .preferred, for: prompt, authorizedBy: presence))
+        return try await using(protection) {
+            try await body(records.prepare(protection, revocably: .preferred, for: prompt, authorizedBy: presence))
+        }
     }
 
-    private func leave(_ protection: ProtectionClass) {
-        users.withLock { users in
-            let rest = users[protection.name, default: 1] - 1
-            users[protection.name] = rest == 0 ? nil : rest
-            if rest == 0 { records.lock(prefix: protection.name) }
+    /// Locks the key after its last use.
+    private func using<R>(_ protection: ProtectionClass, _ body: () async throws -> R) async throws -> R {
+        users.withLock { $0[protection.name, default: 0] += 1 }
+        defer {
+            users.withLock { users in
+                let rest = users[protection.name, default: 1] - 1
+                users[protection.name] = rest == 0 ? nil : rest
+                if rest == 0 { records.lock(prefix: protection.name) }
+            }
         }
+        return try await body()
     }
 }

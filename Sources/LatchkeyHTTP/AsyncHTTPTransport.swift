@@ -19,6 +19,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
 
     /// The maximum duration of a request in seconds, from the first packet to the last.
     public let timeout: Int
+    private static let operation = "reach the server"
     /// The clients, by scheme.
     private let clients = Mutex<[String: HTTPClient]>([:])
 
@@ -36,7 +37,7 @@ public final class AsyncHTTPTransport: HTTPTransport {
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard let endpoint = Endpoint(url) else {
             throw KeystoreError(
-                operation: "reach the server", code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
+                operation: Self.operation, code: .refused, reason: "‘\(url)’ is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
         if endpoint.scheme == "http" { try Self.checkOwner(of: endpoint, isRequired: false) }
@@ -60,20 +61,18 @@ public final class AsyncHTTPTransport: HTTPTransport {
     /// - Parameter isRequired: Whether a missing server is an error.
     private static func checkOwner(of endpoint: Endpoint, isRequired: Bool) throws(KeystoreError) {
         let url = URL(string: endpoint.text)
-        let reason: String
+        let listener: String
         switch LoopbackServerOwner.owner(ofPort: url?.port ?? 80, at: url?.host() ?? "") {
         case .trusted: return
         case .noListener:
             guard isRequired else { return }
-            reason = "no program of this user or of root listens at \(endpoint.authority)"
-        case .otherUser(let user):
-            reason = "a program of another user (user ID \(user)) listens at \(endpoint.authority)"
-        case .unknown: reason = "the kernel does not show which user's program listens at \(endpoint.authority)"
+            listener = "no program of this user or of root listens"
+        case .otherUser(let user): listener = "a program of another user (user ID \(user)) listens"
+        case .unknown: listener = "the kernel does not show which user's program listens"
         }
-        throw KeystoreError(
-            operation: "reach the server", code: .unavailable,
-            reason: "\(reason), and plain HTTP does not authenticate it",
-            recovery: "Use https, or run the server as your own user or as root.")
+        throw unavailable(
+            "\(listener) at \(endpoint.authority), and plain HTTP does not authenticate it",
+            "Use https, or run the server as your own user or as root.")
     }
 
     /// Limits the duration of the whole request. The client's deadline covers only the head of the response, and its read
@@ -147,32 +146,30 @@ public final class AsyncHTTPTransport: HTTPTransport {
             ? "nothing listens at \(host)" : "\(host) can't be reached: \(String(cString: strerror(code)))"
     }
 
-    /// The error for a TLS certificate that is not accepted; nil for other errors. swift-nio-ssl names the cause only in the
-    /// error's text.
-    private static func distrust(_ text: String, _ host: String) -> KeystoreError? {
-        let (reason, recovery): (String, String)
+    /// The reason and recovery for a TLS certificate that is not accepted; nil for other errors. swift-nio-ssl names the
+    /// cause only in the error's text.
+    private static func distrust(_ text: String, _ host: String) -> (reason: String, recovery: String)? {
         if text.contains("CERTIFICATE_VERIFY_FAILED") {
-            reason =
+            return (
                 "the TLS certificate of \(host) is not trusted: its authority is unknown, or it has expired or is not "
-                + "valid yet"
-            recovery =
+                    + "valid yet",
                 "Check this machine's clock and the server's certificate, and install a private certificate authority "
-                + "in the system's trust store."
-        } else if text.contains("failedToValidateHostname") {
-            reason = "the TLS certificate of the server at \(host) is for another host"
-            recovery = "Check the server's address. If it is right, the server needs a certificate for it."
-        } else {
-            return nil
+                    + "in the system's trust store."
+            )
         }
-        return KeystoreError(
-            operation: "reach the server", code: .unavailable, reason: reason, recovery: recovery,
-            underlying: .init(layer: "tls", text: text))
+        guard text.contains("failedToValidateHostname") else { return nil }
+        return (
+            "the TLS certificate of the server at \(host) is for another host",
+            "Check the server's address. If it is right, the server needs a certificate for it."
+        )
     }
 
     private func failure(_ error: any Error, host: String, isCancelled: Bool) -> KeystoreError {
-        if isCancelled || error is CancellationError { return .cancelled("reach the server") }
+        if isCancelled || error is CancellationError { return .cancelled().during(Self.operation) }
         let text = String(describing: error)
-        if let error = Self.distrust(text, host) { return error }
+        if let (reason, recovery) = Self.distrust(text, host) {
+            return Self.unavailable(reason, recovery, .init(layer: "tls", text: text))
+        }
         let reason =
             switch error as? HTTPClientError {
             case _ where error is NIOTooManyBytesError: "the response of \(host) is longer than 1 MiB"
@@ -182,9 +179,14 @@ public final class AsyncHTTPTransport: HTTPTransport {
                 "the request to \(host) timed out: there was no complete response within \(timeout) s"
             default: Self.unreachable(error, host) ?? "\(host) sent an invalid HTTP response"
             }
-        return KeystoreError(
-            operation: "reach the server", code: .unavailable, reason: reason,
-            recovery: "Check the network and the server's address, then try again.",
-            underlying: .init(layer: "http", text: text))
+        return Self.unavailable(
+            reason, "Check the network and the server's address, then try again.", .init(layer: "http", text: text))
+    }
+
+    private static func unavailable(
+        _ reason: String, _ recovery: String, _ underlying: UnderlyingError? = nil
+    ) -> KeystoreError {
+        KeystoreError(
+            operation: operation, code: .unavailable, reason: reason, recovery: recovery, underlying: underlying)
     }
 }

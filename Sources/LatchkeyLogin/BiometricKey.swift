@@ -42,7 +42,7 @@ extension BiometricKey {
     /// The key in a row.
     init(_ record: Record) throws(KeystoreError) {
         guard let key = record.key, let owner = record.attributes[LoginRows.owner] else {
-            throw .damaged("read the biometric key", "its record has no key or no owner")
+            throw .damaged("the record of the biometric key has no key or no owner")
         }
         self.init(
             userID: owner, key: key, generation: record.generation,

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The JWT that registers a device's key for biometric login, or logs in with it.

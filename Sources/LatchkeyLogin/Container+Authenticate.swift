@@ -15,46 +15,46 @@ extension Container {
     ///   `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
     @discardableResult
     public func authenticateBiometric() async throws -> AuthorizeResult {
-        let operation = "authenticate"
-        try await checkServer(operation)
-        let prompt = prompt("log in to")
-        let consent = SingleConsent(presence)
-        guard let stored = try await rows.key(for: prompt, authorizedBy: consent) else {
-            throw LoginError.notEnabled(operation)
+        do {
+            return try await logInWithKey()
+        } catch {
+            throw error.during("authenticate")
         }
-        consent.confirm()
-        let server = try await server(for: operation)
+    }
+
+    private func logInWithKey() async throws -> AuthorizeResult {
+        try await checkServer()
+        let (prompt, presence) = (prompt("log in to"), PresenceSession(presence))
+        guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else { throw LoginError.notEnabled }
+        let server = try await server()
         if configuration.tokenStorage == .persistent {
-            try await rows.open(for: prompt, authorizedBy: consent)
-            consent.confirm()
+            try await records.open(.device, for: prompt, authorizedBy: presence)
         }
         var lastRefusal: (error: LoginError, clock: ClockCheck?)?
         for _ in 1...2 {
             let (challenge, date) = try await server.challenge()
             let clock = ClockCheck(server: date, device: now)
-            if let clock, clock.isHopeless { throw LoginError.clockSkew(operation, seconds: clock.ahead) }
+            if let clock, clock.isHopeless { throw LoginError.clockSkew(seconds: clock.ahead) }
             let jwt = try await signedRequest(
-                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt, consent)
+                .authenticate, challenge, stored.key, for: server.audience(for: stored), prompt, presence)
             guard !challenge.isExpired else { continue }
             let (response, result) = try await redeem(jwt, stored, server)
             if let result { return result }
-            let failure = response.failure
+            let failure = LoginError(.refused(response.refusal))
             guard failure.isInvalidCredentials else { throw failure }
             let checked = ClockCheck(server: response.date, device: now) ?? clock
-            if let checked, checked.isSuspicious { throw LoginError.clockSkew(operation, seconds: checked.ahead) }
+            if let checked, checked.isSuspicious { throw LoginError.clockSkew(seconds: checked.ahead) }
             lastRefusal = (failure, checked)
         }
         guard let (error, clock) = lastRefusal else {
             throw LoginError(
-                operation: operation, code: .timedOut, reason: "the challenge expired before the prompt was answered",
+                code: .timedOut, reason: "the challenge expired before the prompt was answered",
                 recovery: "Start again when you are ready.")
         }
         // Without the server's time, a wrong clock may be the cause.
         guard clock != nil else { throw error }
         try await forget(stored)
-        throw LoginError.identityNotFound(
-            operation, "Log in another way, then enable biometric login again.", oauthError: error.oauthError,
-            httpStatus: error.httpStatus)
+        throw LoginError.identityNotFound("Log in another way, then enable biometric login again.", error.details)
     }
 
     /// Exchanges the signature for a session, and makes it the current one.
@@ -62,37 +62,32 @@ extension Container {
     /// Only one process at a time does this: a server ends a device's session when the device logs in again, so two
     /// concurrent logins would end each other's session before either is stored.
     private func redeem(
-        _ jwt: String, _ stored: BiometricKey, _ server: IdentityServer
-    ) async throws -> (ServerResponse<LoginError>, AuthorizeResult?) {
-        try await records.exclusively(for: server.operation) {
+        _ jwt: String, _ stored: BiometricKey, _ server: LoginEndpoints
+    ) async throws -> (ServerResponse<LoginErrorCode>, AuthorizeResult?) {
+        try await records.exclusively {
             let response = try await server.authenticate(jwt: jwt)
             return (response, response.isSuccess ? try await adopt(response, stored, server) : nil)
         }
     }
 
     private func adopt(
-        _ response: ServerResponse<LoginError>, _ stored: BiometricKey, _ server: IdentityServer
+        _ response: ServerResponse<LoginErrorCode>, _ stored: BiometricKey, _ server: LoginEndpoints
     ) async throws -> AuthorizeResult {
         let tokens = try response.json(TokenResponse.self)
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
             let token = try server.claims(of: compact, now: configuration.now(), serverDate: response.date)
-            guard token.sub == stored.userID else { throw LoginError.userMismatch(server.operation) }
+            guard token.sub == stored.userID else { throw LoginError.userMismatch }
             return token.sub
         }
-        // If this fails, the next login records it.
-        if server.metadata.requiresAudience, !stored.requiresAudience { try? await rememberAudience(stored) }
+        // Records that the server requires an audience, so that later metadata cannot withdraw that. If this fails or
+        // another process has changed the key's row, the next login records it.
+        if server.metadata.requiresAudience, !stored.requiresAudience {
+            let change = rows.put(
+                stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
+            _ = try? await rows.applyUnlessChanged([change], for: prompt("log in to"))
+        }
         return result
-    }
-
-    /// Records that the server requires an audience, so that later metadata cannot withdraw that. If another process has
-    /// changed the key's row, the next login records it.
-    private func rememberAudience(_ stored: BiometricKey) async throws {
-        _ = try await rows.applyUnlessChanged(
-            [
-                rows.put(
-                    stored.key, owner: stored.userID, requiresAudience: true, ifGeneration: stored.generation)
-            ], for: prompt("log in to"))
     }
 
     /// Removes a key that the server does not know. The verified row of the key names this server. If another process has

@@ -17,35 +17,34 @@ extension Container {
     ///   nothing changes on this device), or `invalidToken`. Errors of `Browser.open(_:)`.
     @discardableResult
     public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws -> AuthorizeResult {
-        let operation = "log in"
-        try await checkServer(operation)
-        let server = try await server(for: operation)
-        let request = AuthorizationRequest(
-            clientID: configuration.clientID, scope: IdentityServer.scope, options: options,
-            issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
-            hint: try await hint(server, operation))
         do {
+            try await checkServer()
+            let server = try await server()
+            let request = AuthorizationRequest(
+                clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
+                issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
+                hint: try await hint(server.metadata))
             return try await redeem(request.grant(at: server.client.endpoint(.authorization), in: browser), server)
         } catch let failure as AuthorizationFailure {
-            throw LoginError(operation, failure)
+            throw LoginError(.authorization(failure)).during("log in")
+        } catch {
+            throw error.during("log in")
         }
     }
 
-    private func hint(
-        _ server: IdentityServer, _ operation: String
-    ) async throws -> AuthorizationRequest.UserHint? {
+    private func hint(_ metadata: ProviderMetadata) async throws -> AuthorizationRequest.UserHint? {
         guard let owner = try await unverified.key()?.userID else { return nil }
-        if server.metadata.takesUserIDHint { return .userID(owner) }
-        return try await rows.hint(for: PromptContext(reason: operation, container: name)).map { .idToken($0) }
+        if metadata.takesUserIDHint { return .userID(owner) }
+        return try await rows.hint(for: prompt("log in to")).map { .idToken($0) }
     }
 
     private func redeem(
-        _ grant: AuthorizationGrant, _ server: IdentityServer
+        _ grant: AuthorizationGrant, _ server: LoginEndpoints
     ) async throws -> AuthorizeResult {
         let (tokens, date) = try await server.exchange(grant)
         return try await adopt(tokens, keyID: nil, server) { [configuration] in
             guard let compact = tokens.idToken else {
-                throw LoginError.invalidToken(server.operation, "the server sent no ID token")
+                throw LoginError.invalidToken("the server sent no ID token")
             }
             let keys = try await server.client.keys()
             do throws(IDTokenFlaw) {
@@ -54,7 +53,7 @@ extension Container {
                     now: configuration.now(), serverDate: date
                 ).sub
             } catch {
-                throw LoginError(server.operation, .idToken(error))
+                throw LoginError(.idToken(error))
             }
         }
     }
@@ -63,23 +62,20 @@ extension Container {
     ///
     /// - Parameter subject: Returns the id of the user that they belong to.
     func adopt(
-        _ tokens: TokenResponse, keyID: KeyID?, _ server: IdentityServer, subject: @Sendable () async throws -> String
+        _ tokens: TokenResponse, keyID: KeyID?, _ server: LoginEndpoints, subject: @Sendable () async throws -> String
     ) async throws -> AuthorizeResult {
         guard let refreshToken = tokens.refreshToken else {
-            throw LoginError.invalidResponse(server.operation, "the server sent no refresh token")
+            throw LoginError.invalidResponse("the server sent no refresh token")
         }
         do {
             let access = AccessToken(tokens, receivedAt: now)
             let userID = try await subject()
-            try await checkOwner(userID, server.operation)
-            let user = try await server.userInfo(access: access)
-            guard user.userID == userID else {
-                throw LoginError.invalidResponse(server.operation, "the server's response is for another user")
-            }
-            try await checkOwner(userID, server.operation)
+            try await checkOwner(userID)
+            let user = try await server.userInfo(of: userID, access: access)
+            try await checkOwner(userID)
             let session = Session(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
-            _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil, server.operation)
+            _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             return AuthorizeResult(userInfo: user, keyID: keyID)
         } catch {
@@ -89,8 +85,8 @@ extension Container {
     }
 
     /// Refuses users other than the key's owner, and a key of another server.
-    private func checkOwner(_ userID: String, _ operation: String) async throws {
-        try await checkServer(operation)
-        if let owner = try await unverified.key()?.userID, owner != userID { throw LoginError.userMismatch(operation) }
+    private func checkOwner(_ userID: String) async throws {
+        try await checkServer()
+        if let owner = try await unverified.key()?.userID, owner != userID { throw LoginError.userMismatch }
     }
 }

@@ -6,39 +6,32 @@ extension Container {
     ///
     /// - Parameter policy: The policy of the key; nil for the configured one.
     public func biometricAvailability(under policy: AccessPolicy? = nil) async -> BiometricAvailability {
-        let capabilities: KeystoreCapabilities
         do throws(KeystoreError) {
-            capabilities = try await keystore.capabilities()
+            let capabilities = try await keystore.capabilities()
+            let wanted =
+                if let policy = policy ?? configuration.policy { policy } else {
+                    await capabilities.preferredPolicy(for: .signing, through: presence)
+                }
+            guard capabilities.requirements.contains(wanted.requirement) else {
+                return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
+            }
+            switch wanted.requirement {
+            case .none: return .available
+            case .pin: return try await pinAvailability()
+            case .biometryAny, .biometryCurrentSet: return await fingerAvailability(capabilities)
+            case .userPresence:
+                // A new key needs a finger. An existing one accepts a finger or the PIN.
+                let finger = await fingerAvailability(capabilities)
+                if case .lockedOut = finger { return try await pinAvailability() }
+                return finger
+            }
         } catch {
             return error.code == .passcodeNotSet ? .passcodeNotSet : .notAvailable(error.reason)
-        }
-        let wanted =
-            if let policy = policy ?? configuration.policy { policy } else {
-                await capabilities.preferredPolicy(for: .signing, through: presence)
-            }
-        guard capabilities.requirements.contains(wanted.requirement) else {
-            return .notAvailable("the hardware can't enforce the policy ‘\(wanted)’")
-        }
-        switch wanted.requirement {
-        case .none: return .available
-        case .pin: return await pinAvailability()
-        case .biometryAny, .biometryCurrentSet: return await fingerAvailability(capabilities)
-        case .userPresence:
-            // A new key needs a finger. An existing one accepts a finger or the PIN.
-            let finger = await fingerAvailability(capabilities)
-            if case .lockedOut = finger { return await pinAvailability() }
-            return finger
         }
     }
 
     /// Whether a key with the configured policy can be made and used on this machine now. Does not prompt.
     public func isBiometricAvailable() async -> Bool { await biometricAvailability() == .available }
-
-    /// The configured policy, or the preferred policy of this machine.
-    func preferredPolicy() async -> AccessPolicy {
-        if let policy = configuration.policy { return policy }
-        return await keystore.preferredPolicy(for: .signing, through: presence)
-    }
 
     private func fingerAvailability(_ capabilities: KeystoreCapabilities) async -> BiometricAvailability {
         switch await capabilities.fingerState(through: presence) {
@@ -49,13 +42,9 @@ extension Container {
         }
     }
 
-    private func pinAvailability() async -> BiometricAvailability {
-        do throws(KeystoreError) {
-            let status = try await keystore.pinStatus()
-            return status.isLockedOut ? .lockedOut(until: status.lockedOutUntil) : .available
-        } catch {
-            return error.code == .passcodeNotSet ? .passcodeNotSet : .notAvailable(error.reason)
-        }
+    private func pinAvailability() async throws(KeystoreError) -> BiometricAvailability {
+        let status = try await keystore.pinStatus()
+        return status.isLockedOut ? .lockedOut(until: status.lockedOutUntil) : .available
     }
 }
 

@@ -22,58 +22,49 @@ extension Container {
     /// - Throws: ``LoginError``: `notEnabled` or `unauthenticated`, or `identityNotFound` with biometric login disabled.
     ///   `KeystoreError`, with biometric login disabled, if the hardware cannot revoke the key now.
     public func disableBiometric(force: Bool = false) async throws {
-        let operation = "disable biometric login"
-        if !force { try await checkServer(operation) }
-        try? await finish { [records] in try await records.finishRevocations() }
-        guard !force else { return try await deleteKeysHere() }
-        guard try await hasBiometricRows() else { throw LoginError.notEnabled(operation) }
-        let removal = try await removal(operation)
-        let key = try await unverified.key()
-        let identities = try await rows.identities(for: prompt("disable biometric login at"))
-        let notFound = key == nil ? LoginError.notEnabled(operation) : nil
-        let refusal = try await deleteKeys([key, try await unverified.pending()].compactMap { $0?.key })
-        try await disableAtServer(key, identities, removal, notFound)
-        if let refusal { throw refusal }
+        do {
+            if !force { try await checkServer() }
+            try? await finish { [records] in try await records.finishRevocations() }
+            guard !force else { return try await deleteKeysHere() }
+            guard try await hasBiometricRows() else { throw LoginError.notEnabled }
+            let removal = try await removal()
+            let key = try await unverified.key()
+            let identities = try await rows.identities(for: removalPrompt)
+            let refusal = try await deleteKeys([key, try await unverified.pending()].compactMap { $0?.key })
+            if let removal, let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last {
+                try await finish { try await self.remove(identity.id, removal) }
+                try? await finish { try await self.removeLeftovers(removal) }
+            } else {
+                try await forget(identities.map(\.id))
+                if key == nil { throw LoginError.notEnabled }
+            }
+            if let refusal { throw refusal }
+        } catch {
+            throw error.during("disable biometric login")
+        }
     }
 
-    /// Removes the identity from the server, if it has an endpoint for that.
-    private func disableAtServer(
-        _ key: BiometricKey?, _ identities: [RegisteredIdentity], _ removal: IdentityRemoval?, _ notFound: LoginError?
-    ) async throws {
-        guard let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last else {
-            if let notFound { throw notFound }
-            return
-        }
-        guard let removal else {
-            try await forget(identities.map(\.id))
-            if let notFound { throw notFound }
-            return
-        }
-        try await finish { try await self.remove(identity.id, removal) }
-        try? await finish { try await self.removeLeftovers(removal) }
-    }
+    private var removalPrompt: PromptContext { prompt("disable biometric login at") }
 
     /// Whether biometric login has rows to delete.
-    func hasBiometricRows() async throws -> Bool {
+    private func hasBiometricRows() async throws -> Bool {
         if try await unverified.key() != nil { return true }
         if try await unverified.pending() != nil { return true }
         return try await !unverified.identityRows(at: configuredServer).isEmpty
     }
 
     /// The session for removing identities from the server; nil if the server has no endpoint for it.
-    func removal(_ operation: String) async throws -> IdentityRemoval? {
-        let server = try await server(for: operation)
+    private func removal() async throws -> IdentityRemoval? {
+        let server = try await server()
         guard server.metadata[.biometricRemoval] != nil else { return nil }
         let recovery = "Log in or authenticate first, or use ‘force’ to disable it on this device only."
-        let (session, access) = try await accessibleSession(operation, recovery: recovery)
-        if let owner = try await unverified.key()?.userID, owner != session.userID {
-            throw LoginError.userMismatch(operation)
-        }
+        let (session, access) = try await accessibleSession(recovery: recovery)
+        if let owner = try await unverified.key()?.userID, owner != session.userID { throw LoginError.userMismatch }
         return IdentityRemoval(server: server, userID: session.userID, access: access)
     }
 
     /// Removes one identity from the server, then its row.
-    func remove(_ identity: KeyID, _ removal: IdentityRemoval) async throws {
+    private func remove(_ identity: KeyID, _ removal: IdentityRemoval) async throws {
         do {
             try await removal.server.removeIdentity(identity, access: removal.access)
         } catch {
@@ -86,8 +77,8 @@ extension Container {
     /// Removes from the server every identity of the user that has no key on this device. Earlier attempts left them.
     func removeLeftovers(_ removal: IdentityRemoval) async throws {
         let current = try await unverified.key()?.id
-        let identities = try await rows.identities(for: prompt("disable biometric login at"))
-        for identity in identities where identity.id != current && identity.userID == removal.userID {
+        for identity in try await rows.identities(for: removalPrompt)
+        where identity.id != current && identity.userID == removal.userID {
             do {
                 try await remove(identity.id, removal)
             } catch let error as LoginError where error.code == .identityNotFound {
@@ -98,8 +89,8 @@ extension Container {
 
     /// Deletes the rows of these identities.
     func forget(_ identities: [KeyID]) async throws {
-        try await rows.apply(
-            identities.map { LoginRows.delete(identity: $0) }, for: prompt("disable biometric login at"))
+        guard !identities.isEmpty else { return }
+        try await rows.apply(identities.map { LoginRows.delete(identity: $0) }, for: removalPrompt)
     }
 
     /// Deletes keys that are not revocable first, since a token may refuse. The deletion of a row records the revocation of
@@ -141,13 +132,13 @@ extension Container {
         keystore.endReuse()
         try await rows.apply(
             LoginRows.deleteKey(ifGeneration: nil) + [.delete(LoginRows.pendingID, ifGeneration: nil)],
-            for: prompt("disable biometric login at"))
+            for: removalPrompt)
     }
 }
 
 /// A session that may remove a user's identities from the server.
 struct IdentityRemoval: Sendable {
-    let server: IdentityServer
+    let server: LoginEndpoints
     let userID: String
     let access: AccessToken
 }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyHTTP
 
 extension Container {
     /// Makes a key for the logged-in user, and registers it with the server. Prompts once.
@@ -22,48 +23,62 @@ extension Container {
     ///   another process is enabling it. `KeystoreError`. Biometric login is then not enabled.
     @discardableResult
     public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws -> BiometricKey {
-        let operation = "enable biometric login"
-        try await checkServer(operation)
+        do {
+            return try await enrol(policy, replacing: replacing)
+        } catch {
+            throw error.during("enable biometric login")
+        }
+    }
+
+    private func enrol(_ policy: AccessPolicy?, replacing: Bool) async throws -> BiometricKey {
+        try await checkServer()
         let existing = try await unverified.key()
-        guard existing == nil || replacing else { throw Self.isEnabled(operation) }
+        guard existing == nil || replacing else {
+            throw LoginError(code: .conflict, reason: "it is enabled already", recovery: "Use it, or disable it first.")
+        }
         let abandoned = try await unverified.pending()
         // Unfinished revocations of earlier calls only take up space.
         try? await finish { [records] in try await records.finishRevocations() }
-        let (session, access) = try await accessibleSession(operation)
-        let server = try await server(for: operation)
+        let (session, access) = try await accessibleSession()
+        let server = try await server()
         let prompt = prompt("enable biometric login at")
-        let policy = if let policy { policy } else { await preferredPolicy() }
-        let consent = SingleConsent(presence)
+        let policy =
+            if let policy = policy ?? configuration.policy { policy } else {
+                await keystore.preferredPolicy(for: .signing, through: presence)
+            }
+        let presence = PresenceSession(presence)
         let made = try await records.createKey(
             KeyRequest(policy: policy, label: endpoint.authority, prompt: prompt), revocably: .preferred,
-            authorizedBy: consent)
-        consent.confirm()
+            authorizedBy: presence)
         let enrolment = Enrolment(
-            made: made, userID: session.userID, idToken: session.idToken, existing: existing, abandoned: abandoned,
-            server: server, prompt: prompt)
+            made: made, idToken: session.idToken, existing: existing, abandoned: abandoned,
+            removal: IdentityRemoval(server: server, userID: session.userID, access: access), prompt: prompt)
         let reservation = try await reserve(enrolment)
+        var isSent = false
         do {
             let (challenge, date) = try await server.challenge()
             if let clock = ClockCheck(server: date, device: now), clock.isHopeless {
-                throw LoginError.clockSkew(operation, seconds: clock.ahead)
+                throw LoginError.clockSkew(seconds: clock.ahead)
             }
             let jwt = try await signedRequest(
-                .setup, challenge, made.key, for: server.audience(for: existing), prompt, consent)
-            try await register(jwt, enrolment, access)
-        } catch let error as RegistrationUncertain {
-            // The next call repeats a failed cleanup. The caller gets the cause.
-            _ = try? await finish { try await self.leave(enrolment, reservation, access) }
-            throw error.cause
+                .setup, challenge, made.key, for: server.audience(for: existing), prompt, presence)
+            isSent = true
+            try await server.register(jwt: jwt, access: access)
         } catch {
+            if isSent, (error as? LoginError)?.isDefiniteRefusal != true {
+                // The server may have registered the key. The next call repeats a failed cleanup.
+                _ = try? await finish { try await self.leave(enrolment, reservation) }
+                throw error
+            }
             _ = try? await finish { try await self.release(enrolment, reservation) }
             if let error = error as? LoginError, error.isInvalidGrant, !error.isInvalidCredentials {
                 try await endSession(.invalid, ifGeneration: session.generation)
             }
             // Only another process that replaced the reservation can have revoked the key.
-            if (error as? KeystoreError)?.code == .invalidated { throw Self.lostRace(operation) }
+            if (error as? KeystoreError)?.code == .invalidated { throw Self.lostRace }
             throw error
         }
-        return try await finish { try await self.commit(enrolment, reservation, access) }
+        return try await finish { try await self.commit(enrolment, reservation) }
     }
 
     // MARK: The steps
@@ -76,19 +91,20 @@ extension Container {
             // Read verified, because it decides which key the server is asked to remove.
             let abandoned = enrolment.abandoned == nil ? nil : try await rows.pending(for: enrolment.prompt)
             var changes = [
-                rows.put(pending: enrolment.key, owner: enrolment.userID, ifGeneration: abandoned?.generation ?? 0)
+                rows.put(
+                    pending: enrolment.key, owner: enrolment.removal.userID, ifGeneration: abandoned?.generation ?? 0)
             ]
             if let abandoned {
                 changes.append(rows.put(identity: .init(id: abandoned.id, userID: abandoned.userID)))
             }
             guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
-                throw Self.lostRace(enrolment.server.operation)
+                throw Self.lostRace
             }
             // No other process can enable a key while this one holds the reservation. One may have done so before.
             guard try await unverified.key()?.generation == enrolment.existing?.generation else {
                 try await rows.apply(
                     [.delete(LoginRows.pendingID, ifGeneration: stored.generation)], for: enrolment.prompt)
-                throw Self.lostRace(enrolment.server.operation)
+                throw Self.lostRace
             }
             if let abandoned { try await records.discard(abandoned.key) }
             return stored.generation
@@ -98,40 +114,26 @@ extension Container {
         }
     }
 
-    /// Step 3.
-    private func register(
-        _ jwt: String, _ enrolment: Enrolment, _ access: AccessToken
-    ) async throws {
-        do {
-            try await enrolment.server.setUp(jwt: jwt, access: access)
-        } catch {
-            guard error.isDefiniteRefusal else { throw RegistrationUncertain(cause: error) }
-            throw error
-        }
-    }
-
     /// Step 4.
-    private func commit(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws -> BiometricKey
-    {
-        let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
+    private func commit(_ enrolment: Enrolment, _ reservation: Int) async throws -> BiometricKey {
         let existing = enrolment.existing
         let changes: [RecordChange] = [
             rows.put(
-                enrolment.key, owner: enrolment.userID,
-                requiresAudience: enrolment.server.audience(for: existing) != nil,
+                enrolment.key, owner: enrolment.removal.userID,
+                requiresAudience: enrolment.removal.server.audience(for: existing) != nil,
                 ifGeneration: existing?.generation ?? 0),
-            rows.put(hint: enrolment.idToken), rows.put(identity: identity),
+            rows.put(hint: enrolment.idToken), rows.put(identity: enrolment.identity),
             .delete(LoginRows.pendingID, ifGeneration: reservation),
         ]
         guard let stored = try await rows.applyUnlessChanged(changes, for: enrolment.prompt)?.first else {
             // Another process replaced the reservation or disabled biometric login. The server must not keep the key.
-            try await rows.apply([rows.put(identity: identity)], for: enrolment.prompt)
+            try await rows.apply([rows.put(identity: enrolment.identity)], for: enrolment.prompt)
             try? await records.discard(enrolment.key)
-            try? await sweep(enrolment, access)
-            throw Self.lostRace(enrolment.server.operation)
+            try? await removeLeftovers(after: enrolment)
+            throw Self.lostRace
         }
         if let existing { try? await records.discard(existing.key) }
-        try? await sweep(enrolment, access)
+        try? await removeLeftovers(after: enrolment)
         var key = try BiometricKey(stored)
         key.notRevocableReason = enrolment.made.revocabilityRefusal?.reason
         return key
@@ -146,54 +148,42 @@ extension Container {
     }
 
     /// Discards a key that the server may have.
-    private func leave(_ enrolment: Enrolment, _ reservation: Int, _ access: AccessToken) async throws {
-        let identity = RegisteredIdentity(id: enrolment.key.id, userID: enrolment.userID)
-        try await rows.apply([rows.put(identity: identity)], for: enrolment.prompt)
+    private func leave(_ enrolment: Enrolment, _ reservation: Int) async throws {
+        try await rows.apply([rows.put(identity: enrolment.identity)], for: enrolment.prompt)
         try await release(enrolment, reservation)
-        try? await sweep(enrolment, access)
+        try? await removeLeftovers(after: enrolment)
     }
 
     /// Removes left-over identities from the server. The next call repeats failed removals.
-    private func sweep(_ enrolment: Enrolment, _ access: AccessToken) async throws {
-        guard enrolment.server.metadata[.biometricRemoval] != nil else {
+    private func removeLeftovers(after enrolment: Enrolment) async throws {
+        guard enrolment.removal.server.metadata[.biometricRemoval] != nil else {
             let current = try await unverified.key()?.id
             let identities = try await unverified.identityRows(at: configuredServer).compactMap(RegisteredIdentity.init)
             return try await forget(identities.map(\.id).filter { $0 != current })
         }
-        try await removeLeftovers(
-            IdentityRemoval(server: enrolment.server, userID: enrolment.userID, access: access))
+        try await removeLeftovers(enrolment.removal)
     }
 
-    private static func isEnabled(_ operation: String) -> LoginError {
+    private static var lostRace: LoginError {
         LoginError(
-            operation: operation, code: .conflict, reason: "it is enabled already",
-            recovery: "Use it, or disable it first.")
-    }
-
-    private static func lostRace(_ operation: String) -> LoginError {
-        LoginError(
-            operation: operation, code: .conflict, reason: "another program enabled or disabled it at the same moment",
+            code: .conflict, reason: "another program enabled or disabled it at the same moment",
             recovery: "Show the status, then try again.")
     }
-}
-
-/// The server may or may not have registered the key.
-private struct RegistrationUncertain: Error {
-    let cause: LoginError
 }
 
 /// The state of one registration.
 struct Enrolment: Sendable {
     let made: PreparedKey
-    let userID: String
     /// An ID token of the user.
     let idToken: String?
     /// The enabled key that is replaced.
     let existing: BiometricKey?
     /// A key whose registration an earlier call did not complete.
     let abandoned: BiometricKey?
-    let server: IdentityServer
+    /// The session of the key's owner.
+    let removal: IdentityRemoval
     let prompt: PromptContext
 
     var key: HardwareKey { made.key }
+    var identity: RegisteredIdentity { RegisteredIdentity(id: key.id, userID: removal.userID) }
 }

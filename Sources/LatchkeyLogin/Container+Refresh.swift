@@ -17,13 +17,13 @@ extension Container {
     ///
     /// Without a session, and when the server has ended the session, the call succeeds and the state is `noSession`.
     public func refreshAccessTokenIfNeeded() async throws {
-        _ = try await refreshedSession("refresh the session")
+        do { _ = try await refreshedSession() } catch { throw error.during("refresh the session") }
     }
 
     /// The session with an access token, or nil without a session.
-    func refreshedSession(_ operation: String) async throws -> Session? {
-        try await checkServer(operation)
-        guard let session = try await currentSession(operation) else {
+    func refreshedSession() async throws -> Session? {
+        try await checkServer()
+        guard let session = try await currentSession() else {
             observers.tell(SessionStateChange(.noToken))
             return nil
         }
@@ -31,7 +31,7 @@ extension Container {
         if let refreshing { return try await refreshing.value }
         let task = Task {
             defer { refreshing = nil }
-            return try await refresh(operation)
+            return try await refresh()
         }
         refreshing = task
         return try await task.value
@@ -40,15 +40,15 @@ extension Container {
     /// Refreshes the session, or the session that another process has stored instead.
     ///
     /// Only one process at a time does this: a server accepts a refresh token once, and treats a second use as theft.
-    private func refresh(_ operation: String) async throws -> Session? {
-        try await records.exclusively(for: operation) {
-            guard var session = try await currentSession(operation) else { return nil }
+    private func refresh() async throws -> Session? {
+        try await records.exclusively {
+            guard var session = try await currentSession() else { return nil }
             while true {
-                if case .refreshed(let refreshed) = try await attemptRefresh(session, operation) {
+                if case .refreshed(let refreshed) = try await attemptRefresh(session) {
                     observers.tell(SessionStateChange(.foundToken))
                     return refreshed
                 }
-                guard let existing = try await currentSession(operation) else { return nil }
+                guard let existing = try await currentSession() else { return nil }
                 guard existing.generation != session.generation else {
                     try await endSession(.invalid, ifGeneration: session.generation)
                     return nil
@@ -58,8 +58,8 @@ extension Container {
         }
     }
 
-    private func attemptRefresh(_ session: Session, _ operation: String) async throws -> RefreshOutcome {
-        let server = try await server(for: operation)
+    private func attemptRefresh(_ session: Session) async throws -> RefreshOutcome {
+        let server = try await server()
         let response: TokenResponse
         do {
             response = try await server.refresh(session.refreshToken)
@@ -71,42 +71,40 @@ extension Container {
             if let token = response.idToken,
                 try server.claims(of: token, now: now, serverDate: nil).sub != session.userID
             {
-                throw LoginError.invalidToken(operation, "the server's ID token is another user's")
+                throw LoginError.invalidToken("the server's ID token is another user's")
             }
         } catch {
             // The server no longer accepts the old refresh token, so the new one is stored.
-            try await keep(response.refreshToken, of: session, operation)
+            try await keep(response.refreshToken, of: session)
             throw error
         }
-        return try await adopt(response, after: session, server)
+        return try await store(response, after: session, server)
     }
 
     /// Stores a new refresh token alone.
-    private func keep(_ refreshToken: SecretBytes?, of session: Session, _ operation: String) async throws {
+    private func keep(_ refreshToken: SecretBytes?, of session: Session) async throws {
         guard let refreshToken, refreshToken != session.refreshToken else { return }
         _ = try await store(
             Session(
                 userID: session.userID, refreshToken: refreshToken, idToken: session.idToken, access: nil,
                 generation: session.generation),
-            ifGeneration: session.generation, operation)
+            ifGeneration: session.generation)
     }
 
     /// Stores a new refresh token before the access token is used.
-    private func adopt(
-        _ response: TokenResponse, after session: Session, _ server: IdentityServer
+    private func store(
+        _ response: TokenResponse, after session: Session, _ server: LoginEndpoints
     ) async throws -> RefreshOutcome {
         let next = Session(
             userID: session.userID, refreshToken: response.refreshToken ?? session.refreshToken,
             idToken: response.idToken ?? session.idToken, access: AccessToken(response, receivedAt: now),
             generation: session.generation)
         if next.refreshToken == session.refreshToken {
-            guard try await currentSession(server.operation)?.generation == session.generation else {
-                return .superseded
-            }
+            guard try await currentSession()?.generation == session.generation else { return .superseded }
             self.session = next
             return .refreshed(next)
         }
-        if let stored = try await store(next, ifGeneration: session.generation, server.operation) {
+        if let stored = try await store(next, ifGeneration: session.generation) {
             return .refreshed(stored)
         }
         // The session was replaced or ended. Its token must not stay valid.

@@ -19,7 +19,9 @@ extension Container {
     ///
     /// - Throws: ``LoginError``; `unauthenticated` without a session.
     public var accessToken: String {
-        get async throws { try await accessibleSession("get an access token").access.value }
+        get async throws {
+            do { return try await accessibleSession().access.value } catch { throw error.during("get an access token") }
+        }
     }
 
     /// The server's claims about the user.
@@ -27,17 +29,16 @@ extension Container {
     /// - Throws: ``LoginError``; `unauthenticated` without a session. If the server has ended the session, the session on
     ///   this device ends too.
     public func fetchUserInfo() async throws -> UserInfo {
-        let operation = "fetch the user's data"
-        let (session, access) = try await accessibleSession(operation)
         do {
-            let user = try await server(for: operation).userInfo(access: access)
-            guard user.userID == session.userID else {
-                throw LoginError.invalidResponse(operation, "the server's response is for another user")
+            let (session, access) = try await accessibleSession()
+            do {
+                return try await server().userInfo(of: session.userID, access: access)
+            } catch let error as LoginError where error.isInvalidGrant {
+                try await endSession(.invalid, ifGeneration: session.generation)
+                throw error
             }
-            return user
-        } catch let error as LoginError where error.isInvalidGrant {
-            try await endSession(.invalid, ifGeneration: session.generation)
-            throw error
+        } catch {
+            throw error.during("fetch the user's data")
         }
     }
 
@@ -50,43 +51,48 @@ extension Container {
     ///     another server is removed from this device, and no request is sent.
     /// - Throws: ``LoginError``, or `KeystoreError`; without `force` the session is then kept.
     public func logout(keepBiometric: Bool = false, force: Bool = false) async throws {
-        let operation = "log out"
-        if !force { try await checkServer(operation) }
-        let hasKey = force ? true : try await unverified.key() != nil
-        if hasKey && !keepBiometric {
-            do {
-                try await disableBiometric(force: force)
-            } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
-                // The key is already removed.
-            }
-        }
         do {
-            if force { try await checkServer(operation) }
-            if let session = try await currentSession(operation) {
-                try await server(for: operation).revoke(session.refreshToken)
+            if !force { try await checkServer() }
+            let hasKey = if force { true } else { try await unverified.key() != nil }
+            if hasKey && !keepBiometric {
+                do {
+                    try await disableBiometric(force: force)
+                } catch let error as LoginError where error.code == .identityNotFound || error.code == .notEnabled {
+                    // The key is already removed.
+                }
             }
-        } catch  where force {
-            // The session on the server expires later. Another server gets no request.
+            do {
+                if force { try await checkServer() }
+                if let session = try await currentSession() { try await server().revoke(session.refreshToken) }
+            } catch  where force {
+                // The session on the server expires later. Another server gets no request.
+            }
+            try await endSession(.logout, ifGeneration: nil)
+        } catch {
+            throw error.during("log out")
         }
-        try await endSession(.logout, ifGeneration: nil)
     }
 
     /// Deletes the session on this device, and sends no request. Biometric login stays enabled.
     public func clear() async throws {
-        try await endSession(.clear, ifGeneration: nil)
+        do { try await endSession(.clear, ifGeneration: nil) } catch { throw error.during("end the session") }
     }
 
     // MARK: Helpers
 
     /// The session and an access token that does not expire soon.
     func accessibleSession(
-        _ operation: String, recovery: String = "Log in, then try again."
+        recovery: String = "Log in, then try again."
     ) async throws -> (session: Session, access: AccessToken) {
-        guard let session = try await refreshedSession(operation), let access = session.access else {
-            throw LoginError.unauthenticated(operation, recovery: recovery)
+        guard let session = try await refreshedSession(), let access = session.access else {
+            throw LoginError(
+                code: .unauthenticated, reason: "no user is logged in, or the session has ended", recovery: recovery)
         }
         return (session, access)
     }
+
+    /// The prompt of a container whose rows the hardware opens only with a PIN.
+    var sessionPrompt: PromptContext { prompt("use the session at") }
 
     /// The generation of the session, or nil without one. Does not use the hardware.
     func sessionGeneration() async throws -> Int? {
@@ -97,13 +103,13 @@ extension Container {
     }
 
     /// The session, read again if another process has changed it.
-    func currentSession(_ operation: String) async throws -> Session? {
+    func currentSession() async throws -> Session? {
         guard let generation = try await sessionGeneration() else {
             session = nil
             return nil
         }
         if let session, session.generation >= generation { return session }
-        let stored = try await rows.session(for: PromptContext(reason: operation, container: name))
+        let stored = try await rows.session(for: sessionPrompt)
         // Generations only increase: a session that another task has stored is newer than the one read here.
         if let stored, stored.generation <= session?.generation ?? 0 { return session }
         session = stored
@@ -114,20 +120,17 @@ extension Container {
     ///
     /// - Parameter ifGeneration: The generation of the session that it replaces, or nil for any.
     /// - Returns: The stored session, or nil, with nothing changed, if the stored session has another generation.
-    func store(
-        _ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?, _ operation: String
-    ) async throws -> Session? {
+    func store(_ session: Session, _ changes: [RecordChange] = [], ifGeneration: Int?) async throws -> Session? {
         var session = session
-        let prompt = PromptContext(reason: operation, container: name)
         switch configuration.tokenStorage {
         case .memory:
-            if !changes.isEmpty { try await rows.apply(changes, for: prompt) }
+            if !changes.isEmpty { try await rows.apply(changes, for: sessionPrompt) }
             guard ifGeneration == nil || ifGeneration == self.session?.generation else { return nil }
             memoryGeneration += 1
             session.generation = memoryGeneration
         case .persistent:
             let all = try changes + [rows.put(session, ifGeneration: ifGeneration)]
-            guard let stored = try await rows.applyUnlessChanged(all, for: prompt)?.last else { return nil }
+            guard let stored = try await rows.applyUnlessChanged(all, for: sessionPrompt)?.last else { return nil }
             session.generation = stored.generation
         }
         self.session = session
@@ -141,8 +144,7 @@ extension Container {
             guard ifGeneration == nil || ifGeneration == session?.generation else { return }
         case .persistent:
             let ended = try await rows.applyUnlessChanged(
-                [.delete(LoginRows.sessionID, ifGeneration: ifGeneration)],
-                for: PromptContext(reason: "end the session", container: name))
+                [.delete(LoginRows.sessionID, ifGeneration: ifGeneration)], for: sessionPrompt)
             guard ended != nil else { return }
         }
         session = nil

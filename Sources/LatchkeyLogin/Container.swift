@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 public import Latchkey
 public import LatchkeyHTTP
+internal import LatchkeyJOSE
 public import LatchkeyOAuth
 
 /// A user's login on this device: first in the browser, then with a hardware key that a PIN or finger unlocks.
@@ -49,10 +50,10 @@ public actor Container {
         browser: any Browser, transport: any HTTPTransport = AsyncHTTPTransport()
     ) throws(LoginError) {
         guard let endpoint = Endpoint(configuration.endpoint), !endpoint.path.contains("?") else {
-            throw LoginError("open a container", .invalidAddress(configuration.endpoint))
+            throw LoginError(.invalidAddress(configuration.endpoint)).during("open a container")
         }
         guard let server = LoginServer(address: configuration.endpoint, clientID: configuration.clientID) else {
-            throw .invalidInput("open a container", "the client id is empty")
+            throw LoginError.invalidInput("the client id is empty").during("open a container")
         }
         self.configuration = configuration
         self.endpoint = endpoint
@@ -104,16 +105,16 @@ public actor Container {
         PromptContext(reason: "\(action) \(endpoint.authority)", container: name)
     }
 
-    /// The server, for one operation. Its metadata is read once for each container.
-    func server(for operation: String) async throws -> IdentityServer {
-        let connection = ServerConnection<LoginError>(transport: transport, operation: operation)
+    /// The server. Its metadata is read once for each container.
+    func server() async throws -> LoginEndpoints {
+        let connection = ServerConnection<LoginErrorCode>(transport: transport)
         let origins = configuration.additionalOrigins
         let metadata =
             if let provider { provider } else {
-                try await IdentityServer.discover(at: endpoint, additionalOrigins: origins, over: connection)
+                try await LoginEndpoints.discover(at: endpoint, additionalOrigins: origins, over: connection)
             }
         provider = metadata
-        return IdentityServer(
+        return LoginEndpoints(
             client: OAuthClient(
                 metadata, clientID: configuration.clientID, additionalOrigins: origins, over: connection),
             device: configuration.device)
@@ -122,15 +123,14 @@ public actor Container {
     /// Builds a request and signs it with the key.
     func signedRequest(
         _ action: BiometricRequest.Action, _ challenge: Challenge, _ key: HardwareKey,
-        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ consent: SingleConsent
+        for audience: BiometricRequest.Audience?, _ prompt: PromptContext, _ presence: PresenceSession
     ) async throws -> String {
         let request = BiometricRequest(
             action: action, challenge: challenge.token, key: key, device: configuration.device, issuedAt: now,
             audience: audience)
         let input = try request.signingInput()
         let signature = try await keystore.sign(
-            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: consent)
-        consent.confirm()
+            MessageDigest(sha256: input.utf8), with: key, for: prompt, authorizedBy: presence)
         return JWS.compact(input, signature: signature)
     }
 

@@ -16,8 +16,7 @@ public struct ContainerStatus: Hashable, Sendable {
 
     /// Whether biometric login is enabled on this device for the last user who logged in.
     public var isBiometricEnabled: Bool {
-        guard let key else { return false }
-        return key.userID == lastUserID
+        key.map { $0.userID == lastUserID } ?? false
     }
 
     /// Reads the state.

@@ -1,3 +1,4 @@
-// The browser, the options of a login and the description of a device are part of this module's API. All facades share
-// them, so they are in LatchkeyOAuth.
+// Types of this module's API that all facades share, from the modules below them: JSON values; the browser, the options of a
+// login, the description of a device, and the server's OAuth error.
+@_exported public import LatchkeyJOSE
 @_exported public import LatchkeyOAuth

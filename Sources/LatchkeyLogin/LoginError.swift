@@ -1,10 +1,9 @@
-public import FoundationEssentials
 public import Latchkey
+public import LatchkeyOAuth
 
-/// An error of a login operation: the cause and the next step.
+/// An error of a login operation.
 ///
-/// Errors of the hardware and the store are thrown as `KeystoreError`. Two errors are equal if their ``code`` is equal. The
-/// errors of the iOS SDK correspond to:
+/// Errors of the hardware and the store are thrown as `KeystoreError`. The errors of the iOS SDK correspond to:
 ///
 /// | iOS | here |
 /// |---|---|
@@ -15,135 +14,84 @@ public import Latchkey
 /// | `biometricNoPasscode`, `biometricNoEnrollment` | `KeystoreError` `passcodeNotSet`, `notEnrolled` |
 /// | `biometricLockout` | `KeystoreError` `lockedOut`, with the time |
 /// | `invalidJWT`, `unauthenticatedUser` | `invalidToken`, `unauthenticated` |
-public struct LoginError: Error, Sendable {
-    /// The operation, as a verb phrase: `enable biometric login`.
-    public let operation: String
-    /// The kind of error.
-    public let code: Code
-    /// The cause, as a clause.
-    public let reason: String
-    /// The next step, as one sentence.
-    public let recovery: String
+public typealias LoginError = LatchkeyError<LoginErrorCode>
+
+/// The kinds of errors of login operations.
+public struct LoginErrorCode: LatchkeyErrorCode {
+    private enum Name: String {
+        case cancelled, timedOut, linkReused, notEnabled, identityNotFound, unauthenticated, userMismatch
+        case clockSkew, conflict, network, oauthError, serverError, unexpectedStatus, rateLimited
+        case invalidResponse, invalidToken, invalidInput
+    }
+
+    public typealias Details = ServerRefusal
+
+    private let name: Name
+    public let keystoreCode: KeystoreErrorCode
+
+    /// The user cancelled the login in the browser.
+    public static let cancelled = Self(name: .cancelled, keystoreCode: .cancelled)
+    /// The login in the browser was not finished in time.
+    public static let timedOut = Self(name: .timedOut, keystoreCode: .cancelled)
+    /// The link to the login page was opened more than once, perhaps by another user.
+    public static let linkReused = Self(name: .linkReused, keystoreCode: .refused)
+    /// Biometric login is not enabled in this container.
+    public static let notEnabled = Self(name: .notEnabled, keystoreCode: .notFound)
+    /// The server doesn't know the key, for example because it was removed on the settings page.
+    public static let identityNotFound = Self(name: .identityNotFound, keystoreCode: .notFound)
+    /// The operation requires a session.
+    public static let unauthenticated = Self(name: .unauthenticated, keystoreCode: .notFound)
+    /// A different user than the owner of the container's key logged in.
+    public static let userMismatch = Self(name: .userMismatch, keystoreCode: .refused)
+    /// This machine's clock and the server's are too far apart.
+    public static let clockSkew = Self(name: .clockSkew, keystoreCode: .refused)
+    /// Biometric login is enabled already, another program changed it at the same time, or the login belongs to another
+    /// server.
+    public static let conflict = Self(name: .conflict, keystoreCode: .conflict)
+    /// The server can't be reached.
+    public static let network = Self(name: .network, keystoreCode: .unavailable)
+    /// The server refused the request with an OAuth error: `oauthError`.
+    public static let oauthError = Self(name: .oauthError, keystoreCode: .refused)
+    /// The server refused the request with an error of its JSON API: `serverError`.
+    public static let serverError = Self(name: .serverError, keystoreCode: .refused)
+    /// The server responded with the status `httpStatus` and no explanation.
+    public static let unexpectedStatus = Self(name: .unexpectedStatus, keystoreCode: .refused)
+    /// The server limits the rate of requests.
+    public static let rateLimited = Self(name: .rateLimited, keystoreCode: .refused)
+    /// The server's response does not follow its protocol.
+    public static let invalidResponse = Self(name: .invalidResponse, keystoreCode: .refused)
+    /// An ID token is not from the server, not for this program, not for this login, or too old.
+    public static let invalidToken = Self(name: .invalidToken, keystoreCode: .refused)
+    /// An argument is out of its bounds.
+    public static let invalidInput = Self(name: .invalidInput, keystoreCode: .invalidInput)
+
+    /// The name, for example `notEnabled`.
+    public var description: String { name.rawValue }
+}
+
+extension LoginError {
     /// The server's OAuth error, if any.
-    public let oauthError: OAuthError?
+    public var oauthError: OAuthError? { details?.oauthError }
     /// The error of the server's JSON API, if any.
-    public let serverError: ServerError?
+    public var serverError: ServerError? { details?.serverError }
     /// The HTTP status of the server's response, if the response is the cause.
-    public let httpStatus: Int?
-    /// The error of a lower layer, if any.
-    public let underlying: KeystoreError.Underlying?
+    public var httpStatus: Int? { details?.status }
 
-    package init(
-        operation: String, code: Code, reason: String, recovery: String, oauthError: OAuthError? = nil,
-        serverError: ServerError? = nil, httpStatus: Int? = nil, underlying: KeystoreError.Underlying? = nil
-    ) {
-        self.operation = operation
-        self.code = code
-        self.reason = reason
-        self.recovery = recovery
-        self.oauthError = oauthError
-        self.serverError = serverError
-        self.httpStatus = httpStatus
-        self.underlying = underlying
+    /// Whether this is the server's error for a wrong clock, a used challenge or a removed key.
+    var isInvalidCredentials: Bool {
+        oauthError?.error == "invalid_grant" && oauthError?.description == "InvalidCredentials"
     }
 
-    /// The kinds of errors.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        private enum Name: String {
-            case cancelled, timedOut, linkReused, notEnabled, identityNotFound, unauthenticated, userMismatch
-            case clockSkew, conflict, network, oauthError, serverError, unexpectedStatus, rateLimited
-            case invalidResponse, invalidToken, invalidInput
-        }
-
-        private let name: Name
-        /// The corresponding code of `KeystoreError`, which determines a program's exit code.
-        package let keystoreCode: KeystoreError.Code
-
-        /// The user cancelled the login in the browser.
-        public static let cancelled = Code(name: .cancelled, keystoreCode: .cancelled)
-        /// The login in the browser was not finished in time.
-        public static let timedOut = Code(name: .timedOut, keystoreCode: .cancelled)
-        /// The link to the login page was opened more than once, perhaps by another user.
-        public static let linkReused = Code(name: .linkReused, keystoreCode: .refused)
-        /// Biometric login is not enabled in this container.
-        public static let notEnabled = Code(name: .notEnabled, keystoreCode: .notFound)
-        /// The server doesn't know the key, for example because it was removed on the settings page.
-        public static let identityNotFound = Code(name: .identityNotFound, keystoreCode: .notFound)
-        /// The operation requires a session.
-        public static let unauthenticated = Code(name: .unauthenticated, keystoreCode: .notFound)
-        /// A different user than the owner of the container's key logged in.
-        public static let userMismatch = Code(name: .userMismatch, keystoreCode: .refused)
-        /// This machine's clock and the server's are too far apart.
-        public static let clockSkew = Code(name: .clockSkew, keystoreCode: .refused)
-        /// Biometric login is enabled already, another program changed it at the same time, or the login belongs to another
-        /// server.
-        public static let conflict = Code(name: .conflict, keystoreCode: .conflict)
-        /// The server can't be reached.
-        public static let network = Code(name: .network, keystoreCode: .unavailable)
-        /// The server refused the request with ``LoginError/oauthError``.
-        public static let oauthError = Code(name: .oauthError, keystoreCode: .refused)
-        /// The server refused the request with ``LoginError/serverError``.
-        public static let serverError = Code(name: .serverError, keystoreCode: .refused)
-        /// The server responded with ``LoginError/httpStatus`` and no explanation.
-        public static let unexpectedStatus = Code(name: .unexpectedStatus, keystoreCode: .refused)
-        /// The server limits the rate of requests.
-        public static let rateLimited = Code(name: .rateLimited, keystoreCode: .refused)
-        /// The server's response does not follow its protocol.
-        public static let invalidResponse = Code(name: .invalidResponse, keystoreCode: .refused)
-        /// An ID token is not from the server, not for this program, not for this login, or too old.
-        public static let invalidToken = Code(name: .invalidToken, keystoreCode: .refused)
-        /// An argument is out of its bounds.
-        public static let invalidInput = Code(name: .invalidInput, keystoreCode: .invalidInput)
-
-        /// The name, for example `notEnabled`.
-        public var description: String { name.rawValue }
+    /// Whether the server has ended the session.
+    var isInvalidGrant: Bool {
+        oauthError?.error == "invalid_grant" || serverError?.reason == "InvalidGrant"
     }
-}
 
-extension LoginError: Equatable {
-    public static func == (left: LoginError, right: LoginError) -> Bool { left.code == right.code }
-}
-
-extension LoginError: CustomStringConvertible, LocalizedError {
-    /// One sentence: `Could not log in: the server can't be reached.`
-    public var description: String { "Could not \(operation): \(reason)." }
-
-    public var errorDescription: String? { description }
-    public var recoverySuggestion: String? { recovery }
+    /// Whether the server certainly did not carry out the request. Without a response, or with a 5xx status, it may have.
+    var isDefiniteRefusal: Bool {
+        httpStatus.map { (400..<500).contains($0) } ?? false
+    }
 }
 
 /// The server's OAuth error, under its name in the iOS SDK.
 public typealias OAuthError = OAuth2Error
-
-/// An error of the server's JSON API. Its texts fit on one line, like those of an ``OAuthError``.
-public struct ServerError: Hashable, Sendable, Codable {
-    /// The kind, which corresponds to the HTTP status, for example `NotFound`.
-    public let name: String
-    /// The exact cause, for example `IdentityNotFound`.
-    public let reason: String
-    /// The server's message.
-    public let message: String
-
-    package init(name: String, reason: String, message: String) {
-        self.name = String(oneLine: name, limit: OAuth2Error.maximumCodeLength)
-        self.reason = String(oneLine: reason, limit: OAuth2Error.maximumCodeLength)
-        self.message = String(oneLine: message, limit: OAuth2Error.maximumTextLength)
-    }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            name: try container.decode(String.self, forKey: .name),
-            reason: try container.decode(String.self, forKey: .reason),
-            message: try container.decode(String.self, forKey: .message))
-    }
-
-    private enum CodingKeys: String, CodingKey {
-        case name, reason, message
-    }
-
-    /// The response body: `{"error": {…}}`.
-    struct Envelope: Decodable {
-        let error: ServerError
-    }
-}

@@ -39,9 +39,9 @@ struct LoginRows: Sendable {
 
     /// The enabled key.
     ///
-    /// - Parameter consent: Replaces ``presence`` in an operation with several prompts.
-    func key(for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil) async throws -> BiometricKey? {
-        try await read(Self.keyID, for: prompt, authorizedBy: consent).map { try BiometricKey($0.record) }
+    /// - Parameter session: Replaces ``presence`` in an operation with several prompts.
+    func key(for prompt: PromptContext, authorizedBy session: PresenceSession) async throws -> BiometricKey? {
+        try await read(Self.keyID, for: prompt, authorizedBy: session).map { try BiometricKey($0.record) }
     }
 
     /// The key whose registration is not complete.
@@ -61,10 +61,10 @@ struct LoginRows: Sendable {
 
     func session(for prompt: PromptContext) async throws -> Session? {
         guard let found = try await read(Self.sessionID, for: prompt) else { return nil }
-        guard let stored = found.payload.flatMap(StoredSession.init) else {
-            throw KeystoreError.damaged(prompt.reason, "the stored session can't be read")
+        guard let session = found.payload.flatMap({ Session($0, generation: found.record.generation) }) else {
+            throw KeystoreError.damaged("the stored session can't be read")
         }
-        return stored.session(generation: found.record.generation)
+        return session
     }
 
     /// An ID token of the key's owner, current or expired, or nil.
@@ -74,31 +74,23 @@ struct LoginRows: Sendable {
 
     /// The ID token in a session's or a hint's row, not verified.
     static func idToken(in record: Record, _ payload: SecretBytes?) -> IDToken? {
-        let text = record.id == hintID ? payload?.text : payload.flatMap(StoredSession.init)?.idToken
+        let text = record.id == hintID ? payload?.text : payload.flatMap { Session($0, generation: 0) }?.idToken
         return text.flatMap(IDToken.init(compact:))
     }
 
     /// - Throws: `KeystoreError`; ``LoginError`` with code `conflict` for another server's row.
     private func read(
-        _ id: RecordID, for prompt: PromptContext, authorizedBy consent: SingleConsent? = nil
+        _ id: RecordID, for prompt: PromptContext, authorizedBy session: PresenceSession? = nil
     ) async throws -> (record: Record, payload: SecretBytes?)? {
-        guard let found = try await records.read(id, for: prompt, authorizedBy: consent ?? presence) else { return nil }
+        guard let found = try await records.read(id, for: prompt, authorizedBy: session ?? presence) else { return nil }
         guard let stored = LoginServer(found.record.attributes) else {
-            throw LoginError.unknownServer(prompt.reason, configured: server)
+            throw LoginError.unknownServer(configured: server)
         }
-        guard stored == server else {
-            throw LoginError.otherServer(prompt.reason, stored: stored, configured: server)
-        }
+        guard stored == server else { throw LoginError.otherServer(stored: stored, configured: server) }
         return found
     }
 
     // MARK: Changes
-
-    /// Opens the key that encrypts sessions, so that a response of the server can be stored. Prompts only if the hardware
-    /// opens the key only with a PIN.
-    func open(for prompt: PromptContext, authorizedBy consent: SingleConsent) async throws(KeystoreError) {
-        try await records.open(.device, for: prompt, authorizedBy: consent)
-    }
 
     /// Makes all changes or none.
     @discardableResult
@@ -125,9 +117,8 @@ struct LoginRows: Sendable {
     }
 
     func put(_ session: Session, ifGeneration: Int?) throws -> RecordChange {
-        let payload = SecretBytes(try JSONEncoder().encode(StoredSession(session)))
         let record = Record(id: Self.sessionID, kind: "login.session", attributes: server.attributes)
-        return .put(record, payload: payload, ifGeneration: ifGeneration)
+        return .put(record, payload: try session.payload, ifGeneration: ifGeneration)
     }
 
     func put(pending key: HardwareKey, owner: String, ifGeneration: Int) -> RecordChange {

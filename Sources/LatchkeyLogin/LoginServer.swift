@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
 /// The server and OAuth client that a stored login belongs to.
@@ -51,35 +52,38 @@ extension Container {
     /// The rows are read without verification. ``LoginRows`` verifies and compares each row that is used afterwards.
     ///
     /// - Throws: ``LoginError`` with code `conflict`.
-    func checkServer(_ operation: String) async throws {
+    func checkServer() async throws {
         for record in try await unverified.login() {
             guard let stored = LoginServer(record.attributes), stored != configuredServer else { continue }
-            throw LoginError.otherServer(operation, stored: stored, configured: configuredServer)
+            throw LoginError.otherServer(stored: stored, configured: configuredServer)
         }
         let unbound = try await unverified.unboundRows()
-        if !unbound.isEmpty { try await bind(unbound, operation) }
+        if !unbound.isEmpty { try await bind(unbound) }
     }
 
     /// Binds the rows of a version that stored no server to the configured server, if the app says that they belong to it
     /// and no stored ID token says otherwise.
-    private func bind(_ unbound: [Record], _ operation: String) async throws {
+    private func bind(_ unbound: [Record]) async throws {
         guard try await configuration.bindsEarlierLogin(configuredServer) else {
-            throw LoginError.unknownServer(operation, configured: configuredServer)
+            throw LoginError.unknownServer(configured: configuredServer)
         }
-        let prompt = PromptContext(reason: operation, container: name)
         var changes: [RecordChange] = []
         for record in unbound {
-            guard let found = try await records.read(record.id, for: prompt, authorizedBy: presence) else { continue }
+            guard let found = try await records.read(record.id, for: sessionPrompt, authorizedBy: presence) else {
+                continue
+            }
             if let token = LoginRows.idToken(in: found.record, found.payload), !configuredServer.isNamed(by: token) {
                 guard let stored = LoginServer(address: token.iss, clientID: token.aud.first ?? "") else {
-                    throw LoginError.unknownServer(operation, configured: configuredServer)
+                    throw LoginError.unknownServer(configured: configuredServer)
                 }
-                throw LoginError.otherServer(operation, stored: stored, configured: configuredServer)
+                throw LoginError.otherServer(stored: stored, configured: configuredServer)
             }
             changes.append(rows.bound(found.record, found.payload))
         }
-        guard try await rows.applyUnlessChanged(changes, for: prompt) != nil else {
-            throw LoginError.changedElsewhere(operation)
+        guard try await rows.applyUnlessChanged(changes, for: sessionPrompt) != nil else {
+            throw LoginError(
+                code: .conflict, reason: "another program changed the stored login at the same moment",
+                recovery: "Show the status, then try again.")
         }
     }
 }

@@ -77,27 +77,27 @@ extension AccessToken: CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// The encrypted payload of a session's row.
-struct StoredSession: Codable {
-    let userID: String
-    let refreshToken: String
-    let idToken: String?
-
-    init(_ session: Session) {
-        userID = session.userID
-        refreshToken = session.refreshToken.text
-        idToken = session.idToken
+extension Session {
+    /// The encrypted payload of a session's row, as JSON.
+    private struct Stored: Codable {
+        let userID: String
+        let refreshToken: String
+        let idToken: String?
     }
 
     /// - Returns: nil for a payload that can't be decoded.
-    init?(_ payload: SecretBytes) {
-        let stored = payload.withUnsafeBytes { try? JSONDecoder().decode(StoredSession.self, from: Data($0)) }
+    init?(_ payload: SecretBytes, generation: Int) {
+        let stored = payload.withUnsafeBytes { try? JSONDecoder().decode(Stored.self, from: Data($0)) }
         guard let stored else { return nil }
-        self = stored
+        self.init(
+            userID: stored.userID, refreshToken: SecretBytes(stored.refreshToken.utf8), idToken: stored.idToken,
+            generation: generation)
     }
 
-    func session(generation: Int) -> Session {
-        Session(
-            userID: userID, refreshToken: SecretBytes(refreshToken.utf8), idToken: idToken, generation: generation)
+    var payload: SecretBytes {
+        get throws {
+            let stored = Stored(userID: userID, refreshToken: refreshToken.text, idToken: idToken)
+            return SecretBytes(try JSONEncoder().encode(stored))
+        }
     }
 }

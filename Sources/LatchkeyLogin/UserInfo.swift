@@ -1,4 +1,5 @@
 public import Latchkey
+public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The server's claims about the user (OpenID Connect Core section 5.3).

@@ -1,4 +1,5 @@
-package import Latchkey
+internal import Latchkey
+package import LatchkeyHTTP
 
 extension AuthorizationRequest {
     /// Opens the login page in the browser and waits for the response on a loopback port (RFC 8252).
@@ -20,14 +21,8 @@ extension AuthorizationRequest {
             throw error
         }
         await listener.close()
-        switch answer {
-        case .code(let code):
-            return AuthorizationGrant(
-                code: code, codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
-        case .refused(let error): throw AuthorizationFailure.refused(error)
-        case .otherIssuer(let named): throw AuthorizationFailure.otherIssuer(named, expected: issuer)
-        case .linkReused: throw AuthorizationFailure.linkReused
-        }
+        return AuthorizationGrant(
+            code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI, nonce: nonce)
     }
 
     /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the answer.
@@ -59,6 +54,8 @@ package struct AuthorizationGrant: Hashable, Sendable {
 package enum AuthorizationFailure: Error, Hashable, Sendable {
     /// The task was cancelled.
     case cancelled
+    /// The user cancelled the login in the browser: the server's error is `cancel` or `access_denied`.
+    case declined
     /// The user did not finish the login in time.
     case timedOut
     /// The link to the login page was opened twice, perhaps by another user.
@@ -70,12 +67,32 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     /// The response names another issuer, or does not name its issuer although the server announces it (RFC 9207).
     case otherIssuer(String?, expected: String)
 
-    /// Why a response of another issuer is refused, as a clause.
-    package static func reason(forIssuer named: String?, expected: String) -> String {
-        guard let named else {
-            return "the authorization response does not name its issuer, although the server announces that it does"
+    /// The cause, as a clause, and the next step, as a sentence.
+    var explanation: (reason: String, recovery: String) {
+        let startAgain = "Start again when you are ready."
+        switch self {
+        case .cancelled: return ("it was cancelled", startAgain)
+        case .declined: return ("it was cancelled in the browser", startAgain)
+        case .timedOut: return ("the login in the browser was not finished in time", startAgain)
+        case .linkReused:
+            return (
+                "the link to the login page was opened twice, the first time perhaps by another user",
+                "Start again, and open the link once. If it happens again, check which other users are logged in on "
+                    + "this machine."
+            )
+        case .noPort:
+            return ("no port on the loopback interface can be opened", "Check that the loopback interface is up.")
+        case .refused(let error):
+            let refusal = ServerRefusal(error, status: nil)
+            return (refusal.reason, refusal.recovery)
+        case .otherIssuer(let named, let expected):
+            let reason =
+                if let named {
+                    "the authorization response comes from ‘\(String(oneLine: named, limit: 256))’ and not from ‘\(expected)’"
+                } else {
+                    "the authorization response does not name its issuer, although the server announces that it does"
+                }
+            return (reason, "No code was redeemed. If it happens again, do not trust the server.")
         }
-        return
-            "the authorization response comes from ‘\(String(oneLine: named, limit: 256))’ and not from ‘\(expected)’"
     }
 }

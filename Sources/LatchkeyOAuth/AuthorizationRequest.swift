@@ -1,6 +1,7 @@
 internal import Crypto
 internal import FoundationEssentials
-package import Latchkey
+internal import Latchkey
+package import LatchkeyHTTP
 
 /// An OAuth 2.0 authorization request with PKCE, `state` and `nonce` (RFC 6749 section 4.1.1, RFC 7636 section 4.3).
 package struct AuthorizationRequest: Sendable {
@@ -69,17 +70,18 @@ package struct AuthorizationRequest: Sendable {
     package func answer(_ query: String) -> AuthorizationAnswer? {
         guard
             let fields = FormEncoding.decode(query), let returned = fields["state"],
-            constantTimeEqual(Array(returned.utf8), Array(state.utf8))
+            constantTimeEqual(returned.utf8, state.utf8)
         else { return nil }
-        guard isIssuer(fields["iss"]) else { return .otherIssuer(fields["iss"]) }
+        guard isIssuer(fields["iss"]) else { return .failure(.otherIssuer(fields["iss"], expected: issuer)) }
         if let error = fields["error"] {
-            return .refused(
-                OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"]))
+            guard !["cancel", "access_denied"].contains(error) else { return .failure(.declined) }
+            return .failure(
+                .refused(OAuth2Error(error: error, description: fields["error_description"], uri: fields["error_uri"])))
         }
         guard let code = fields["code"], !code.isEmpty else {
-            return .refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code"))
+            return .failure(.refused(OAuth2Error(error: "invalid_request", description: "Missing parameter: code")))
         }
-        return .code(code)
+        return .success(code)
     }
 
     /// Compares character by character (RFC 9207 section 2.4).
@@ -88,16 +90,8 @@ package struct AuthorizationRequest: Sendable {
     }
 }
 
-/// The response to an authorization request.
-package enum AuthorizationAnswer: Hashable, Sendable {
-    case code(String)
-    /// The error response (RFC 6749 section 4.1.2.1).
-    case refused(OAuth2Error)
-    /// The response names another issuer, or does not name its issuer although the server announces it (RFC 9207).
-    case otherIssuer(String?)
-    /// The link to the login page was opened twice. Another user may have the page now.
-    case linkReused
-}
+/// The response to an authorization request: a code, or why there is none.
+package typealias AuthorizationAnswer = Result<String, AuthorizationFailure>
 
 /// Proof Key for Code Exchange (RFC 7636) with S256.
 package struct PKCE: Sendable {
@@ -105,21 +99,16 @@ package struct PKCE: Sendable {
     package let verifier: String
 
     /// Makes a verifier from 32 random bytes.
-    package static func random() -> PKCE {
-        PKCE(verifier: RandomText.make())
-    }
+    package static func random() -> PKCE { PKCE(verifier: RandomText.make()) }
 
     /// base64url of the verifier's SHA-256, 43 characters.
-    package var challenge: String {
-        Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8))))
-    }
+    package var challenge: String { Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))) }
 }
 
 /// Unguessable text for `state`, `nonce` and PKCE.
 package enum RandomText {
     /// Returns 32 random bytes in base64url, 43 characters.
     package static func make() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return Base64URL.encode(Data((0..<32).map { _ in UInt8.random(in: .min ... .max, using: &generator) }))
+        SymmetricKey(size: .bits256).withUnsafeBytes { Base64URL.encode(Data($0)) }
     }
 }

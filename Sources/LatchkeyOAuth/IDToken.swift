@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import Latchkey
+internal import LatchkeyJOSE
 
 /// The claims of an ID token (OpenID Connect Core section 2). Decoding does not verify the token; ``IDTokenValidator``
 /// does.

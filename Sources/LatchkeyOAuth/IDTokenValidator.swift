@@ -1,6 +1,7 @@
 internal import Crypto
 package import FoundationEssentials
-package import Latchkey
+internal import Latchkey
+package import LatchkeyJOSE
 
 /// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It accepts RS256 and ES256 only.
 package struct IDTokenValidator: Sendable {
@@ -67,7 +68,7 @@ package struct IDTokenValidator: Sendable {
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(token, expected.maximumIssueDifference, now.timeIntervalSince1970, serverDate)
         if let nonce = expected.nonce {
-            guard let returned = token.nonce, Self.isEqual(returned, nonce) else { throw .nonce }
+            guard let returned = token.nonce, constantTimeEqual(returned.utf8, nonce.utf8) else { throw .nonce }
         }
         try checkHash(token.atHash, "at_hash", of: expected.accessToken)
         try checkHash(token.cHash, "c_hash", of: expected.code)
@@ -89,7 +90,7 @@ package struct IDTokenValidator: Sendable {
             switch error {
             case .unreadable: throw .unreadable
             case .criticalExtension: throw .criticalExtension
-            case .algorithm, .signature: throw .signature
+            case .signature: throw .signature
             }
         }
     }
@@ -140,11 +141,7 @@ package struct IDTokenValidator: Sendable {
     private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw) {
         guard let value, let hash else { return }
         let expected = Base64URL.encode(Data(SHA256.hash(data: Data(value.utf8)).prefix(16)))
-        guard Self.isEqual(hash, expected) else { throw .hash(claim) }
-    }
-
-    private static func isEqual(_ left: String, _ right: String) -> Bool {
-        constantTimeEqual(Array(left.utf8), Array(right.utf8))
+        guard constantTimeEqual(hash.utf8, expected.utf8) else { throw .hash(claim) }
     }
 }
 
@@ -180,10 +177,19 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .expired: "has expired"
         case .notYetValid: "is not valid yet, or one of the clocks is wrong"
         case .tooOld: "was issued too long ago, or one of the clocks is wrong"
-        case .clock: "is not valid now"
+        case .clock(let ahead):
+            "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
         case .nonce: "belongs to another login"
         case .hash(let claim): "does not match what came with it (\(claim))"
         case .login: "does not come from a new login"
+        }
+    }
+
+    /// The next step, as a sentence.
+    package var recovery: String {
+        switch self {
+        case .clock: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again."
+        default: "Log in again. If it happens again, do not trust the server."
         }
     }
 }

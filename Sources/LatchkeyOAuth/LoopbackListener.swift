@@ -121,7 +121,7 @@ final class OneTimeLink: Sendable {
     private let isUsed = Mutex(false)
 
     func leads(from path: some StringProtocol) -> Bool {
-        constantTimeEqual(Array(path.utf8), Array(self.path.utf8))
+        constantTimeEqual(path.utf8, self.path.utf8)
     }
 
     /// - Returns: Whether this is the first use.

@@ -1,21 +1,23 @@
 package import FoundationEssentials
 package import HTTPTypes
 package import Latchkey
+package import LatchkeyHTTP
+package import LatchkeyJOSE
 
-/// The OAuth 2.0 and OpenID Connect endpoints of one server as calls, for one client and one operation.
-package struct OAuthClient<Failure: OAuthClientError>: Sendable {
+/// The OAuth 2.0 and OpenID Connect endpoints of one server as calls, for one client.
+package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     package typealias Form = [(name: String, value: String)]
 
     package let metadata: ProviderMetadata
     package let clientID: String
     private let clientSecret: String?
     private let additionalOrigins: Set<String>
-    package let connection: ServerConnection<Failure>
+    package let connection: ServerConnection<Code>
 
     /// - Parameter additionalOrigins: Origins other than the issuer's that may get secrets.
     package init(
         _ metadata: ProviderMetadata, clientID: String, clientSecret: String? = nil,
-        additionalOrigins: Set<String> = [], over connection: ServerConnection<Failure>
+        additionalOrigins: Set<String> = [], over connection: ServerConnection<Code>
     ) {
         self.metadata = metadata
         self.clientID = clientID
@@ -24,14 +26,12 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
         self.connection = connection
     }
 
-    package var operation: String { connection.operation }
-
     // MARK: Tokens
 
     /// Redeems an authorization code (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
     package func redeem(
         _ code: String, verifier: String, redirectURI: String, _ more: Form = []
-    ) async throws(Failure) -> ServerResponse<Failure> {
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         let form = [("code", code), ("redirect_uri", redirectURI), ("code_verifier", verifier)]
         return try await requestToken("authorization_code", form + more)
     }
@@ -39,7 +39,7 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     /// Uses a refresh token (RFC 6749 section 6).
     package func refresh(
         _ token: String, _ more: Form = [], fields: HTTPFields = [:]
-    ) async throws(Failure) -> ServerResponse<Failure> {
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         try await requestToken("refresh_token", [("refresh_token", token)] + more, fields: fields)
     }
 
@@ -48,7 +48,7 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     /// - Throws: For a status outside 200...299.
     package func requestToken(
         _ grantType: String, _ form: Form, fields: HTTPFields = [:]
-    ) async throws(Failure) -> ServerResponse<Failure> {
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         try await post([("grant_type", grantType)] + form, to: .token, fields: fields).successful()
     }
 
@@ -59,14 +59,16 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     ///   - identifiesClient: Whether the form names the client.
     package func revoke(
         _ token: String, hint: String? = nil, identifiesClient: Bool = true, fields: HTTPFields = [:]
-    ) async throws(Failure) {
+    ) async throws(LatchkeyError<Code>) {
         _ = try await post(
             Self.tokenForm(token, hint), to: .revocation, fields: fields, identifiesClient: identifiesClient
         ).successful()
     }
 
     /// Asks the server for the state of a token (RFC 7662 section 2.1).
-    package func introspect(_ token: String, hint: String, fields: HTTPFields = [:]) async throws(Failure) -> Data {
+    package func introspect(_ token: String, hint: String, fields: HTTPFields = [:]) async throws(LatchkeyError<Code>)
+        -> Data
+    {
         try await post(Self.tokenForm(token, hint), to: .introspection, fields: fields).successful().body
     }
 
@@ -79,14 +81,14 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     /// The server's claims about the user (OpenID Connect Core section 5.3).
     ///
     /// - Parameter authorization: The value of the field `Authorization`.
-    package func userInfo<T: Decodable>(_ type: T.Type, authorization: String) async throws(Failure) -> T {
+    package func userInfo<T: Decodable>(_ type: T.Type, authorization: String) async throws(LatchkeyError<Code>) -> T {
         let request = try endpoint(.userInfo).request(.get, [.authorization: authorization])
         return try await connection.json(type, request)
     }
 
     /// The server's keys, which sign its ID tokens.
-    package func keys() async throws(Failure) -> JWKSet {
-        guard let endpoint = metadata[.keys] else { throw connection.failure(.missingEndpoint(.keys)) }
+    package func keys() async throws(LatchkeyError<Code>) -> JWKSet {
+        guard let endpoint = metadata[.keys] else { throw LatchkeyError(.missingEndpoint(.keys)) }
         return try await connection.json(JWKSet.self, endpoint.request(.get))
     }
 
@@ -96,12 +98,12 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     // MARK: Requests
 
     /// An endpoint that may get secrets.
-    package func endpoint(_ name: ProviderMetadata.EndpointName) throws(Failure) -> Endpoint {
-        guard let endpoint = metadata[name] else { throw connection.failure(.missingEndpoint(name)) }
+    package func endpoint(_ name: ProviderMetadata.EndpointName) throws(LatchkeyError<Code>) -> Endpoint {
+        guard let endpoint = metadata[name] else { throw LatchkeyError(.missingEndpoint(name)) }
         do throws(MetadataFlaw) {
             try metadata.check(secretsGoTo: [endpoint], additionalOrigins: additionalOrigins)
         } catch {
-            throw connection.failure(.metadata(error))
+            throw LatchkeyError(.metadata(error))
         }
         return endpoint
     }
@@ -111,7 +113,7 @@ package struct OAuthClient<Failure: OAuthClientError>: Sendable {
     /// - Returns: The response, with any status.
     package func post(
         _ form: Form, to name: ProviderMetadata.EndpointName, fields: HTTPFields = [:], identifiesClient: Bool = true
-    ) async throws(Failure) -> ServerResponse<Failure> {
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         var request = try endpoint(name).request(.post, fields)
         request.headerFields[.contentType] = "application/x-www-form-urlencoded"
         var form = form

@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import Latchkey
+package import LatchkeyJOSE
 
 /// Servers' metadata and keys, cached for an hour.
 package actor ProviderCache {
@@ -22,9 +23,9 @@ package actor ProviderCache {
     }
 
     /// The metadata of a server.
-    package func metadata<Failure>(
-        of issuer: String, over connection: ServerConnection<Failure>
-    ) async throws(Failure) -> ProviderMetadata {
+    package func metadata<Code>(
+        of issuer: String, over connection: ServerConnection<Code>
+    ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
         if let known = providers[issuer], isFresh(known.readAt, for: Self.lifetime) { return known.value }
         let metadata = try await ProviderMetadata.read(at: issuer, over: connection)
         providers[issuer] = Entry(value: metadata, readAt: now())
@@ -36,14 +37,14 @@ package actor ProviderCache {
     /// - Parameter suffice: Whether one of the keys made the signature.
     /// - Returns: Keys that suffice, or the newest.
     /// - Throws: ``OAuthFailure/keysTooFresh`` when the keys do not suffice and were read less than 30 seconds ago.
-    package func keys<Failure>(
-        of client: OAuthClient<Failure>, until suffice: @Sendable (JWKSet) -> Bool = { _ in true }
-    ) async throws(Failure) -> JWKSet {
+    package func keys<Code>(
+        of client: OAuthClient<Code>, until suffice: @Sendable (JWKSet) -> Bool = { _ in true }
+    ) async throws(LatchkeyError<Code>) -> JWKSet {
         let issuer = client.metadata.issuer
         if let known = keySets[issuer], isFresh(known.readAt, for: Self.lifetime) {
             guard !suffice(known.value) else { return known.value }
             guard !isFresh(known.readAt, for: Self.minimumKeyAge) else {
-                throw client.connection.failure(.keysTooFresh)
+                throw LatchkeyError(.keysTooFresh)
             }
         }
         let keys = try await client.keys()

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 package import Latchkey
+package import LatchkeyHTTP
 
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2).
 ///
@@ -85,8 +86,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package func check(secretsGoTo endpoints: [Endpoint], additionalOrigins: Set<String>) throws(MetadataFlaw) {
         guard !sendsIssuer else { return }
         let trusted = Set(([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
-        if let stranger = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
-            throw .origin(stranger, issuer: issuer)
+        if let other = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
+            throw .origin(other, issuer: issuer)
         }
     }
 }
@@ -95,17 +96,17 @@ extension ProviderMetadata {
     /// Reads a server's metadata, and checks that it names the server (RFC 8414 section 3.3).
     ///
     /// - Parameter address: The configured server. A slash at its end makes no difference.
-    package static func read<Failure>(
-        at address: String, over connection: ServerConnection<Failure>
-    ) async throws(Failure) -> ProviderMetadata {
+    package static func read<Code>(
+        at address: String, over connection: ServerConnection<Code>
+    ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
         guard let endpoint = Endpoint(address), !endpoint.path.contains("?") else {
-            throw connection.failure(.invalidAddress(address))
+            throw LatchkeyError(.invalidAddress(address))
         }
         let metadata = try await connection.json(
             ProviderMetadata.self, endpoint.appending("/.well-known/openid-configuration").request(.get))
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         guard bare(metadata.issuer) == bare(address) else {
-            throw connection.failure(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
+            throw LatchkeyError(.metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
         }
         return metadata
     }
@@ -126,24 +127,22 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     /// It sends secrets to an origin that is neither the issuer's nor configured.
     case origin(String, issuer: String)
 
-    /// The cause, as a clause.
-    package var reason: String {
+    /// The cause, as a clause, and the next step, as a sentence.
+    var explanation: (reason: String, recovery: String) {
         switch self {
         case .issuer(let issuer, let expected):
-            "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’"
+            (
+                "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’",
+                "Check the server's address."
+            )
         case .origin(let origin, let issuer):
-            "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
-                + "authorization responses name their issuer (RFC 9207)"
-        }
-    }
-
-    /// The next step.
-    package var recovery: String {
-        switch self {
-        case .issuer: "Check the server's address."
-        case .origin(_, let issuer):
-            "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. Only then list it "
-                + "(trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server gets another server's login codes."
+            (
+                "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
+                    + "authorization responses name their issuer (RFC 9207)",
+                "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. "
+                    + "Only then list it (trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server "
+                    + "gets another server's login codes."
+            )
         }
     }
 }

@@ -77,7 +77,7 @@ struct RedirectResponder: Sendable {
     /// does not show which user a program belongs to, only the first request is redirected; a second ends the login.
     func start(forKnownUser isKnown: Bool) -> RedirectReply {
         guard isKnown || link.use() else {
-            end(.linkReused)
+            end(.failure(.linkReused))
             return .linkReused
         }
         return .seeOther(page)
@@ -85,30 +85,35 @@ struct RedirectResponder: Sendable {
 }
 
 /// A page or redirect of the loopback port.
-enum RedirectReply: Equatable {
+struct RedirectReply: Equatable {
+    let status: HTTPResponseStatus
+    let location: String?
+    private let heading: String
+    private let text: String
+
+    private init(_ status: HTTPResponseStatus, location: String? = nil, _ heading: String, _ text: String) {
+        self.status = status
+        self.location = location
+        self.heading = heading
+        self.text = text
+    }
+
     /// A redirect to this URL.
-    case seeOther(String)
-    case done
-    case refused
-    case linkReused
-    case notFound
-    case notAllowed
-
-    var status: HTTPResponseStatus {
-        switch self {
-        case .seeOther: .seeOther
-        case .done: .ok
-        case .refused: .badRequest
-        case .linkReused: .gone
-        case .notFound: .notFound
-        case .notAllowed: .methodNotAllowed
-        }
+    static func seeOther(_ url: String) -> RedirectReply {
+        RedirectReply(
+            .seeOther, location: url, "The login page has another address", "Your browser should have opened it.")
     }
 
-    var location: String? {
-        guard case .seeOther(let url) = self else { return nil }
-        return url
-    }
+    static let done = RedirectReply(
+        .ok, "You can close this window", "The program that opened this page continues.")
+    static let refused = RedirectReply(
+        .badRequest, "Nothing to see here", "This is not the response that the program waits for.")
+    static let linkReused = RedirectReply(
+        .gone, "The login was stopped",
+        "Its link was opened before, and it works once. If you did not open it, another user tried to use your login.")
+    static let notFound = RedirectReply(.notFound, "Nothing to see here", "This address is only for one login.")
+    static let notAllowed = RedirectReply(
+        .methodNotAllowed, "Nothing to see here", "This address is only for one login.")
 
     var page: String {
         """
@@ -117,25 +122,5 @@ enum RedirectReply: Equatable {
         <body><h1>\(heading)</h1><p>\(text)</p></body></html>
 
         """
-    }
-
-    private var heading: String {
-        switch self {
-        case .seeOther: "The login page has another address"
-        case .done: "You can close this window"
-        case .linkReused: "The login was stopped"
-        case .refused, .notFound, .notAllowed: "Nothing to see here"
-        }
-    }
-
-    private var text: String {
-        switch self {
-        case .seeOther: "Your browser should have opened it."
-        case .done: "The program that opened this page continues."
-        case .refused: "This is not the response that the program waits for."
-        case .linkReused:
-            "Its link was opened before, and it works once. If you did not open it, another user tried to use your login."
-        case .notFound, .notAllowed: "This address is only for one login."
-        }
     }
 }

@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-public import Latchkey
+public import LatchkeyJOSE
 
 /// A parsed biometric request. Nothing about it is verified.
 public struct BiometricRequest: Sendable {
@@ -11,69 +11,37 @@ public struct BiometricRequest: Sendable {
         case authenticate
     }
 
-    /// The maximum length in bytes.
-    package static let maximumLength = 16_384
-
     /// The kind of request.
     public let action: Action
     /// The member `device_info`, unverified.
-    public let deviceInfo: JSONValue?
+    public var deviceInfo: JSONValue? { jws.payload["device_info"] }
 
-    let type: String?
-    let algorithm: String?
-    let headerKeyID: String?
     let key: JSONWebKey?
-    let challenge: String?
     let issuedAt: Double?
     let expiresAt: Double?
     let notBefore: Double?
-    let audience: BiometricAudience?
-    let signature: Data
-    let signingInput: String
+    let jws: ClientJWS
 
     /// Reads a compact JWS.
     ///
     /// - Throws: ``BiometricRequestError`` with code `unparsable` or `invalidAction`.
     public init(_ compact: String) throws(BiometricRequestError) {
-        guard compact.utf8.count <= Self.maximumLength else {
-            throw BiometricRequestError(.unparsable, "invalid JWT: too long")
-        }
-        guard let parts = JWS.parse(compact) else {
-            throw BiometricRequestError(.unparsable, "invalid JWT: not a compact JWS with one signature")
-        }
-        let header = try Self.object(parts.header, named: "header")
-        let payload = try Self.object(parts.payload, named: "payload")
-
-        type = header["typ"]?.string
-        algorithm = header["alg"]?.string
-        headerKeyID = header["kid"]?.string
-        key = if let jwk = header["jwk"] { try JSONWebKey(jwk) } else { nil }
-        challenge = payload["challenge"]?.string
+        jws = try ClientJWS(compact, invalid: BiometricRequestReason.unparsable)
+        let payload = jws.payload
+        key = if let jwk = jws.header["jwk"] { try JSONWebKey(jwk) } else { nil }
         issuedAt = try Self.time("iat", of: payload)
         expiresAt = try Self.time("exp", of: payload)
         notBefore = try Self.time("nbf", of: payload)
-        deviceInfo = payload["device_info"]
-        audience = payload["aud"]?.string.flatMap { issuer in
-            payload["client_id"]?.string.map { BiometricAudience(issuer: issuer, clientID: $0) }
-        }
-        signature = parts.signature
-        signingInput = parts.signingInput
-
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw BiometricRequestError(.invalidAction, payload["action"]?.string ?? "<nil>")
         }
         self.action = action
     }
 
+    var headerKeyID: String? { jws.header["kid"]?.string }
+
     /// The name of the key: the embedded key's, or the header's if there is no embedded key.
     var keyID: String? { if let key { key.keyID } else { headerKeyID } }
-
-    private static func object(_ json: Data, named name: String) throws(BiometricRequestError) -> [String: JSONValue] {
-        guard let value = try? JSONDecoder().decode([String: JSONValue].self, from: json) else {
-            throw BiometricRequestError(.unparsable, "invalid JWT: the \(name) is not a JSON object")
-        }
-        return value
-    }
 
     private static func time(_ name: String, of payload: [String: JSONValue]) throws(BiometricRequestError) -> Double? {
         switch payload[name] {
@@ -86,10 +54,8 @@ public struct BiometricRequest: Sendable {
 
 /// The server and the client that a biometric request must name in its claims `aud` and `client_id`.
 public struct BiometricAudience: Hashable, Sendable {
-    /// The server's issuer.
-    public let issuer: String
-    /// The OAuth client that sends the request.
-    public let clientID: String
+    let issuer: String
+    let clientID: String
 
     /// Creates an audience.
     ///
@@ -99,5 +65,38 @@ public struct BiometricAudience: Hashable, Sendable {
     public init(issuer: String, clientID: String) {
         self.issuer = issuer
         self.clientID = clientID
+    }
+
+    func isNamed(by payload: [String: JSONValue]) -> Bool {
+        payload["aud"]?.string == issuer && payload["client_id"]?.string == clientID
+    }
+}
+
+/// A client's compact JWS with a JSON header and payload. Nothing about it is verified.
+struct ClientJWS: Sendable {
+    /// The maximum length in bytes.
+    static let maximumLength = 16_384
+
+    let header: [String: JSONValue]
+    let payload: [String: JSONValue]
+    let signature: Data
+    let signingInput: String
+
+    /// - Parameter code: The code of the error for a text that is not such a JWS.
+    init<Code>(_ compact: String, invalid code: Code) throws(VerificationError<Code>) {
+        func invalid(_ detail: String) -> VerificationError<Code> { VerificationError(code, "invalid JWT: \(detail)") }
+        func object(_ json: Data, _ name: String) throws(VerificationError<Code>) -> [String: JSONValue] {
+            guard let value = try? JSONDecoder().decode([String: JSONValue].self, from: json) else {
+                throw invalid("the \(name) is not a JSON object")
+            }
+            return value
+        }
+
+        guard compact.utf8.count <= Self.maximumLength else { throw invalid("too long") }
+        guard let parts = JWS.parse(compact) else { throw invalid("not a compact JWS with one signature") }
+        header = try object(parts.header, "header")
+        payload = try object(parts.payload, "payload")
+        signature = parts.signature
+        signingInput = parts.signingInput
     }
 }

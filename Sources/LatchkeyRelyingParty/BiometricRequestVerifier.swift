@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyJOSE
 
 /// Verifies biometric requests, with the order of checks and the errors of deployed Authgear servers.
 ///
@@ -11,9 +12,9 @@ public import Latchkey
 /// needs a new challenge.
 public struct BiometricRequestVerifier: Sendable {
     /// The header's `typ`.
-    package static let type = "vnd.authgear.biometric-request"
+    private static let type = "vnd.authgear.biometric-request"
     /// The accepted deviation of the client's clock in seconds, in both directions.
-    package static let clockSkew = 300
+    static let clockSkew = 300.0
 
     private let challenges: any ChallengeStore
     private let devices: any DeviceRegistry
@@ -81,16 +82,17 @@ public struct BiometricRequestVerifier: Sendable {
     ) async throws -> KeyID {
         func unacceptable(_ detail: String) -> BiometricRequestError { BiometricRequestError(.unacceptable, detail) }
 
-        guard audience == nil || request.audience == audience else {
+        let (header, payload) = (request.jws.header, request.jws.payload)
+        guard audience == nil || audience?.isNamed(by: payload) == true else {
             throw BiometricRequestError(.wrongAudience, "aud or client_id is not this server's or client's")
         }
         guard request.action == action else { throw unacceptable("the action is not \(action.rawValue)") }
         let now = Double(clock.seconds)
-        let skew = Double(Self.clockSkew)
-        if let issuedAt = request.issuedAt, now < issuedAt - skew { throw unacceptable("iat is in the future") }
-        if let notBefore = request.notBefore, now < notBefore - skew { throw unacceptable("nbf is in the future") }
-        if let expiresAt = request.expiresAt, now >= expiresAt + skew { throw unacceptable("it has expired") }
-        guard request.type == Self.type else { throw unacceptable("typ is not \(Self.type)") }
+        for time in [request.issuedAt, request.notBefore].compactMap(\.self) where now < time - Self.clockSkew {
+            throw unacceptable("iat or nbf is in the future")
+        }
+        if let expiresAt = request.expiresAt, now >= expiresAt + Self.clockSkew { throw unacceptable("it has expired") }
+        guard header["typ"]?.string == Self.type else { throw unacceptable("typ is not \(Self.type)") }
         guard let kid = request.keyID.flatMap(KeyID.init) else {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
@@ -104,7 +106,7 @@ public struct BiometricRequestVerifier: Sendable {
                 }
             }
         }
-        guard let challenge = request.challenge else { throw unacceptable("there is no challenge") }
+        guard let challenge = payload["challenge"]?.string else { throw unacceptable("there is no challenge") }
         guard try await challenges.consume(challenge, for: .biometricRequest) else {
             throw BiometricRequestError(
                 .challengeRejected, "the challenge is unknown, expired, used or for another purpose")
@@ -113,10 +115,10 @@ public struct BiometricRequestVerifier: Sendable {
     }
 
     private func verifySignature(of request: BiometricRequest, with key: DevicePublicKey) throws {
-        guard request.algorithm == key.algorithm else {
+        guard request.jws.header["alg"]?.string == key.algorithm else {
             throw BiometricRequestError(.invalidSignature, "alg is not \(key.algorithm)")
         }
-        guard key.isValid(request.signature, for: Data(request.signingInput.utf8)) else {
+        guard key.isValid(request.jws.signature, for: Data(request.jws.signingInput.utf8)) else {
             throw BiometricRequestError(.invalidSignature, "the signature does not verify")
         }
     }
@@ -135,44 +137,31 @@ public struct SetupProof: Hashable, Sendable {
 }
 
 /// The reason why a biometric request was refused.
-///
-/// Send only ``oauthError`` to the client, which has fewer details. Log the rest.
-public struct BiometricRequestError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The reasons, in the order of the checks.
-    public enum Code: String, Sendable, CaseIterable {
-        /// Not a JSON Web Signature with a JSON header and payload, or its `jwk` is not a JSON Web Key.
-        case unparsable
-        /// `action` is neither `setup` nor `authenticate`.
-        case invalidAction
-        /// `aud` or `client_id` is missing or names another server or client.
-        case wrongAudience
-        /// The time, the type, the key's name or the kind of key is invalid.
-        case unacceptable
-        /// The challenge is unknown, expired, used, or for another purpose.
-        case challengeRejected
-        /// The set-up request has no key, or its `device_info` does not name a model.
-        case incompleteSetup
-        /// No device is registered under the key's name.
-        case unknownDevice
-        /// The signature does not verify, or the header names another key.
-        case invalidSignature
-        /// A device with this key name is registered already, for this user or another.
-        case duplicateKeyID
-    }
+public typealias BiometricRequestError = VerificationError<BiometricRequestReason>
 
-    /// The reason.
-    public let code: Code
-    /// Details, for a log. With ``Code/invalidAction`` the action itself.
-    public let detail: String
+/// The reasons why a biometric request is refused, in the order of the checks.
+public enum BiometricRequestReason: String, Sendable {
+    /// Not a JSON Web Signature with a JSON header and payload, or its `jwk` is not a JSON Web Key.
+    case unparsable
+    /// `action` is neither `setup` nor `authenticate`.
+    case invalidAction
+    /// `aud` or `client_id` is missing or names another server or client.
+    case wrongAudience
+    /// The time, the type, the key's name or the kind of key is invalid.
+    case unacceptable
+    /// The challenge is unknown, expired, used, or for another purpose.
+    case challengeRejected
+    /// The set-up request has no key, or its `device_info` does not name a model.
+    case incompleteSetup
+    /// No device is registered under the key's name.
+    case unknownDevice
+    /// The signature does not verify, or the header names another key.
+    case invalidSignature
+    /// A device with this key name is registered already, for this user or another.
+    case duplicateKeyID
+}
 
-    /// Creates an error.
-    public init(_ code: Code, _ detail: String) {
-        self.code = code
-        self.detail = detail
-    }
-
-    public var description: String { "\(code.rawValue): \(detail)" }
-
+extension BiometricRequestError {
     /// The token endpoint's response, as on deployed Authgear servers.
     public var oauthError: OAuthError {
         switch code {
@@ -180,7 +169,7 @@ public struct BiometricRequestError: Error, Hashable, Sendable, CustomStringConv
         case .wrongAudience: .invalidRequest("the JWT is not for this server and client")
         case .invalidAction: .invalidRequest("invalid action: \(detail)")
         case .unacceptable, .challengeRejected, .incompleteSetup, .unknownDevice, .invalidSignature:
-            .invalidCredentials
+            .invalidGrant("InvalidCredentials")
         case .duplicateKeyID: .serverError
         }
     }

@@ -19,10 +19,8 @@ public protocol ChallengeStore: Sendable {
 public struct Challenge: Hashable, Sendable {
     /// Seconds until a challenge expires.
     package static let lifetime: TimeInterval = 300
-    /// The length of ``token`` in characters. Each has 5 random bits, 160 bits in total.
-    package static let tokenLength = 32
 
-    /// 32 characters of Crockford's base 32: digits and upper-case letters without I, L, O and U.
+    /// 32 characters of Crockford's base 32, digits and upper-case letters without I, L, O and U: 160 random bits.
     public let token: String
     /// The only purpose for which the challenge is valid.
     public let purpose: ChallengePurpose
@@ -31,26 +29,26 @@ public struct Challenge: Hashable, Sendable {
 
     /// Creates a challenge from the system's random number generator.
     public init(_ purpose: ChallengePurpose) {
-        self.init(purpose, clock: .system, random: .system)
+        self.init(purpose, clock: .system)
     }
 
-    package init(_ purpose: ChallengePurpose, clock: WallClock, random: RandomSource) {
-        token = String(decoding: random.bytes(Self.tokenLength).map { Self.alphabet[Int($0 & 31)] }, as: UTF8.self)
+    init(_ purpose: ChallengePurpose, clock: WallClock) {
+        token = String((0..<32).map { _ in Self.alphabet[.random(in: Self.alphabet.indices)] })
         self.purpose = purpose
         expiresAt = clock.now.addingTimeInterval(Self.lifetime)
     }
 
-    private static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
+    private static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 
     /// SHA-256 of a token. Stores keep only the digest, so that an attacker who reads a store cannot use its
     /// challenges, and so that the time of a lookup does not depend on the token.
-    static func digest(_ token: String) -> [UInt8] {
-        MessageDigest(sha256: token.utf8).bytes
+    static func digest(_ token: String) -> Data {
+        Data(MessageDigest(sha256: token.utf8).bytes)
     }
 }
 
 /// The kind of request that a challenge is valid for.
-public enum ChallengePurpose: String, Sendable, Codable, CaseIterable {
+public enum ChallengePurpose: String, Sendable {
     /// An anonymous user's request.
     case anonymousRequest = "anonymous_request"
     /// A biometric request.
@@ -69,14 +67,13 @@ public final class MemoryChallengeStore: ChallengeStore {
     }
 
     private struct State {
-        var entries: [[UInt8]: Entry] = [:]
+        var entries: [Data: Entry] = [:]
         /// In the order of expiry: all have the same lifetime.
-        var order: [(digest: [UInt8], expiresAt: Date)] = []
+        var order: [(digest: Data, expiresAt: Date)] = []
     }
 
     private let state = Mutex(State())
     private let clock: WallClock
-    private let random: RandomSource
     private let capacity: Int
 
     /// Creates a store.
@@ -86,14 +83,13 @@ public final class MemoryChallengeStore: ChallengeStore {
         self.init(capacity: capacity, clock: .system)
     }
 
-    package init(capacity: Int = 10_000, clock: WallClock, random: RandomSource = .system) {
+    package init(capacity: Int = 10_000, clock: WallClock) {
         self.capacity = max(1, capacity)
         self.clock = clock
-        self.random = random
     }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
-        let challenge = Challenge(purpose, clock: clock, random: random)
+        let challenge = Challenge(purpose, clock: clock)
         let digest = Challenge.digest(challenge.token)
         let now = clock.now
         state.withLock { state in
@@ -118,7 +114,6 @@ public final class MemoryChallengeStore: ChallengeStore {
 public struct DatabaseChallengeStore: ChallengeStore {
     private let database: any DatabaseWriter
     private let clock: WallClock
-    private let random: RandomSource
 
     /// Creates a store.
     ///
@@ -127,10 +122,9 @@ public struct DatabaseChallengeStore: ChallengeStore {
         self.init(database, clock: .system)
     }
 
-    package init(_ database: any DatabaseWriter, clock: WallClock, random: RandomSource = .system) {
+    package init(_ database: any DatabaseWriter, clock: WallClock) {
         self.database = database
         self.clock = clock
-        self.random = random
     }
 
     /// Registers the migrations that create the table.
@@ -149,32 +143,45 @@ public struct DatabaseChallengeStore: ChallengeStore {
     }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
-        let challenge = Challenge(purpose, clock: clock, random: random)
+        let challenge = Challenge(purpose, clock: clock)
         let now = clock.now.timeIntervalSince1970
         try await database.write { database in
-            try database.execute(sql: "DELETE FROM latchkey_challenge WHERE expires_at <= ?", arguments: [now])
             try database.execute(
-                sql: "INSERT INTO latchkey_challenge (digest, purpose, expires_at) VALUES (?, ?, ?)",
-                arguments: [
-                    Data(Challenge.digest(challenge.token)), purpose.rawValue,
-                    challenge.expiresAt.timeIntervalSince1970,
-                ])
+                literal: """
+                    DELETE FROM latchkey_challenge WHERE expires_at <= \(now);
+                    INSERT INTO latchkey_challenge (digest, purpose, expires_at)
+                        VALUES (\(Challenge.digest(challenge.token)), \(purpose.rawValue),
+                            \(challenge.expiresAt.timeIntervalSince1970))
+                    """)
         }
         return challenge
     }
 
     public func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool {
-        let digest = Data(Challenge.digest(token))
         let now = clock.now.timeIntervalSince1970
         // One statement finds and deletes the row, so that only one of two concurrent calls gets it.
-        return try await database.write { database in
-            let row = try Row.fetchOne(
-                database, sql: "DELETE FROM latchkey_challenge WHERE digest = ? RETURNING purpose, expires_at",
-                arguments: [digest])
-            guard let row, let expiresAt: Double = row["expires_at"], let bound: String = row["purpose"] else {
-                return false
-            }
-            return bound == purpose.rawValue && now < expiresAt
-        }
+        let isValid: SQLRequest<Bool> = """
+            DELETE FROM latchkey_challenge WHERE digest = \(Challenge.digest(token))
+            RETURNING purpose = \(purpose.rawValue) AND expires_at > \(now)
+            """
+        return try await database.write { try isValid.fetchOne($0) ?? false }
     }
+}
+
+/// A source of the time. Tests replace it.
+package struct WallClock: Sendable {
+    private let read: @Sendable () -> Date
+
+    package init(_ read: @escaping @Sendable () -> Date) {
+        self.read = read
+    }
+
+    /// The system's clock.
+    package static let system = WallClock { Date() }
+
+    /// The current time.
+    package var now: Date { read() }
+
+    /// The current time in whole seconds since 1970, rounded down, as in JSON Web Tokens.
+    package var seconds: Int { Int(now.timeIntervalSince1970.rounded(.down)) }
 }

@@ -2,6 +2,7 @@ internal import Crypto
 internal import CryptoExtras
 public import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 
 /// The public key of a device.
 ///
@@ -13,14 +14,6 @@ public enum DevicePublicKey: Hashable, Sendable {
     /// An RSA key, for RS256 (RFC 7518 section 3.3). The modulus has 2048 to 4096 bits; both numbers are big-endian
     /// without leading zeros.
     case rs256(modulus: Data, exponent: Data)
-
-    /// - Returns: nil unless the coordinates have 32 bytes each and are a point on P-256.
-    init?(x: Data, y: Data) {
-        guard x.count == 32, y.count == 32, let key = try? PublicKey(x963Representation: Data([4]) + x + y) else {
-            return nil
-        }
-        self = .es256(key)
-    }
 
     /// - Returns: nil unless the modulus has 256 to 512 bytes and the exponent is odd and has at most 4 bytes.
     init?(modulus: Data, exponent: Data) {
@@ -106,7 +99,8 @@ struct JSONWebKey: Hashable, Sendable {
         case "EC":
             let x = try Self.bytes("x", of: members)
             let y = try Self.bytes("y", of: members)
-            publicKey = members["crv"]?.string == "P-256" ? DevicePublicKey(x: x, y: y) : nil
+            let isP256 = members["crv"]?.string == "P-256" && x.count == 32 && y.count == 32
+            publicKey = isP256 ? (try? PublicKey(x963Representation: Data([4]) + x + y)).map { .es256($0) } : nil
         case "RSA":
             publicKey = DevicePublicKey(
                 modulus: try Self.bytes("n", of: members), exponent: try Self.bytes("e", of: members))

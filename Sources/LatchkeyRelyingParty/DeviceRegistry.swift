@@ -1,6 +1,7 @@
 public import FoundationEssentials
 public import GRDB
 public import Latchkey
+public import LatchkeyJOSE
 
 /// The registered devices of one project, with their keys and users.
 public protocol DeviceRegistry: Sendable {
@@ -58,7 +59,7 @@ public struct DeviceInfo: Hashable, Sendable {
     /// The description as the device sent it.
     public let json: JSONValue
     /// The maximum number of Unicode scalars in ``model`` and ``name``.
-    package static let maximumTextLength = 100
+    private static let maximumTextLength = 100
 
     /// The kind of machine. Never empty, and safe to display in a line of text: characters that are invisible or change
     /// the text direction are replaced by U+FFFD.
@@ -70,35 +71,28 @@ public struct DeviceInfo: Hashable, Sendable {
     ///
     /// - Returns: nil if the JSON does not name a model.
     public init?(_ json: JSONValue) {
-        guard let model = Self.model(json), !model.isEmpty else { return nil }
+        let texts: (model: String?, name: String?)
+        if let android = json["android"], android.object != nil {
+            let (build, settings) = (android["Build"], android["Settings"])
+            guard let maker = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string else { return nil }
+            texts = (
+                "\(maker) \(model)",
+                settings?["Global"]?["DEVICE_NAME"]?.string ?? settings?["Secure"]?["bluetooth_name"]?.string
+            )
+        } else {
+            let uname = json["ios"]?["uname"]
+            let machine = uname?["machine"]?.string
+            texts = (machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine, uname?["nodename"]?.string)
+        }
+        guard let model = texts.model, !model.isEmpty else { return nil }
         self.json = json
         self.model = String(oneLine: model, limit: Self.maximumTextLength)
-        name = Self.name(json).flatMap { $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength) }
+        name = texts.name.flatMap { $0.isEmpty ? nil : String(oneLine: $0, limit: Self.maximumTextLength) }
     }
 
     /// The model and the name: `Linux ThinkPad X1 (workbench)`.
     package var label: String {
         name.map { "\(model) (\($0))" } ?? model
-    }
-
-    private static func model(_ json: JSONValue) -> String? {
-        if let android = json["android"], android.object != nil {
-            let build = android["Build"]
-            guard let manufacturer = build?["MANUFACTURER"]?.string, let model = build?["MODEL"]?.string else {
-                return nil
-            }
-            return "\(manufacturer) \(model)"
-        }
-        let machine = json["ios"]?["uname"]?["machine"]?.string
-        return machine == "x86_64" || machine == "arm64" ? "iOS Simulator" : machine
-    }
-
-    private static func name(_ json: JSONValue) -> String? {
-        if let android = json["android"], android.object != nil {
-            let settings = android["Settings"]
-            return settings?["Global"]?["DEVICE_NAME"]?.string ?? settings?["Secure"]?["bluetooth_name"]?.string
-        }
-        return json["ios"]?["uname"]?["nodename"]?.string
     }
 }
 
@@ -141,16 +135,13 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         let jwk = try JSONColumn.encode(device.key.jwk(kid: device.kid))
         let info = try JSONColumn.encode(device.info.json)
         do {
-            try await database.write { database in
-                try database.execute(
-                    sql: """
+            try await database.write {
+                try $0.execute(
+                    literal: """
                         INSERT INTO latchkey_device (project, kid, id, user_id, jwk, device_info, created_at)
-                        VALUES (?, ?, ?, ?, ?, ?, ?)
-                        """,
-                    arguments: [
-                        project, device.kid.rawValue, device.id, device.userID, jwk, info,
-                        device.createdAt.timeIntervalSince1970,
-                    ])
+                        VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
+                            \(device.createdAt.timeIntervalSince1970))
+                        """)
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
             throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
@@ -158,29 +149,24 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     }
 
     public func device(kid: KeyID) async throws -> RegisteredDevice? {
-        try await fetch("kid = ?", kid.rawValue).first
+        try await fetch("kid = \(kid.rawValue)").first
     }
 
     public func devices(of userID: String) async throws -> [RegisteredDevice] {
-        try await fetch("user_id = ? ORDER BY created_at, id", userID)
+        try await fetch("user_id = \(userID) ORDER BY created_at, id")
     }
 
     public func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice? {
-        try await database.write { database in
-            try Row.fetchOne(
-                database, sql: "DELETE FROM latchkey_device WHERE project = ? AND kid = ? AND user_id = ? RETURNING *",
-                arguments: [project, kid.rawValue, userID]
-            ).map(Self.device)
-        }
+        let deleted: SQLRequest<Row> = """
+            DELETE FROM latchkey_device
+            WHERE project = \(project) AND kid = \(kid.rawValue) AND user_id = \(userID) RETURNING *
+            """
+        return try await database.write { try deleted.fetchOne($0).map(Self.device) }
     }
 
-    private func fetch(_ condition: String, _ argument: String) async throws -> [RegisteredDevice] {
-        try await database.read { database in
-            try Row.fetchAll(
-                database, sql: "SELECT * FROM latchkey_device WHERE project = ? AND \(condition)",
-                arguments: [project, argument]
-            ).map(Self.device)
-        }
+    private func fetch(_ condition: SQL) async throws -> [RegisteredDevice] {
+        let rows: SQLRequest<Row> = "SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)"
+        return try await database.read { try rows.fetchAll($0).map(Self.device) }
     }
 
     private static func device(_ row: Row) throws -> RegisteredDevice {
@@ -197,7 +183,6 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
             id: row["id"], kid: kid, userID: row["user_id"], key: key, info: info,
             createdAt: Date(timeIntervalSince1970: row["created_at"]))
     }
-
 }
 
 /// Values in JSON text columns.

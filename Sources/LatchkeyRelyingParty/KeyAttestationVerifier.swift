@@ -39,7 +39,7 @@ public struct KeyAttestationVerifier: Sendable {
             key.attributes.isSuperset(of: .bound), key.attributes.contains(.sign),
             key.attributes.isDisjoint(with: [.restricted, .decrypt])
         else {
-            throw AttestationError(.wrongAttributes, "the key's attributes are \(hex(key.attributes))")
+            throw AttestationError(.wrongAttributes, "the key's attributes are \(key.attributes)")
         }
         guard constantTimeEqual(statement.challenge, challenge) else {
             throw AttestationError(.wrongChallenge, "the statement answers another challenge")
@@ -49,7 +49,7 @@ public struct KeyAttestationVerifier: Sendable {
             !signer.attributes.contains(.decrypt)
         else {
             throw AttestationError(
-                .unrestrictedAttestationKey, "the attestation key's attributes are \(hex(signer.attributes))")
+                .unrestrictedAttestationKey, "the attestation key's attributes are \(signer.attributes)")
         }
         guard
             let signature = ECDSASignature(rawRepresentation: attestation.signature),
@@ -58,10 +58,6 @@ public struct KeyAttestationVerifier: Sendable {
         return AttestedKey(
             publicKey: key.publicKey, attestationKey: signer.publicKey, attestationKeyName: signer.name,
             certificates: attestation.certificates)
-    }
-
-    private func hex(_ attributes: TPMPublicArea.Attributes) -> String {
-        "0x" + String(attributes.rawValue, radix: 16)
     }
 }
 
@@ -80,43 +76,27 @@ public struct AttestedKey: Hashable, Sendable {
     public let certificates: [Data]
 }
 
-/// The reason why an attestation was refused. Two errors are equal if they have the same ``code``.
-public struct AttestationError: Error, Sendable, CustomStringConvertible {
-    /// The reason why an attestation was refused.
-    public enum Code: String, Sendable, CaseIterable {
-        /// The format is not `tpm`.
-        case unsupportedFormat
-        /// The bytes are not valid TPM structures of the expected kind.
-        case malformed
-        /// The statement was not made inside a TPM: its first four bytes are not `TPM_GENERATED_VALUE`.
-        case wrongMagic
-        /// The statement is not about the creation of a key.
-        case wrongType
-        /// The statement is about another key.
-        case wrongName
-        /// The key can leave its TPM, was not created in it, or does more than sign.
-        case wrongAttributes
-        /// The statement answers another challenge.
-        case wrongChallenge
-        /// The key that signed the statement can sign arbitrary data.
-        case unrestrictedAttestationKey
-        /// The signature does not verify.
-        case invalidSignature
-    }
+/// The reason why an attestation was refused.
+public typealias AttestationError = VerificationError<AttestationReason>
 
-    /// The reason.
-    public let code: Code
-    /// Details, for a log.
-    public let detail: String
-
-    init(_ code: Code, _ detail: String) {
-        self.code = code
-        self.detail = detail
-    }
-
-    public var description: String { "\(code.rawValue): \(detail)" }
-}
-
-extension AttestationError: Equatable {
-    public static func == (left: AttestationError, right: AttestationError) -> Bool { left.code == right.code }
+/// The reasons why an attestation is refused.
+public enum AttestationReason: String, Sendable {
+    /// The format is not `tpm`.
+    case unsupportedFormat
+    /// The bytes are not valid TPM structures of the expected kind.
+    case malformed
+    /// The statement was not made inside a TPM: its first four bytes are not `TPM_GENERATED_VALUE`.
+    case wrongMagic
+    /// The statement is not about the creation of a key.
+    case wrongType
+    /// The statement is about another key.
+    case wrongName
+    /// The key can leave its TPM, was not created in it, or does more than sign.
+    case wrongAttributes
+    /// The statement answers another challenge.
+    case wrongChallenge
+    /// The key that signed the statement can sign arbitrary data.
+    case unrestrictedAttestationKey
+    /// The signature does not verify.
+    case invalidSignature
 }

@@ -5,8 +5,9 @@ internal import Latchkey
 /// The public area of a P-256 key (`TPMT_PUBLIC`, TPM 2.0 Part 2 section 12.2.4).
 struct TPMPublicArea {
     /// `TPMA_OBJECT` (Part 2 section 8.3).
-    struct Attributes: OptionSet {
+    struct Attributes: OptionSet, CustomStringConvertible {
         let rawValue: UInt32
+        var description: String { "0x" + String(rawValue, radix: 16) }
 
         static let fixedTPM = Attributes(rawValue: 1 << 1)
         static let fixedParent = Attributes(rawValue: 1 << 4)
@@ -39,19 +40,19 @@ struct TPMPublicArea {
         func malformed(_ detail: String) -> AttestationError { AttestationError(.malformed, "\(what) \(detail)") }
 
         var reader = TPMReader(bytes, structure: what)
-        guard try reader.uint16() == Algorithm.ecc else { throw malformed("is not an elliptic-curve key") }
-        guard try reader.uint16() == Algorithm.sha256 else { throw malformed("does not use SHA-256 for its Name") }
-        attributes = Attributes(rawValue: try reader.uint32())
+        guard try reader.number() == Algorithm.ecc else { throw malformed("is not an elliptic-curve key") }
+        guard try reader.number() == Algorithm.sha256 else { throw malformed("does not use SHA-256 for its Name") }
+        attributes = Attributes(rawValue: try reader.number())
         _ = try reader.sized()  // authPolicy
-        guard try reader.uint16() == Algorithm.null else { throw malformed("has a symmetric algorithm") }
-        switch try reader.uint16() {
+        guard try reader.number() == Algorithm.null else { throw malformed("has a symmetric algorithm") }
+        switch try reader.number() as UInt16 {
         case Algorithm.null: break
         case Algorithm.ecdsa:
-            guard try reader.uint16() == Algorithm.sha256 else { throw malformed("does not sign with SHA-256") }
+            guard try reader.number() == Algorithm.sha256 else { throw malformed("does not sign with SHA-256") }
         default: throw malformed("does not use ECDSA")
         }
-        guard try reader.uint16() == Self.p256 else { throw malformed("is not on P-256") }
-        guard try reader.uint16() == Algorithm.null else { throw malformed("has a key derivation function") }
+        guard try reader.number() == Self.p256 else { throw malformed("is not on P-256") }
+        guard try reader.number() == Algorithm.null else { throw malformed("has a key derivation function") }
         let x = try reader.sized()
         let y = try reader.sized()
         try reader.finish()
@@ -83,16 +84,15 @@ struct TPMCreationStatement {
 
     init(_ bytes: Data) throws(AttestationError) {
         var reader = TPMReader(bytes, structure: "the statement")
-        guard try reader.uint32() == Self.magic else {
+        guard try reader.number() == Self.magic else {
             throw AttestationError(.wrongMagic, "the statement was not made by a TPM")
         }
-        guard try reader.uint16() == Self.type else {
+        guard try reader.number() == Self.type else {
             throw AttestationError(.wrongType, "the statement is not about a creation")
         }
         _ = try reader.sized()  // qualifiedSigner
         challenge = try reader.sized()
-        try reader.skip(8 + 4 + 4 + 1)  // TPMS_CLOCK_INFO
-        try reader.skip(8)  // firmwareVersion
+        _ = try reader.take(8 + 4 + 4 + 1 + 8)  // TPMS_CLOCK_INFO, firmwareVersion
         name = try reader.sized()
         _ = try reader.sized()  // creationHash
         try reader.finish()
@@ -110,26 +110,21 @@ struct TPMReader {
         self.structure = structure
     }
 
-    mutating func uint16() throws(AttestationError) -> UInt16 { try number(2) }
-    mutating func uint32() throws(AttestationError) -> UInt32 { try number(4) }
-
     /// Reads a `TPM2B`: a length in two bytes, then that many bytes.
-    mutating func sized() throws(AttestationError) -> Data { try take(Int(uint16())) }
-
-    mutating func skip(_ count: Int) throws(AttestationError) { _ = try take(count) }
+    mutating func sized() throws(AttestationError) -> Data { try take(Int(number() as UInt16)) }
 
     /// Refuses remaining bytes.
     func finish() throws(AttestationError) {
         guard rest.isEmpty else { throw AttestationError(.malformed, "\(structure) has \(rest.count) extra bytes") }
     }
 
-    private mutating func take(_ count: Int) throws(AttestationError) -> Data {
+    mutating func take(_ count: Int) throws(AttestationError) -> Data {
         guard rest.count >= count else { throw AttestationError(.malformed, "\(structure) is too short") }
         defer { rest = rest.dropFirst(count) }
         return Data(rest.prefix(count))
     }
 
-    private mutating func number<Number: FixedWidthInteger>(_ count: Int) throws(AttestationError) -> Number {
-        try take(count).reduce(0) { $0 << 8 | Number($1) }
+    mutating func number<Number: FixedWidthInteger>() throws(AttestationError) -> Number {
+        try take(Number.bitWidth / 8).reduce(0) { $0 << 8 | Number($1) }
     }
 }

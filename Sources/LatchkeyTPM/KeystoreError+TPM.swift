@@ -4,54 +4,60 @@ internal import TPM2
 
 extension KeystoreError {
     /// Explains an error of the TPM without the context of the operation.
-    init(_ error: TPMError, during operation: String) {
+    init(_ error: TPMError) {
         let meaning = Self.meaning(of: error)
         self.init(
-            operation: operation, code: meaning.code, reason: meaning.reason, recovery: meaning.recovery,
+            code: meaning.code, reason: meaning.reason, recovery: meaning.recovery,
             underlying: Underlying(error))
     }
 
-    static func wrongDevice(_ operation: String, _ reason: String, underlying: TPMError? = nil) -> KeystoreError {
+    /// Runs `body`, which does not use the TPM, and explains its error.
+    static func explaining<R>(_ body: () throws(TPMError) -> R) throws(KeystoreError) -> R {
+        do { return try body() } catch { throw KeystoreError(error) }
+    }
+
+    static func wrongDevice(_ reason: String, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .wrongDevice, reason: reason,
+            code: .wrongDevice, reason: reason,
             recovery:
                 "Use the machine that created it, or start a new store with --store, or move this store away. Nothing was "
                 + "changed.",
             underlying: underlying.map(Underlying.init))
     }
 
-    static func lockedOut(_ operation: String, _ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
+    static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
-            recovery: Self.waiting(status),
+            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
+            recovery: waiting(status),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil, underlying: underlying.map(Underlying.init))
     }
 
-    static func wrongPIN(_ operation: String, _ status: PINStatus, underlying: TPMError) -> KeystoreError {
-        let (left, recovery) =
+    static func wrongPIN(_ status: PINStatus, underlying: TPMError) -> KeystoreError {
+        let left =
             switch status.attemptsLeft {
-            case nil: ("", "Try again with the right PIN.")
-            case 0: ("; no attempt is left", waiting(status))
-            case 1: ("; 1 attempt is left", "Try again with the right PIN.")
-            case let attempts?: ("; \(attempts) attempts are left", "Try again with the right PIN.")
+            case nil: ""
+            case 0: "; no attempt is left"
+            case 1: "; 1 attempt is left"
+            case let attempts?: "; \(attempts) attempts are left"
             }
         return KeystoreError(
-            operation: operation, code: .wrongProof, reason: "the PIN is wrong\(left)", recovery: recovery,
+            code: .wrongProof, reason: "the PIN is wrong\(left)",
+            recovery: status.attemptsLeft == 0 ? waiting(status) : "Try again with the right PIN.",
             attemptsLeft: status.attemptsLeft, lockedOutUntil: status.lockedOutUntil,
             underlying: Underlying(underlying))
     }
 
-    static func fingersChanged(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+    static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .invalidated,
+            code: .invalidated,
             reason: "the enrolled fingers changed since the key was created, so it can no longer be used",
             recovery: "Delete it and create it again with the currently enrolled fingers.",
             underlying: underlying.map(Underlying.init))
     }
 
-    static func revoked(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+    static func revoked(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .invalidated,
+            code: .invalidated,
             reason: "the key or secret was revoked: the TPM no longer holds it",
             recovery: "Delete it. No copy of it works. Create a new one if you still need it.",
             underlying: underlying.map(Underlying.init))
@@ -63,43 +69,37 @@ extension KeystoreError {
         return "Leave the machine on and try again in at most \(seconds) seconds\(until)."
     }
 
-    private typealias Meaning = (code: Code, reason: String, recovery: String)
-
-    private static func meaning(of error: TPMError) -> Meaning {
-        switch error.kind {
-        case .transport(let transport): meaning(of: transport, error.reason)
-        case .malformed, .forged:
-            (
-                .unavailable, "the response of the TPM is not valid: \(error.reason)",
-                "Restart the machine. If it fails again, the TPM is defective, or an attacker is on its bus."
-            )
-        case .unsupported: (.unsupported, error.reason, "Use another TPM.")
-        case .response(let code): meaning(of: code)
-        }
-    }
-
-    private static func meaning(of transport: TPMError.Transport, _ reason: String) -> Meaning {
-        switch transport {
-        case .absent:
+    private static func meaning(of error: TPMError) -> (code: Code, reason: String, recovery: String) {
+        let reason = error.reason
+        return switch error.kind {
+        case .transport(.absent):
             (
                 .unavailable, reason,
                 "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one with --tcti or LATCHKEY_TCTI."
             )
-        case .silent:
+        case .transport(.silent):
             (
                 .unavailable, reason,
                 "Start the software TPM or resource manager, or select another TPM with --tcti or LATCHKEY_TCTI."
             )
-        case .forbidden:
+        case .transport(.forbidden):
             (
                 .unavailable, reason,
                 "Ask an administrator for access to the device, for example by a udev rule with TAG+=\"uaccess\"."
             )
-        case .timeout, .broken: (.transient, reason, "Try again. If it fails again, restart the machine.")
+        case .transport(.timeout), .transport(.broken):
+            (.transient, reason, "Try again. If it fails again, restart the machine.")
+        case .malformed, .forged:
+            (
+                .unavailable, "the response of the TPM is not valid: \(reason)",
+                "Restart the machine. If it fails again, the TPM is defective, or an attacker is on its bus."
+            )
+        case .unsupported: (.unsupported, reason, "Use another TPM.")
+        case .response(let code): meaning(of: code)
         }
     }
 
-    private static func meaning(of code: ResponseCode) -> Meaning {
+    private static func meaning(of code: ResponseCode) -> (code: Code, reason: String, recovery: String) {
         switch code {
         case .lockout:
             (.lockedOut, "the TPM is locked out after too many wrong PINs", "Leave the machine on and try again later.")
@@ -130,12 +130,11 @@ extension KeystoreError {
     }
 }
 
-extension KeystoreError.Underlying {
+extension UnderlyingError {
     init(_ error: TPMError) {
         let layer =
-            switch error.kind {
-            case .transport: "tcti"
-            default: "tpm"
+            if case .transport = error.kind { "tcti" } else {
+                "tpm"
             }
         self.init(layer: layer, rawCode: error.responseCode?.rawValue, text: error.description)
     }

@@ -68,35 +68,30 @@ package struct TPMIdentity: Hashable, Sendable {
 
     init(_ tpm: TPM) throws(TPMError) {
         let properties = try tpm.properties(from: .revision, count: 11)
-        let strings: [TPMProperty] = [.vendorString1, .vendorString2, .vendorString3, .vendorString4]
-        manufacturer = Self.text(properties[.manufacturer] ?? 0).trimmed
-        model = strings.map { Self.text(properties[$0] ?? 0) }.joined().split(separator: " ").joined(separator: " ")
+        manufacturer = Self.words(in: [properties[.manufacturer] ?? 0])
+        model = Self.words(in: TPMProperty.vendorStrings.map { properties[$0] ?? 0 })
         let version = properties[.firmwareVersion1] ?? 0
         firmware = "\(version >> 16).\(version & 0xffff)"
         isSimulated = manufacturer == "IBM" && model.hasPrefix("SW") || model == "xCG fTPM"
     }
 
-    /// Decodes four letters. Omits bytes that are not printable ASCII.
-    private static func text(_ value: UInt32) -> String {
-        let bytes = withUnsafeBytes(of: value.bigEndian) { Array($0) }
-        return String(decoding: bytes.filter { (0x20...0x7e).contains($0) }, as: UTF8.self)
-    }
-}
-
-extension String {
-    fileprivate var trimmed: String {
-        String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+    /// Decodes four letters in each value. Omits bytes that are not printable ASCII, and superfluous spaces.
+    private static func words(in values: [UInt32]) -> String {
+        let bytes = values.flatMap(\.marshalled).filter { (0x20...0x7e).contains($0) }
+        return String(decoding: bytes, as: UTF8.self).split(separator: " ").joined(separator: " ")
     }
 }
 
 extension TPMKeystore {
     /// Examines the TPM without a change.
     package func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
-        let pinned = try await pinnedRoot("read the state of the TPM")
-        let parents = pinned == nil ? try await storedParents() : []
-        return try await visit("read the state of the TPM") { (tpm) throws(TPMError) in
-            try tpm.diagnosis(pinned, parents)
-        }
+        do throws(KeystoreError) {
+            let pinned = try await pinnedRoot()
+            let parents = pinned == nil ? try await storedParents() : []
+            return try await withTPM { (tpm) throws(TPMError) in
+                try tpm.diagnosis(pinned, parents)
+            }
+        } catch { throw error.during("read the state of the TPM") }
     }
 }
 
@@ -105,14 +100,14 @@ extension TPM {
         let state = try storageRootState()
         let hasCurve = try curves().contains(.nistP256)
         let signs = try signsWithP256()
-        let isPlaceLeft = try freeIndex(in: RevocableSecret.indices) != nil
+        let isHandleFree = try freeIndex(in: RevocableSecret.indices) != nil
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
         let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
         let isOwnerPasswordSet = permanent & 1 != 0
         return TPMDiagnosis(
             identity: try TPMIdentity(self), storageRootKey: state.kind,
             pin: try comparison(of: state, with: pinned, parents, mayCreate: !isOwnerPasswordSet),
-            isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isPlaceLeft,
+            isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isHandleFree,
             isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
             pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
     }

@@ -9,51 +9,46 @@ extension TPMKeystore {
     private static let attestationAnchor = "tpm/attestation-key"
 
     public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        let operation = "attest a key"
-        guard (8...32).contains(challenge.count) else {
-            throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and may have 8 to 32")
-        }
-        let blob = try keyBlob(of: key, operation)
-        guard let creation = blob.creation else {
-            throw .unsupported(
-                operation, "the key has no creation ticket", recovery: "Create a new key and attest that key.")
-        }
-        let root = try await root(named: blob.parentName, operation)
-        let signer = try await attestationKey(under: root, operation)
-        let result: Certified
-        do {
-            result = try await device.visit { (tpm) throws(TPMError) in
+        do throws(KeystoreError) {
+            guard (8...32).contains(challenge.count) else {
+                throw .invalidInput("the challenge has \(challenge.count) bytes and may have 8 to 32")
+            }
+            let blob = try keyBlob(of: key)
+            guard let creation = blob.creation else {
+                throw .unsupported("the key has no creation ticket", recovery: "Create a new key and attest that key.")
+            }
+            let root = try await root(named: blob.parentName)
+            let signer = try await attestationKey(under: root)
+            let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
+            let result = try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
                 try tpm.certify(blob, creation, under: root, by: signer, challenge: Array(challenge))
             }
-        } catch {
-            throw await explainResponse(error, root, hasPIN: false, operation)
-        }
-        return KeyAttestation(
-            format: backend, statement: Data(result.statement), signature: result.signature.rawRepresentation,
-            publicArea: Data(blob.key.publicArea.marshalled), attestationKey: Data(signer.key.publicArea.marshalled),
-            certificates: result.certificates.map { Data($0) })
+            return KeyAttestation(
+                format: backend, statement: Data(result.statement), signature: result.signature.rawRepresentation,
+                publicArea: Data(blob.key.publicArea.marshalled),
+                attestationKey: Data(signer.key.publicArea.marshalled),
+                certificates: result.certificates.map { Data($0) })
+        } catch { throw error.during("attest a key") }
     }
 
     /// The store's attestation key. Creates it at the first use.
-    private func attestationKey(under root: StorageRoot, _ operation: String) async throws(KeystoreError) -> TPMKeyBlob
-    {
-        if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try signer(anchor, root, operation) }
+    private func attestationKey(under root: StorageRoot) async throws(KeystoreError) -> TPMKeyBlob {
+        if let anchor = try await anchors.anchor(Self.attestationAnchor) { return try Self.signer(anchor, root) }
         let created = try await createObject(
-            KeyTemplates.attestationKey, authValue: .empty, sealing: nil, under: root, operation)
+            KeyTemplates.attestationKey, authValue: .empty, under: root)
         let blob = TPMKeyBlob(
             key: TSS2PrivateKey(
-                kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, publicArea: created.publicArea,
-                privatePart: created.privatePart),
-            parentName: root.name, pinSalt: nil, creation: nil)
-        let stored = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob, operation))
-        return try signer(stored, root, operation)
+                kind: .loadable, hasEmptyAuth: true, parent: root.parentHandle, of: created),
+            parentName: root.name, creation: nil)
+        let stored = try await anchors.anchor(Self.attestationAnchor, is: try serialized(blob))
+        return try Self.signer(stored, root)
     }
 
-    private func signer(_ anchor: Data, _ root: StorageRoot, _ operation: String) throws(KeystoreError) -> TPMKeyBlob {
+    private static func signer(_ anchor: Data, _ root: StorageRoot) throws(KeystoreError) -> TPMKeyBlob {
         guard let blob = try? TPMKeyBlob(anchor), blob.key.publicArea.isMade(from: KeyTemplates.attestationKey) else {
-            throw .damaged(operation, "the stored attestation key cannot be decoded")
+            throw .damaged("the stored attestation key cannot be decoded")
         }
-        guard blob.parentName == root.name else { throw otherTPM(operation) }
+        guard blob.parentName == root.name else { throw otherTPM() }
         return blob
     }
 }

@@ -12,13 +12,20 @@ extension TPMKeystore {
         of keys: [HardwareKey], secrets: [SealedSecret], for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
-        let operation = "change the PIN"
+        do throws(KeystoreError) { return try await change(keys, secrets, prompt, presence) } catch {
+            throw error.during("change the PIN")
+        }
+    }
+
+    private func change(
+        _ keys: [HardwareKey], _ secrets: [SealedSecret], _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         var blobs: [TPMKeyBlob] = []
         var bindings: [KeyBinding?] = []
         var revocable: [RevocableSecret] = []
         for key in keys {
-            let blob = try keyBlob(of: key, operation)
-            if let kept = try authorization(of: key, blob, operation) {
+            let blob = try keyBlob(of: key)
+            if let kept = try authorization(of: key, blob) {
                 if kept.hasPIN { revocable.append(kept) }
             } else {
                 blobs.append(blob)
@@ -27,56 +34,50 @@ extension TPMKeystore {
         }
         for secret in secrets where !secret.isRevocable {
             blobs.append(
-                try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation))
+                try blob(secret))
             bindings.append(nil)
         }
         for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
-            revocable.append(try self.revocable(secret, operation))
+            revocable.append(try self.revocable(secret))
         }
         let indices = Set(blobs.compactMap { $0.protection?.userPIN })
         let first = blobs.first { $0.pinSalt != nil || $0.protection?.userPIN != nil }
         guard let parentName = first?.parentName ?? revocable.first?.parentName else { return (keys, secrets) }
-        let root = try await root(named: parentName, operation)
-        for name in blobs.map(\.parentName) + revocable.map(\.parentName) where name != root.name {
-            throw otherTPM(operation)
+        let root = try await root(named: parentName)
+        guard (blobs.map(\.parentName) + revocable.map(\.parentName)).allSatisfy({ $0 == root.name }) else {
+            throw Self.otherTPM()
         }
-        try await checkExisting(revocable, under: root, operation)
-        let old = try await existingPIN(indices.first, prompt, operation, presence)
-        let isCounted = !revocable.isEmpty || blobs.contains { $0.pinSalt != nil }
-        let new = try await newPIN(isCounted: isCounted, prompt, operation, presence)
-        let changed = try await rewrapAll(blobs, boundTo: bindings, under: root, from: old, to: new, operation)
-        var serializedBlobs: [Data] = []
-        for blob in changed { serializedBlobs.append(try serialized(blob, operation)) }
-        // Changes in the TPM come last, after the old PIN was right for all objects.
-        let isProven = blobs.contains { $0.pinSalt != nil }
-        let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root, operation)
-        for index in indices {
-            do throws(KeystoreError) {
-                try await changeUserPIN(index, under: root, from: old, to: new, operation)
-            } catch {
-                guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
-                try await changeUserPIN(index, under: root, from: new, to: new, operation)
+        try await checkExisting(revocable, under: root)
+        let old =
+            if let index = indices.first { try await currentUserPIN(index, prompt, presence) } else {
+                try await currentPIN(prompt, presence)
             }
+        let isProven = blobs.contains { $0.pinSalt != nil }
+        let new = try await newPIN(isCounted: !revocable.isEmpty || isProven, prompt, presence)
+        let replacements = try await presence.reporting(old) { () async throws(KeystoreError) in
+            let changed = try await rewrapAll(blobs, boundTo: bindings, under: root, from: old, to: new)
+            var replacements: [Data] = []
+            for blob in changed { replacements.append(try serialized(blob)) }
+            // Changes in the TPM come last, after the old PIN was right for all objects.
+            let unchanged = try await unchanged(revocable, from: old, to: new, isProven, under: root)
+            for index in indices {
+                do throws(KeystoreError) {
+                    try await changeUserPIN(index, under: root, from: old, to: new)
+                } catch {
+                    guard error.code == .wrongProof, isProven || !unchanged.isEmpty else { throw error }
+                    try await changeUserPIN(index, under: root, from: new, to: new)
+                }
+            }
+            for secret in unchanged.reversed() {
+                try await changeRevocablePIN(of: secret, under: root, from: old, to: new)
+            }
+            return replacements
         }
-        for secret in unchanged.reversed() {
-            try await changeRevocablePIN(of: secret, under: root, from: old, to: new, operation)
-        }
-        var replacements = serializedBlobs[...]
+        var rest = replacements[...]
         return (
-            keys.map { $0.isRevocable ? $0 : $0.replacing(blob: replacements.removeFirst()) },
-            secrets.map { $0.isRevocable ? $0 : $0.replacing(blob: replacements.removeFirst()) }
+            keys.map { $0.isRevocable ? $0 : $0.replacing(blob: rest.removeFirst()) },
+            secrets.map { $0.isRevocable ? $0 : $0.replacing(blob: rest.removeFirst()) }
         )
-    }
-
-    /// Prompts for the current PIN with the attempts left.
-    private func existingPIN(
-        _ index: PresenceProtection.UserPIN?, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PIN {
-        guard let index else { return try await currentPIN(prompt, operation, presence) }
-        let status = try await userPINStatus(index, operation)
-        guard !status.isLockedOut else { throw .userPINLocked(operation) }
-        return try await askForCurrentPIN(status, prompt, operation, presence)
     }
 
     /// Returns the secrets that still have the old PIN. An earlier change may have been interrupted. Changes go from the last
@@ -84,13 +85,12 @@ extension TPMKeystore {
     ///
     /// - Parameter isProven: Whether the old PIN was right for another object.
     private func unchanged(
-        _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool, under root: StorageRoot,
-        _ operation: String
+        _ revocable: [RevocableSecret], from old: PIN, to new: PIN, _ isProven: Bool, under root: StorageRoot
     ) async throws(KeystoreError) -> [RevocableSecret] {
         var unchanged: [RevocableSecret] = []
         for secret in revocable {
             do throws(KeystoreError) {
-                try await confirm(old, of: secret, under: root, operation)
+                _ = try await open(secret, old, under: root)
                 unchanged.append(secret)
             } catch {
                 // Trying the new PIN uses an attempt, but never the last one.
@@ -101,22 +101,20 @@ extension TPMKeystore {
             }
         }
         for secret in revocable.dropFirst(unchanged.count) {
-            try await confirm(new, of: secret, under: root, operation)
+            _ = try await open(secret, new, under: root)
         }
         return unchanged
     }
 
     private func changeUserPIN(
-        _ index: PresenceProtection.UserPIN, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
+        _ pin: PresenceProtection.UserPIN, under root: StorageRoot, from old: PIN, to new: PIN
     ) async throws(KeystoreError) {
-        do {
-            let (old, new) = (try index.authValue(old), try index.authValue(new))
-            try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changeIndexPIN(of: index.index, index.branches, from: old, to: new, under: root)
-            }
-        } catch {
-            guard error.command == .nvChangeAuth else { throw KeystoreError(error, during: operation) }
-            throw await explainUserPIN(error, index, operation)
+        let explain: Explanation = { error in
+            error.command == .nvChangeAuth ? await explainUserPIN(error, pin) : KeystoreError(error)
+        }
+        try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.changeIndexPIN(
+                of: pin.index, pin.branches, from: pin.authValue(old), to: pin.authValue(new), under: root)
         }
     }
 
@@ -124,26 +122,20 @@ extension TPMKeystore {
     ///
     /// - Parameter bindings: One for each blob, nil for a secret.
     func rewrapAll(
-        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN,
-        _ operation: String
+        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot, from old: PIN, to new: PIN
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
         guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
-        do {
-            return try await device.visit { (tpm) throws(TPMError) in
-                try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
-                    try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                        var changed: [TPMKeyBlob] = []
-                        for (blob, binding) in zip(blobs, bindings) {
-                            changed.append(
-                                try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: old, to: new, session)
-                            )
-                        }
-                        return changed
-                    }
+        let explain: Explanation = { await explainResponse($0, root, hasPIN: true) }
+        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
+                var changed: [TPMKeyBlob] = []
+                for (blob, binding) in zip(blobs, bindings) {
+                    changed.append(
+                        try tpm.rewrapForPIN(blob, boundTo: binding, under: parent, from: old, to: new, session)
+                    )
                 }
+                return changed
             }
-        } catch {
-            throw await explainResponse(error, root, hasPIN: true, operation)
         }
     }
 }

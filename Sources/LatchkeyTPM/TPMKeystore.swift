@@ -58,16 +58,14 @@ public struct TPMKeystore: Keystore {
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        let (identity, isOwnerOpen) = try await visit("read the state of the TPM") { (tpm) throws(TPMError) in
-            (try TPMIdentity(tpm), try !tpm.isOwnerPasswordSet())
-        }
-        return KeystoreCapabilities(
-            device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
-            requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true, sealsRevocably: isOwnerOpen)
-    }
-
-    public func pinStatus() async throws(KeystoreError) -> PINStatus {
-        try await lockoutState("read the TPM's PIN counter").status
+        do throws(KeystoreError) {
+            let (identity, isOwnerOpen) = try await withTPM { (tpm) throws(TPMError) in
+                (try TPMIdentity(tpm), try !tpm.isOwnerPasswordSet())
+            }
+            return KeystoreCapabilities(
+                device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
+                requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true, sealsRevocably: isOwnerOpen)
+        } catch { throw error.during("read the state of the TPM") }
     }
 
     /// Discards the tickets for reuse. The TPM would accept them until they expire.
@@ -78,18 +76,17 @@ public struct TPMKeystore: Keystore {
         if let authorization = key.authorization { try await revoke(authorization) }
     }
 
-    /// Runs `body` on one connection.
-    func visit<R: Sendable>(
-        _ operation: String, _ body: @Sendable (TPM) throws(TPMError) -> R
+    /// Explains an error of the TPM in the context of an operation. May read further state from the TPM.
+    typealias Explanation = (TPMError) async -> KeystoreError
+
+    /// Runs `body` on one connection, on the TPM's thread.
+    func withTPM<R: Sendable>(
+        explainedBy explain: Explanation = { KeystoreError($0) }, _ body: @Sendable (TPM) throws(TPMError) -> R
     ) async throws(KeystoreError) -> R {
         do {
-            return try await device.visit(body)
+            return try await device.run(body)
         } catch {
-            throw KeystoreError(error, during: operation)
+            throw await explain(error)
         }
-    }
-
-    func lockoutState(_ operation: String) async throws(KeystoreError) -> LockoutState {
-        try await visit(operation) { (tpm) throws(TPMError) in try LockoutState(tpm) }
     }
 }

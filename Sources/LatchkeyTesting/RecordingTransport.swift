@@ -1,5 +1,6 @@
 public import HTTPTypes
 public import Latchkey
+public import LatchkeyHTTP
 internal import Synchronization
 
 /// A transport that records every request, and responds from a script or through another transport.

@@ -20,7 +20,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its protection was changed or it was
     ///   reset, `damaged` if another program changed the stored value.
     public func read() throws(KeystoreError) -> Credentials {
-        try checkOpen("read")
+        try checkOpen()
         return try slot.read(in: session)
     }
 
@@ -29,12 +29,9 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if the credentials were changed since
     ///   this vault was retrieved.
     public func update(credentials: Credentials) async throws(KeystoreError) -> BiometricsSecureVault {
-        try checkOpen("update")
-        let row = try slot.place().row
-        let change = VaultSlot<Credentials>.Change(
-            records: [row.put(try slot.encode(credentials), in: record.protection, ifGeneration: record.generation)],
-            classes: [])
-        return BiometricsSecureVault(slot: slot, record: try await slot.make(change), session: session)
+        try checkOpen()
+        let stored = try await slot.make(slot.updating(record, to: credentials))
+        return BiometricsSecureVault(slot: slot, record: stored, session: session)
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them. If that key is revocable it is
@@ -43,14 +40,13 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try slot.makeNow(slot.storingPlain(read(), ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.storing(read(), ifGeneration: record.generation)))
     }
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try await slot.make(slot.storingPlain(read(), ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(
+            slot: slot, record: try await slot.make(slot.storing(read(), ifGeneration: record.generation)))
     }
 
     /// Discards the key, in every copy of this vault, and every earlier proof: the next unlock prompts, even within the
@@ -78,8 +74,8 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
             ? .biometrics(self) : .locked(LockedBiometricsSecureVault(slot: slot, record: record, failure: nil))
     }
 
-    private func checkOpen(_ operation: String) throws(KeystoreError) {
-        guard session.isOpen else { throw slot.wrongState(operation, "locked") }
+    private func checkOpen() throws(KeystoreError) {
+        guard session.isOpen else { throw slot.wrongState("locked") }
     }
 }
 
@@ -123,7 +119,6 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     public func reset() async throws(KeystoreError) -> Vault<Credentials> { try await slot.reset() }
 
     /// This vault as a case of ``Vault``.
-
     public func wrap() -> Vault<Credentials> { .locked(self) }
 
     private func existingRecord() throws(KeystoreError) -> Record {

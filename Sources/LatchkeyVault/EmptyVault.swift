@@ -12,16 +12,14 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `conflict` if the vault is no longer empty, `wrongState` if the space is not open.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try slot.makeNow(slot.storingPlain(credentials, ifGeneration: 0))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.storing(credentials, ifGeneration: 0)))
     }
 
     /// Stores the credentials without biometrics. Opens the space if it is not open.
     public func storeToKeychain(
         credentials: Credentials
     ) async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
-        let record = try await slot.make(slot.storingPlain(credentials, ifGeneration: 0))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try await slot.make(slot.storing(credentials, ifGeneration: 0)))
     }
 
     /// Stores the credentials so that reading requires user verification. Prompts once. The returned vault is unlocked.
@@ -31,10 +29,8 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
     public func storeToBiometrics(
         credentials: Credentials
     ) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        guard case .empty = try slot.presentState() else { throw slot.changed() }
-        let prepared = try await slot.newClass("store")
-        let record = try await slot.make(slot.storingProtected(credentials, in: prepared, ifGeneration: 0))
-        return BiometricsSecureVault(slot: slot, record: record, session: prepared.session)
+        try slot.checkEmpty()
+        return try await slot.protect(credentials, ifGeneration: 0)
     }
 
     /// Deletes a value that was stored after this vault was retrieved.
@@ -46,6 +42,6 @@ public struct EmptyVault<Credentials: Codable & Sendable>: Sendable {
 
     /// This vault as a case of ``Vault``.
     public func wrap() -> Vault<Credentials> {
-        slot.space?.isUserVerificationAvailable ?? false ? .emptyWithBiometrics(self) : .empty(self)
+        slot.isUserVerificationAvailable ? .emptyWithBiometrics(self) : .empty(self)
     }
 }

@@ -31,14 +31,12 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `conflict` if they were changed since this vault was retrieved.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func update(credentials: Credentials) throws(KeystoreError) -> KeychainSecureVault {
-        let record = try slot.makeNow(slot.updatingPlain(credentials, ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try slot.makeNow(slot.updating(record, to: credentials)))
     }
 
     /// Replaces the credentials. Opens the space if it is not open.
     public func update(credentials: Credentials) async throws(KeystoreError) -> KeychainSecureVault {
-        let record = try await slot.make(slot.updatingPlain(credentials, ifGeneration: record.generation))
-        return KeychainSecureVault(slot: slot, record: record)
+        KeychainSecureVault(slot: slot, record: try await slot.make(slot.updating(record, to: credentials)))
     }
 
     /// Protects the credentials, so that reading requires user verification. Prompts once.
@@ -47,11 +45,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///
     /// - Throws: `KeystoreError`; `cancelled`, `unsupported`, `conflict`. The credentials then stay unchanged.
     public func upgrade() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        let credentials = try await read()
-        let prepared = try await slot.newClass("upgrade")
-        let record = try await slot.make(
-            slot.storingProtected(credentials, in: prepared, ifGeneration: record.generation))
-        return BiometricsSecureVault(slot: slot, record: record, session: prepared.session)
+        try await slot.protect(read(), ifGeneration: record.generation)
     }
 
     /// Deletes the credentials.
@@ -64,5 +58,7 @@ public struct KeychainSecureVault<Credentials: Codable & Sendable>: Sendable {
     public func reset() async throws(KeystoreError) -> Vault<Credentials> { try await slot.reset() }
 
     /// This vault as a case of ``Vault``.
-    public func wrap() -> Vault<Credentials> { slot.wrap(self) }
+    public func wrap() -> Vault<Credentials> {
+        slot.isUserVerificationAvailable ? .keychainUpgradable(self) : .keychain(self)
+    }
 }

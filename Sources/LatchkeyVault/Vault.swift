@@ -40,7 +40,7 @@ extension Vault {
             switch self {
             case .keychain(let vault), .keychainUpgradable(let vault): try vault.slot.read(in: nil)
             case .biometrics(let vault): try vault.read()
-            case .empty, .emptyWithBiometrics, .locked: throw wrongState("read")
+            case .empty, .emptyWithBiometrics, .locked: throw wrongState()
             }
         }
     }
@@ -48,17 +48,17 @@ extension Vault {
     /// See `EmptyVault.storeToKeychain(credentials:)`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> Vault {
-        try empty("store").storeToKeychain(credentials: credentials).wrap()
+        try empty().storeToKeychain(credentials: credentials).wrap()
     }
 
     /// See `EmptyVault.storeToKeychain(credentials:)`.
     public func storeToKeychain(credentials: Credentials) async throws(KeystoreError) -> Vault {
-        try await empty("store").storeToKeychain(credentials: credentials).wrap()
+        try await empty().storeToKeychain(credentials: credentials).wrap()
     }
 
     /// See ``EmptyVault/storeToBiometrics(credentials:)``.
     public func storeToBiometrics(credentials: Credentials) async throws(KeystoreError) -> Vault {
-        try await empty("store").storeToBiometrics(credentials: credentials).wrap()
+        try await empty().storeToBiometrics(credentials: credentials).wrap()
     }
 
     /// See `KeychainSecureVault.update(credentials:)` and `BiometricsSecureVault.update(credentials:)`.
@@ -67,7 +67,7 @@ extension Vault {
         case .keychain(let vault), .keychainUpgradable(let vault):
             try await vault.update(credentials: credentials).wrap()
         case .biometrics(let vault): try await vault.update(credentials: credentials).wrap()
-        case .empty, .emptyWithBiometrics, .locked: throw wrongState("update")
+        case .empty, .emptyWithBiometrics, .locked: throw wrongState()
         }
     }
 
@@ -75,29 +75,29 @@ extension Vault {
     public func upgrade() async throws(KeystoreError) -> Vault {
         switch self {
         case .keychain(let vault), .keychainUpgradable(let vault): try await vault.upgrade().wrap()
-        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState("upgrade")
+        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState()
         }
     }
 
     /// See `BiometricsSecureVault.downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> Vault {
-        try open("downgrade").downgrade().wrap()
+        try open().downgrade().wrap()
     }
 
     /// See `BiometricsSecureVault.downgrade()`.
     public func downgrade() async throws(KeystoreError) -> Vault {
-        try await open("downgrade").downgrade().wrap()
+        try await open().downgrade().wrap()
     }
 
     /// See ``BiometricsSecureVault/lock()``.
     public func lock() throws(KeystoreError) -> Vault {
-        try open("lock").lock().wrap()
+        try open().lock().wrap()
     }
 
     /// See ``LockedBiometricsSecureVault/unlock()``.
     public func unlock() async throws(KeystoreError) -> Vault {
-        guard case .locked(let vault) = self else { throw wrongState("unlock") }
+        guard case .locked(let vault) = self else { throw wrongState() }
         return try await vault.unlock().wrap()
     }
 
@@ -107,7 +107,7 @@ extension Vault {
         case .biometrics(let vault): try await vault.reauthenticateOwner()
         case .locked(let vault): try await vault.reauthenticateOwner()
         case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable:
-            throw wrongState("authenticate the owner of")
+            throw wrongState()
         }
     }
 
@@ -131,19 +131,19 @@ extension Vault {
         }
     }
 
-    private func empty(_ operation: String) throws(KeystoreError) -> EmptyVault<Credentials> {
+    private func empty() throws(KeystoreError) -> EmptyVault<Credentials> {
         switch self {
         case .empty(let vault), .emptyWithBiometrics(let vault): return vault
-        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState(operation)
+        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState()
         }
     }
 
-    private func open(_ operation: String) throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        guard case .biometrics(let vault) = self else { throw wrongState(operation) }
+    private func open() throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        guard case .biometrics(let vault) = self else { throw wrongState() }
         return vault
     }
 
-    private func wrongState(_ operation: String) -> KeystoreError {
+    private func wrongState() -> KeystoreError {
         let state =
             switch self {
             case .empty, .emptyWithBiometrics: "empty"
@@ -151,7 +151,7 @@ extension Vault {
             case .biometrics: "unlocked"
             case .locked: "locked"
             }
-        return slot.wrongState(operation, state)
+        return slot.wrongState(state)
     }
 }
 

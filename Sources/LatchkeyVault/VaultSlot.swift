@@ -12,33 +12,51 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
 
     /// The vault in its present state.
     var vault: Vault<Credentials> {
-        let isAvailable = space?.isUserVerificationAvailable ?? false
-        switch state {
-        case .empty:
-            let vault = EmptyVault(slot: self)
-            return isAvailable ? .emptyWithBiometrics(vault) : .empty(vault)
-        case .plain(let record): return wrap(KeychainSecureVault(slot: self, record: record))
-        case .open(let record, let session):
-            return .biometrics(BiometricsSecureVault(slot: self, record: record, session: session))
-        case .locked(let record): return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
-        case .unusable(let failure):
-            return .locked(LockedBiometricsSecureVault(slot: self, record: nil, failure: failure))
-        }
-    }
-
-    func wrap(_ vault: KeychainSecureVault<Credentials>) -> Vault<Credentials> {
-        space?.isUserVerificationAvailable ?? false ? .keychainUpgradable(vault) : .keychain(vault)
-    }
-
-    private var state: VaultState {
         do throws(KeystoreError) {
-            return try presentState()
+            return try storedVault()
         } catch {
-            return .unusable(error)
+            return .locked(LockedBiometricsSecureVault(slot: self, record: nil, failure: named("open", error)))
         }
     }
 
-    func place() throws(KeystoreError) -> (space: VaultSpace, row: VaultRow) {
+    /// The vault, from its row and the sessions that this program has open. The row is not verified.
+    private func storedVault() throws(KeystoreError) -> Vault<Credentials> {
+        let (space, row) = try spaceAndRow()
+        guard let record = try space.records.metadataNow(row.id) else { return EmptyVault(slot: self).wrap() }
+        guard record.kind == VaultRow.kind else {
+            throw .damaged("the row of its name is not a vault")
+        }
+        guard record.protection != .device else {
+            try checkNotDowngraded()
+            return KeychainSecureVault(slot: self, record: record).wrap()
+        }
+        guard row.classes.contains(record.protection) else {
+            throw .damaged("its protection class is not a vault's")
+        }
+        guard let session = space.records.session(record.protection), session.isOpen else {
+            return .locked(LockedBiometricsSecureVault(slot: self, record: record, failure: nil))
+        }
+        return .biometrics(BiometricsSecureVault(slot: self, record: record, session: session))
+    }
+
+    /// - Throws: `KeystoreError` with code `damaged` if another program replaced a value with biometrics by one without.
+    private func checkNotDowngraded() throws(KeystoreError) {
+        let (space, row) = try spaceAndRow()
+        guard try !space.records.isDowngraded(row.id, from: row.classes) else {
+            throw named("read", .damaged("another program replaced a value with biometrics by one without"))
+        }
+    }
+
+    /// - Throws: `KeystoreError` with code `conflict` if something is stored.
+    func checkEmpty() throws(KeystoreError) {
+        let (space, row) = try spaceAndRow()
+        guard try space.records.metadataNow(row.id) == nil else { throw changed() }
+    }
+
+    /// Whether biometrics are available now.
+    var isUserVerificationAvailable: Bool { space?.isUserVerificationAvailable ?? false }
+
+    func spaceAndRow() throws(KeystoreError) -> (space: VaultSpace, row: VaultRow) {
         guard let space else {
             throw KeystoreError(
                 operation: "open the vault", code: .wrongState, reason: "this program has not set its vault space",
@@ -53,13 +71,11 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     ///
     /// - Parameter session: The session in which a vault with biometrics must be open; nil for a vault without.
     func read(in session: ClassSession?) throws(KeystoreError) -> Credentials {
-        let (space, row) = try place()
+        let (space, row) = try spaceAndRow()
         guard let (record, payload) = try space.records.readNow(row.id, in: session) else { throw changed() }
         if session == nil {
             guard record.protection == .device else { throw changed() }
-            guard try !space.records.isDowngraded(row.id, from: row.classes) else {
-                throw .downgraded("read the vault")
-            }
+            try checkNotDowngraded()
         }
         return try decode(payload)
     }
@@ -70,8 +86,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
                 try JSONDecoder().decode(Envelope.self, from: Data($0))
             }).value
         else {
-            throw .damaged(
-                "read the vault ‘\(key)’", "the stored value does not have the type that the program expects")
+            throw named("read", .damaged("the stored value does not have the type that the program expects"))
         }
         return credentials
     }
@@ -82,7 +97,7 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
             defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
             return SecretBytes(bytes)
         } catch {
-            throw .invalidInput("store the vault ‘\(key)’", "the credentials cannot be encoded as JSON")
+            throw named("store", .invalidInput("the credentials cannot be encoded as JSON"))
         }
     }
 
@@ -95,80 +110,113 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
 
     /// The error if the stored record differs from the caller's vault.
     func changed() -> KeystoreError {
-        .conflict(
-            "use the vault ‘\(key)’", "another copy of the vault or another program changed it in the meantime",
-            recovery: "Retrieve the vault again.")
+        named(
+            "use",
+            .conflict(
+                "another copy of the vault or another program changed it in the meantime",
+                recovery: "Retrieve the vault again."))
     }
 
-    func wrongState(_ operation: String, _ state: String) -> KeystoreError {
+    func wrongState(_ state: String) -> KeystoreError {
         KeystoreError(
-            operation: "\(operation) the vault ‘\(key)’", code: .wrongState, reason: "it is \(state)",
+            operation: "use the vault ‘\(key)’", code: .wrongState, reason: "it is \(state)",
             recovery: "Retrieve the vault again, and use the calls of its state.")
     }
+
+    func named(_ verb: String, _ error: KeystoreError) -> KeystoreError { error.during("\(verb) the vault ‘\(key)’") }
 }
 
 extension VaultSlot {
     /// Opens the space.
     func openSpace() async throws(KeystoreError) {
-        try await place().space.open()
+        try await spaceAndRow().space.open()
     }
 
-    /// The present state of the slot.
-    func presentState() throws(KeystoreError) -> VaultState {
-        let (space, row) = try place()
-        return VaultState(
-            try space.records.metadataNow(row.id), of: row,
-            isDowngraded: try space.records.isDowngraded(row.id, from: row.classes), session: space.records.session)
+    /// Checks that the stored record has the protection of the caller's vault.
+    private func checkUnchanged(_ expected: Record) throws(KeystoreError) {
+        let (space, row) = try spaceAndRow()
+        guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
     }
 
     /// Verifies the user and opens the vault.
     ///
     /// - Parameter expected: The record from which the caller's vault was created.
     func unlock(_ expected: Record) async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        let (space, row) = try place()
-        guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
-        let consent = SingleConsent(space.presence)
+        let (space, row) = try spaceAndRow()
+        try checkUnchanged(expected)
+        let presence = PresenceSession(space.presence)
         do throws(KeystoreError) {
             try await space.records.open(
-                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: consent)
+                expected.protection, for: space.prompt("unlock ‘\(key)’"), authorizedBy: presence)
         } catch {
             // The key may be missing because the vault has changed its state.
-            guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
-            throw error
+            try checkUnchanged(expected)
+            throw named("unlock", error)
         }
-        consent.confirm()
         do throws(KeystoreError) {
-            try await space.open(as: consent)
-            guard
-                let session = space.records.session(expected.protection),
+            try await space.open(as: presence)
+            guard let session = space.records.session(expected.protection),
                 let (record, payload) = try space.records.readNow(row.id, in: session)
             else { throw changed() }
             _ = try decode(payload)
             return BiometricsSecureVault(slot: self, record: record, session: session)
         } catch {
             lock()
-            throw error
+            throw named("unlock", error)
         }
     }
 
     func reauthenticateOwner(_ expected: Record) async throws(KeystoreError) -> Bool {
-        let (space, row) = try place()
-        guard try space.records.metadataNow(row.id)?.protection == expected.protection else { throw changed() }
+        let space = try spaceAndRow().space
+        try checkUnchanged(expected)
         do throws(KeystoreError) {
             try await space.records.prove(
                 expected.protection, for: space.prompt("confirm that you are the owner of ‘\(key)’"),
                 authorizedBy: space.presence)
             return true
         } catch {
-            guard error.code == .cancelled || error.code == .wrongProof else { throw error }
+            guard [.cancelled, .wrongProof].contains(error.code) else { throw named("verify the owner of", error) }
             return false
         }
     }
 
     /// Discards the vault's key, in every copy, and every proof that would open it again without a prompt.
     func lock() {
-        guard let (space, row) = try? place() else { return }
+        guard let (space, row) = try? spaceAndRow() else { return }
         space.records.keystore.endReuse()
         space.records.lock(prefix: row.classes.prefix)
+    }
+}
+
+/// The stored form of a vault: one record under the vault's name. A vault with biometrics also has its own protection class,
+/// with a new key at each change of protection.
+struct VaultRow: Sendable {
+    static let kind: RecordKind = "vault"
+    private static let longestKey = 64
+    private static let idPrefix = "vault."
+
+    let id: RecordID
+    let classes: ClassFamily
+
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an invalid key.
+    init(key: String) throws(KeystoreError) {
+        guard
+            (1...Self.longestKey).contains(key.utf8.count),
+            !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else {
+            throw KeystoreError(
+                operation: "open the vault", code: .invalidInput, reason: "‘\(key)’ is not a valid name",
+                recovery: "Give it a name of 1 to \(Self.longestKey) bytes without control characters.")
+        }
+        id = RecordID(rawValue: Self.idPrefix + key)
+        classes = ClassFamily("vault", of: key)
+    }
+
+    /// The key of the vault with this record.
+    static func key(_ id: RecordID) -> String { String(id.rawValue.dropFirst(idPrefix.count)) }
+
+    /// The change that stores the credentials.
+    func put(_ payload: SecretBytes, in protection: ProtectionClass, ifGeneration generation: Int) -> RecordChange {
+        .put(Record(id: id, kind: Self.kind, protection: protection), payload: payload, ifGeneration: generation)
     }
 }

@@ -30,7 +30,8 @@ public final class VaultSpace: Sendable {
         records: RecordContainer, presence: any PresenceAuthority, policy: AccessPolicy = .userPresence
     ) throws(KeystoreError) {
         guard policy.requirement != .none else {
-            throw .invalidInput("open the vaults", "a vault with biometrics needs a policy with user verification")
+            throw KeystoreError.invalidInput("a vault with biometrics needs a policy with user verification")
+                .during("open the vaults")
         }
         self.records = records
         self.presence = presence

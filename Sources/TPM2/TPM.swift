@@ -35,9 +35,19 @@ extension TPM {
                 newAuthValue: newAuthValue)
             let bytes = try command.marshalled()
             let response = try command.provesSecret ? transport.exchange(proof: bytes) : transport.exchange(bytes)
-            return try read(response, to: command, returnsHandle: returnsHandle, decode: decode)
+            return try decoded(response, to: command, returnsHandle: returnsHandle, decode)
         } catch {
             throw error.during(code)
+        }
+    }
+
+    /// Executes a command whose response contains one structure.
+    func result<R: TPMUnmarshallable>(
+        of code: TPMCommandCode, on entities: [any TPMEntity] = [], authorizedBy authorizations: [Authorization] = [],
+        parameters: TPMWriter = TPMWriter()
+    ) throws(TPMError) -> R {
+        try execute(code, on: entities, authorizedBy: authorizations, parameters: parameters) {
+            (reader, _) throws(TPMError) in try reader.read()
         }
     }
 
@@ -53,9 +63,9 @@ extension TPM {
         }
     }
 
-    private func read<R>(
+    private func decoded<R>(
         _ response: [UInt8], to command: Command, returnsHandle: Bool,
-        decode: (inout TPMReader, TPMHandle) throws(TPMError) -> R
+        _ decode: (inout TPMReader, TPMHandle) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         let header = try ResponseHeader(of: response)
         guard header.code == .success else {

@@ -31,6 +31,12 @@ struct UsersCommand: AsyncParsableCommand {
         func users() throws -> UserStore {
             UserStore(database: try IdentityDatabase.open(path: database), hasher: PasswordHasher(), clock: .system)
         }
+
+        func setDisabled(_ isDisabled: Bool) async throws {
+            guard try await users().setDisabled(isDisabled, username: username) else {
+                throw ValidationError("There is no user \(username).")
+            }
+        }
     }
 
     struct Add: AsyncParsableCommand {
@@ -48,12 +54,8 @@ struct UsersCommand: AsyncParsableCommand {
                 let user = try await options.users().add(
                     username: options.username, password: password, isAnonymous: anonymous)
                 print(user.id)
-            } catch UserStore.AddError.nameTaken {
-                throw ValidationError("A user named \(options.username) exists already.")
-            } catch UserStore.AddError.invalidName {
-                throw ValidationError("A user name has 1 to 64 characters and no white space.")
-            } catch UserStore.AddError.weakPassword {
-                throw ValidationError("A password has 8 to 256 bytes.")
+            } catch let error as UserStore.AddError {
+                throw ValidationError(error.message)
             }
         }
     }
@@ -63,7 +65,7 @@ struct UsersCommand: AsyncParsableCommand {
 
         @OptionGroup var options: DatabaseOptions
 
-        func run() async throws { try await setDisabled(true, options) }
+        func run() async throws { try await options.setDisabled(true) }
     }
 
     struct Enable: AsyncParsableCommand {
@@ -71,12 +73,6 @@ struct UsersCommand: AsyncParsableCommand {
 
         @OptionGroup var options: DatabaseOptions
 
-        func run() async throws { try await setDisabled(false, options) }
-    }
-
-    private static func setDisabled(_ isDisabled: Bool, _ options: DatabaseOptions) async throws {
-        guard try await options.users().setDisabled(isDisabled, username: options.username) else {
-            throw ValidationError("There is no user \(options.username).")
-        }
+        func run() async throws { try await options.setDisabled(false) }
     }
 }

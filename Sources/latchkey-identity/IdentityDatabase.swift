@@ -40,38 +40,37 @@ enum IdentityDatabase {
     private static func ensurePrivateFile(_ path: String) throws {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw errno == ELOOP
-                ? ConfigurationError("the database \(path) is a symbolic link; give the path of the file itself")
-                : ConfigurationError("can't open the database \(path): \(String(cString: strerror(errno)))")
+            guard errno != ELOOP else {
+                throw unusable(path, "is a symbolic link", "Give the path of the file itself.")
+            }
+            throw unusable(path, "cannot be opened: \(String(cString: strerror(errno)))", "Give another path.")
         }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else {
-            throw ConfigurationError(
-                "can't read the status of the database \(path): \(String(cString: strerror(errno)))")
-        }
-        try check(status, path)
+        close(descriptor)
         // SQLite's journals contain the same data, and their permissions can differ.
-        for companion in ["-wal", "-shm", "-journal"].map({ path + $0 }) where lstat(companion, &status) == 0 {
-            try check(status, companion)
+        for (path, isRequired) in [
+            (path, true), (path + "-wal", false), (path + "-shm", false), (path + "-journal", false),
+        ] {
+            var status = stat()
+            guard lstat(path, &status) == 0 else {
+                guard isRequired else { continue }
+                throw unusable(path, "cannot be opened: \(String(cString: strerror(errno)))", "Give another path.")
+            }
+            guard status.st_mode & S_IFMT == S_IFREG else {
+                throw unusable(path, "is not a regular file", "Give another path.")
+            }
+            guard status.st_uid == geteuid() else {
+                throw unusable(path, "belongs to another user", "Run as that user, or change its owner with chown.")
+            }
+            guard status.st_mode & 0o077 == 0 else {
+                throw unusable(
+                    path, "is accessible to other users and contains the key that signs ID tokens",
+                    "Create a new database, or, if no other user has read it, run: chmod 600 \(path)")
+            }
         }
     }
 
-    private static func check(_ status: stat, _ path: String) throws {
-        guard status.st_mode & S_IFMT == S_IFREG else {
-            throw ConfigurationError("the database \(path) is not a regular file; give another path")
-        }
-        guard status.st_uid == geteuid() else {
-            throw ConfigurationError(
-                "the database \(path) belongs to another user; run as that user, or change its owner with chown")
-        }
-        guard status.st_mode & 0o077 == 0 else {
-            throw ConfigurationError(
-                """
-                other users can read the database \(path), which contains the key that signs ID tokens; create a new \
-                database, or, if you are sure that no other user has read it, run: chmod 600 \(path)
-                """)
-        }
+    private static func unusable(_ path: String, _ cause: String, _ recovery: String) -> ConfigurationError {
+        ConfigurationError("the database \(path) \(cause)", recovery)
     }
 
     /// Times are seconds since 1970. Tokens and codes are stored as SHA-256 digests only.
@@ -165,19 +164,12 @@ struct SecretStore: Sendable {
 
     /// Returns the secret of this name. If two processes create it at the same time, both get the one stored first.
     func value(_ name: String, orMake make: @escaping @Sendable () throws -> Data) async throws -> Data {
-        if let value = try await read(name) { return value }
-        let made = try make()
-        return try await database.write { database in
-            try database.execute(
-                sql: "INSERT INTO secret (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", arguments: [name, made])
-            return try Data.fetchOne(database, sql: "SELECT value FROM secret WHERE name = ?", arguments: [name])
-                ?? made
-        }
-    }
-
-    private func read(_ name: String) async throws -> Data? {
-        try await database.read {
-            try Data.fetchOne($0, sql: "SELECT value FROM secret WHERE name = ?", arguments: [name])
+        try await database.write { database in
+            let query = "SELECT value FROM secret WHERE name = ?"
+            if let value = try Data.fetchOne(database, sql: query, arguments: [name]) { return value }
+            let value = try make()
+            try database.execute(sql: "INSERT INTO secret (name, value) VALUES (?, ?)", arguments: [name, value])
+            return value
         }
     }
 }

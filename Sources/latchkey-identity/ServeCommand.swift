@@ -2,8 +2,10 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Hummingbird
+import Latchkey
 import LatchkeyLogging
 import Logging
+import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
@@ -40,7 +42,9 @@ struct ServeCommand: AsyncParsableCommand {
     var logLevel = "notice"
 
     func validate() throws {
-        guard demo || config != nil else { throw ValidationError("Give --config FILE, or --demo.") }
+        guard demo || config != nil else {
+            throw ValidationError("Give a configuration with --config FILE, or use --demo, which registers a client.")
+        }
         guard (0...65_535).contains(port ?? 0) else { throw ValidationError("A port is a number from 0 to 65535.") }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("There is no log level \(logLevel).")
@@ -51,16 +55,21 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let logger = Self.logger(Logger.Level(rawValue: logLevel) ?? .notice)
+        var logger = Logger(label: "latchkey-identity") {
+            ServiceLog.handler(label: $0, environment: ProcessInfo.processInfo.environment)
+        }
+        logger.logLevel = Logger.Level(rawValue: logLevel) ?? .notice
+        let port = port ?? (demo ? 0 : 8_080)
         do {
-            try await serve(logger: logger)
+            try await serve(port: port, logger: logger)
         } catch {
-            logger.critical("Could not serve: \(error).")
+            let cause = ConfigurationError(listening: error, host: host, port: port) ?? error
+            logger.critical("Could not start the server: \(cause)")
             throw ExitCode(1)
         }
     }
 
-    private func serve(logger: Logger) async throws {
+    private func serve(port: Int, logger: Logger) async throws {
         let configuration = try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
         let services = try await IdentityServices(
             configuration, database: IdentityDatabase.open(path: database),
@@ -68,12 +77,10 @@ struct ServeCommand: AsyncParsableCommand {
         if demo { try await Demo.addUsers(to: services.users) }
 
         try OpenFiles.allow(connections: configuration.connections.total)
-        let clientID = configuration.clients.first?.id ?? ""
-        let users = demo ? Demo.accounts : nil
         let application = IdentityServer.application(
-            services, host: host, port: port ?? (demo ? 0 : 8_080), logger: logger
+            services, host: host, port: port, logger: logger
         ) { origin in
-            ReadyLine(endpoint: origin, clientID: clientID, users: users).print()
+            printReadyLine(endpoint: origin, clientID: configuration.clients.first?.id ?? "")
         }
         var group = ServiceGroupConfiguration(
             services: [application], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
@@ -81,56 +88,60 @@ struct ServeCommand: AsyncParsableCommand {
         try await ServiceGroup(configuration: group).run()
     }
 
-    /// The line on stdout when the server is ready.
-    private struct ReadyLine: Encodable {
-        let endpoint: String
-        let clientID: String
-        let users: [Demo.Account]?
-
-        /// Prints the line and flushes it, because a program may be waiting for it at the other end of a pipe.
-        func print() {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            guard let json = try? encoder.encode(self) else { return }
-            Swift.print(String(decoding: json, as: UTF8.self))
-            fflush(nil)
+    /// Prints the line on stdout when the server is ready, and flushes it, because a program may be waiting for it at
+    /// the other end of a pipe.
+    private func printReadyLine(endpoint: String, clientID: String) {
+        var line: [String: JSONValue] = ["endpoint": .string(endpoint), "clientID": .string(clientID)]
+        if demo {
+            let users = Demo.accounts.map { ["username": .string($0.key), "password": .string($0.value)] as JSONValue }
+            line["users"] = .array(users)
         }
-    }
-
-    private static func logger(_ level: Logger.Level) -> Logger {
-        let environment = ProcessInfo.processInfo.environment
-        var logger = Logger(label: "latchkey-identity") { ServiceLog.handler(label: $0, environment: environment) }
-        logger.logLevel = level
-        return logger
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let json = try? encoder.encode(line) else { return }
+        print(String(decoding: json, as: UTF8.self))
+        fflush(nil)
     }
 
     private static func read(_ path: String) throws -> Data {
         do {
             return try Data(contentsOf: URL(filePath: path))
         } catch {
-            throw ConfigurationError("can't read the configuration \(path)")
+            throw ConfigurationError("the configuration \(path) cannot be read", "Check its path and its permissions.")
+        }
+    }
+}
+
+extension ConfigurationError {
+    /// The cause and the next step if `error` is about the address to listen on; nil otherwise.
+    init?(listening error: any Error, host: String, port: Int) {
+        let address = "\(host):\(port)"
+        switch error {
+        case is SocketAddressError:
+            self.init("the host name \(host) cannot be resolved", "Give an address of this machine with --host.")
+        case let error as IOError where error.errnoCode == EADDRINUSE:
+            self.init(
+                "the address \(address) is in use by another program",
+                "Stop that program, or choose another port with --port (0: any free port).")
+        case let error as IOError where error.errnoCode == EADDRNOTAVAIL:
+            self.init("this machine does not have the address \(host)", "Give an address of this machine with --host.")
+        case let error as IOError where error.errnoCode == EACCES:
+            self.init(
+                "this process may not listen on \(address)", "Choose a port from 1024 to 65535 with --port.")
+        default: return nil
         }
     }
 }
 
 /// The configuration of `--demo`: one client and two users with public passwords.
 enum Demo {
-    struct Account: Sendable, Encodable {
-        let username: String
-        let password: String
-    }
-
-    static let accounts = [
-        Account(username: "alice", password: "wonderland-1865"),
-        Account(username: "bob", password: "builder-1999-yes"),
-    ]
-
-    static let clientID = "latchkey-demo"
+    /// User names and passwords.
+    static let accounts: KeyValuePairs = ["alice": "wonderland-1865", "bob": "builder-1999-yes"]
 
     /// Accepts redirects to any port of the loopback addresses, with the usual paths of command-line clients.
     static var configuration: ServerConfiguration {
         var client = ClientConfiguration(
-            id: clientID, name: "Latchkey demo",
+            id: "latchkey-demo", name: "Latchkey demo",
             redirectURIs: ["127.0.0.1", "[::1]"].flatMap { host in
                 ["/", "/callback", "/authorized"].map { "http://\(host)\($0)" }
             })
@@ -142,8 +153,8 @@ enum Demo {
 
     /// Adds the users that do not exist yet.
     static func addUsers(to users: UserStore) async throws {
-        for account in accounts where try await users.user(named: account.username) == nil {
-            try await users.add(username: account.username, password: account.password)
+        for (name, password) in accounts where try await users.user(named: name) == nil {
+            try await users.add(username: name, password: password)
         }
     }
 }

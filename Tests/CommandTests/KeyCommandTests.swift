@@ -1,6 +1,7 @@
 import Crypto
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing

@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting

@@ -15,7 +15,7 @@ let package = Package(
             dependencies: ["CLibFuzzer"]
                 + [
                     "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-                    "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
+                    "LatchkeyHTTP", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker", "LatchkeyRelyingParty",
                     "VirtualSmartCard",
                 ].map { .product(name: $0, package: "latchkey") },
             path: ".",

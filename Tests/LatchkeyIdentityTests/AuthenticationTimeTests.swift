@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import Testing
 
 @testable import latchkey_identity

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Testing
 

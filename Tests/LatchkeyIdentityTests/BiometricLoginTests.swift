@@ -3,6 +3,7 @@ import CryptoExtras
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Testing
 

@@ -87,13 +87,13 @@ struct ConnectionTests {
         let limiter = ConnectionLimiter(perAddress: 10, total: 3)
         let channels = try (0..<3).map { _ in try open() }
         for channel in channels { limiter.admit(channel, from: "client") }
-        limiter.begin(channels[0])
+        limiter.setBusy(true, channels[0])
         let next = try open()
         limiter.admit(next, from: "other")
         #expect(channels.map(isOpen) == [true, false, true])
         #expect(isOpen(next))
-        limiter.begin(channels[2])
-        limiter.begin(next)
+        limiter.setBusy(true, channels[2])
+        limiter.setBusy(true, next)
         let last = try open()
         limiter.admit(last, from: "other")
         #expect(!isOpen(last), "all others have requests")

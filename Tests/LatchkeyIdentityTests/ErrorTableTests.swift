@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Testing
 
@@ -77,7 +78,7 @@ import Testing
             let malformedKey = try device.setup(
                 challenge: "x", now: server.time.seconds, header: ["jwk": .object(["kty": .string("EC")])])
             let oddTime = try device.setup(challenge: "x", now: server.time.seconds, payload: ["exp": .string("soon")])
-            let long = String(repeating: "a", count: BiometricRequest.maximumLength + 1)
+            let long = String(repeating: "a", count: 16_384 + 1)
             for jwt in [
                 "x", "a.b", good + ".more", String(good.dropLast(90)) + "=", "e30.W10.", malformedKey, oddTime, long,
             ] {

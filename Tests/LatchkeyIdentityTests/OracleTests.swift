@@ -39,7 +39,7 @@ import Testing
         arguments: [ServerConfiguration.IDTokenAlgorithm.es256, .rs256])
     func `verify against the server's key set`(algorithm: ServerConfiguration.IDTokenAlgorithm) async throws {
         try await TestServer.run {
-            $0.idTokenSigningAlgorithm = algorithm
+            $0.idTokenSigningAlg = algorithm
         } body: { server in
             let keys = try await server.send(.get, "/oauth2/jwks")
             let token = try #require(try await server.login().id)

@@ -73,7 +73,7 @@ import Testing
             #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
             let again = try await Self.runProgram(
                 ["users", "add", "CAROL", "--database", database], input: "another password\n")
-            #expect(again.status != 0 && again.errors.contains("A user named CAROL exists already."))
+            #expect(again.status != 0 && again.errors.contains("A user with this name exists already."))
             let weak = try await Self.runProgram(["users", "add", "dave", "--database", database], input: "short\n")
             #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
             #expect(try await Self.runProgram(["users", "disable", "carol", "--database", database]).status == 0)
@@ -82,8 +82,14 @@ import Testing
     }
 
     @Test(arguments: [
-        ("{}", "clients: missing"), ("nonsense", "the file is not valid JSON"),
-        (#"{"clients": []}"#, "at least one client"),
+        ("{}", "clients: missing. Register a client: {"), ("nonsense", "the file is not valid JSON"),
+        ("[]", "the file is not a JSON object"),
+        (#"{"clients": []}"#, "at least one client is required. Register one: {"),
+        (#"{"clients": [{"redirect_uris": []}]}"#, "clients.0.client_id: missing"),
+        (
+            #"{"clients": [{"client_id": "a"}], "rate_limits": {"token_per_address": "x"}}"#,
+            "rate_limits.token_per_address: of the wrong type"
+        ),
         (#"{"clients": [{"client_id": "a", "redirect_uris": ["/relative"]}]}"#, "not an absolute URI"),
         (#"{"clients": [{"client_id": "a", "x_application_type": "toaster"}]}"#, "clients.0.x_application_type"),
         (#"{"clients": [{"client_id": "a"}, {"client_id": "a"}]}"#, "same client_id"),
@@ -98,6 +104,29 @@ import Testing
             #expect(result.output.isEmpty)
             #expect(result.errors.contains(message), "\(result.errors)")
         }
+    }
+
+    @Test func `an address in use is reported with the next step`() async throws {
+        let server = try await IdentityProcess(["--demo"])
+        let port = server.port
+        let second = try await Self.runProgram(["serve", "--demo", "--port", port])
+        #expect(second.status == 1 && second.output.isEmpty)
+        let sentence = "Could not start the server: the address 127.0.0.1:\(port) is in use by another program. Stop"
+        #expect(second.errors.contains(sentence), "\(second.errors)")
+        #expect(await server.stop() == 0)
+    }
+
+    @Test func `a configuration file keeps the defaults of members that are absent or null`() throws {
+        let json = #"""
+            {"clients": [{"client_id": "a", "name": null, "access_token_lifetime_seconds": 60}],
+             "identity": {"biometric": {"list_enabled": true}}, "project": null, "extensions": {"locker": {}}}
+            """#
+        let configuration = try ServerConfiguration(json: Data(json.utf8))
+        #expect(configuration.project == "latchkey" && configuration.publicOrigin == nil)
+        #expect(configuration.identity.biometric.listEnabled && configuration.identity.biometric.maximumDevices == 100)
+        #expect(configuration.clients[0].accessTokenLifetime == 60 && configuration.clients[0].rotatesRefreshTokens)
+        #expect(configuration.clients[0].refreshTokenLifetime == 364 * 86_400 && configuration.clients[0].name == nil)
+        #expect(configuration.extensions.locker.backgroundScopes == ["openid", "profile"])
     }
 
     @Test func `the demo listens on loopback only`() async throws {

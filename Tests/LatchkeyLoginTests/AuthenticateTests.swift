@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyTesting
 import Testing
 

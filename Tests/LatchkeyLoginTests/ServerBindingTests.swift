@@ -57,7 +57,9 @@ import Testing
             let rows = LoginRows(records: try await bench.records(), server: server, presence: NobodyPresent())
             let prompt = PromptContext(reason: "log in")
             await #expect(throws: login(.conflict)) { try await rows.session(for: prompt) }
-            await #expect(throws: login(.conflict)) { try await rows.key(for: prompt) }
+            await #expect(throws: login(.conflict)) {
+                try await rows.key(for: prompt, authorizedBy: PresenceSession(NobodyPresent()))
+            }
             await #expect(throws: login(.conflict)) { try await rows.hint(for: prompt) }
             #expect(try await rows.identities(for: prompt).isEmpty)
         }

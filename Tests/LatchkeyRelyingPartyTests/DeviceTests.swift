@@ -2,6 +2,7 @@ import Crypto
 import FoundationEssentials
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Testing
 

@@ -47,9 +47,7 @@ struct ForgedAbsenceTests {
     /// The response to NV_ReadPublic that shows another index.
     private func otherIndex(at place: TPMHandle) throws -> [UInt8] {
         let area = NVPublicArea(index: place, attributes: [.authRead, .authWrite, .written], dataSize: 8)
-        var response = TPMWriter()
-        response.writeSized(area)
-        response.writeSized(try area.name.bytes)
+        let response = try TPMWriter(TPM2B(area), area.name)
         return [0x80, 0x01] + withUnsafeBytes(of: UInt32(10 + response.bytes.count).bigEndian, Array.init)
             + [0, 0, 0, 0] + response.bytes
     }

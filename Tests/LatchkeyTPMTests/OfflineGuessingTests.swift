@@ -81,7 +81,7 @@ struct OfflineGuessingTests {
         let hash = ParameterHash.command(proof.code, names: names, parameters: proof.parameters)
         let unsalted = SymmetricKey(data: [UInt8]())
         let zeroSalt = KeyDerivation.kdfa(
-            key: unsalted, label: "ATH", contextU: proof.start.tpm, contextV: proof.start.caller, count: 32)
+            key: unsalted, label: "ATH", contextU: proof.start.tpm, contextV: proof.start.caller)
         return try Self.dictionary.filter { pin in
             try [unsalted, zeroSalt].contains { sessionKey in
                 let key = sessionKey + (try authValue(pin)).key
@@ -112,9 +112,9 @@ struct OfflineGuessingTests {
         for proof in proofs {
             for name in [keyName, revocableName] {
                 let names = proof.handles.map { handle in
-                    switch handle.kind {
-                    case .nvIndex: kept.index.name
-                    case .persistent: kept.parentName
+                    switch handle {
+                    case kept.index.handle: kept.index.name
+                    case .storageRootKey: kept.parentName
                     default: name
                     }
                 }

@@ -1,6 +1,7 @@
 package import Foundation
 internal import Glibc
 internal import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeySimulators
 package import Testing
 

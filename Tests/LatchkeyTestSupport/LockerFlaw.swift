@@ -1,6 +1,7 @@
 package import Crypto
 internal import FoundationEssentials
 package import Latchkey
+package import LatchkeyJOSE
 
 /// A flaw of a locker assertion. The server must reject the assertion without consuming its challenge.
 package enum LockerFlaw: String, Sendable, CaseIterable {

@@ -5,17 +5,13 @@ import Testing
 /// Values computed by an independent program: Python's `hmac`, `hashlib` and `cryptography`, from the formulas of TPM
 /// 2.0 Part 1.
 struct VectorTests {
-    @Test func `KDFa of one block and of two`() {
+    @Test func `KDFa`() {
         let key = SymmetricKey(data: Array(UInt8(0)..<32))
         let u = [UInt8](repeating: 0xaa, count: 32)
         let v = [UInt8](repeating: 0xbb, count: 32)
         #expect(
-            hex(KeyDerivation.kdfa(key: key, label: "ATH", contextU: u, contextV: v, count: 32))
+            hex(KeyDerivation.kdfa(key: key, label: "ATH", contextU: u, contextV: v))
                 == "bb9b7f11a0bf57417f1322938de626ef68b0c8ec03dada9edc924d577c909845")
-        #expect(
-            hex(KeyDerivation.kdfa(key: key, label: "CFB", contextU: u, contextV: v, count: 64))
-                == "fde22aadbd5306b0b2c7bd44cb86b28828dc89a05e0c98f75df0374bb1473616"
-                + "d1d4309af3b275fe72df84469985d5261b759e92ab9d3f972dd570c611392a06")
     }
 
     @Test func `KDFe over P-256`() throws {
@@ -24,7 +20,7 @@ struct VectorTests {
         let shared = try first.sharedSecretFromKeyAgreement(with: second.publicKey)
         let salt = KeyDerivation.kdfe(
             sharedSecret: shared, label: "SECRET", partyU: Array(first.publicKey.rawRepresentation.prefix(32)),
-            partyV: Array(second.publicKey.rawRepresentation.prefix(32)), count: 32)
+            partyV: Array(second.publicKey.rawRepresentation.prefix(32)))
         #expect(hex(salt) == "bec03090721978863815c020bde4630813ee5c2f1e3c6302c3066fb0a78c15fd")
     }
 
@@ -52,11 +48,10 @@ struct VectorTests {
     }
 
     @Test func `an RSA public area is encoded and decoded`() throws {
+        let parameters = try RSAParameters(unmarshalling: [0, 0x10, 0, 0x10, 8, 0, 0, 1, 0, 1])
         let area = PublicArea(
             attributes: [.sign, .userWithAuth], authPolicy: [UInt8](repeating: 4, count: 32),
-            detail: .rsa(
-                RSAParameters(scheme: .null, keyBits: 2048, exponent: 65537),
-                modulus: [UInt8](repeating: 0xc5, count: 256)))
+            detail: .rsa(parameters, modulus: [UInt8](repeating: 0xc5, count: 256)))
         #expect(try PublicArea(unmarshalling: area.marshalled) == area)
         #expect(throws: TPMError.self) { try PublicArea(unmarshalling: area.marshalled.dropLast()) }
     }
@@ -66,7 +61,7 @@ struct VectorTests {
         #expect(throws: TPMError.self) { try reader.readSized(maximum: 4) }
         var list = TPMReader([0xff, 0xff, 0xff, 0xff, 0, 0])
         #expect(throws: TPMError.self) {
-            try list.readList(maximum: 16) { (reader) throws(TPMError) in try reader.read(UInt16.self) }
+            let _: [UInt16] = try list.readList(maximum: 16)
         }
         var empty = TPMReader([])
         #expect(throws: TPMError.self) { try empty.read(UInt8.self) }

@@ -32,7 +32,8 @@ struct ManyRecords {
                 stages.append(try await measure(count, tpm, directory, counter))
             }
             let empty = try TemporaryDirectory()
-            _ = try await Shelf(tpm, empty, counter).store.find { $0.tags["n"] == "0" }
+            _ = try await Shelf(tpm, empty, counter)
+            _ = try Credential.find { $0.tags["n"] == "0" }
             let most = counts.last ?? 0
             let memory = (
                 full: try Self.memory(of: directory, tpm, "\(most / 2)"), empty: try Self.memory(of: empty, tpm, "0")
@@ -49,19 +50,19 @@ struct ManyRecords {
         for round in 0..<rounds {
             let wanted = round * 7919 % count
             let start = ContinuousClock.now
-            let shelf = try await Shelf(tpm, directory, counter)
-            guard try shelf.store.credential(id: "c\(wanted)") != nil else {
+            _ = try await Shelf(tpm, directory, counter)
+            guard try Credential.with(id: "c\(wanted)") != nil else {
                 throw Failure(reason: "a credential is missing")
             }
             stage.opening.add(ContinuousClock.now - start)
         }
         let shelf = try await Shelf(tpm, directory, counter)
-        try await shelf.store.open()
+        try await CredentialStore.bootstrap(shelf.store)
         _ = counter.take()
         for round in 0..<rounds {
             let wanted = round * 7919 % count
-            let byTag = try stage.byTag.measure { try shelf.store.find { $0.tags["n"] == "\(wanted)" } }
-            let byClaim = try stage.byClaim.measure { try shelf.store.find { $0.subject == "user-\(wanted)" } }
+            let byTag = try stage.byTag.measure { try Credential.find { $0.tags["n"] == "\(wanted)" } }
+            let byClaim = try stage.byClaim.measure { try Credential.find { $0.subject == "user-\(wanted)" } }
             guard [byTag, byClaim].allSatisfy({ $0.map(\.id) == ["c\(wanted)"] }) else {
                 throw Failure(reason: "\(wanted) of \(count) is not found")
             }
@@ -69,8 +70,8 @@ struct ManyRecords {
         guard counter.take().isEmpty else { throw Failure(reason: "a search went to the hardware") }
         for round in 0..<rounds {
             let token = try Shelf.token("extra-\(count)-\(round)", subject: "nobody")
-            let credential = try stage.storing.measure { try shelf.store.store(token, tags: ["n": "none"]) }
-            try shelf.store.remove(credential)
+            let credential = try stage.storing.measure { try Credential.store(token: token, tags: ["n": "none"]) }
+            try credential.remove()
         }
         return stage
     }

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 
 /// A transport that measures the time of requests.
 struct MeasuredTransport: HTTPTransport {

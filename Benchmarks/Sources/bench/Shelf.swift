@@ -16,13 +16,16 @@ struct Shelf {
         let keystore = TPMKeystore(anchors: file) { () throws(TPMError) in try CountingTransport(tcti, counter) }
         records = try RecordContainer(store: file, keystore: keystore)
         store = CredentialStore(records: records)
+        Credential.storage = store
     }
 
     /// Stores credentials with the ID `c…`, the tag `n` and the subject `user-…`. Stores the first one through the API and the
     /// others as copies of its rows, many in one transaction.
     func fill(from start: Int, to end: Int) async throws {
-        try await store.open()
-        if start == 0 { try store.store(Self.token("c0", subject: "user-0"), tags: ["n": "0", "group": "0"]) }
+        try await CredentialStore.bootstrap(store)
+        if start == 0 {
+            try Credential.store(token: Self.token("c0", subject: "user-0"), tags: ["n": "0", "group": "0"])
+        }
         let prompt = PromptContext(reason: "fill the store")
         var rows: [(record: Record, payload: SecretBytes?)] = []
         for name in ["metadata", "token"] {

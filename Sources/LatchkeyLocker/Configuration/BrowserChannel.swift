@@ -1,4 +1,4 @@
-internal import Latchkey
+internal import LatchkeyHTTP
 public import LatchkeyOAuth
 
 /// Strong authentication in a browser, the answer on a loopback port (RFC 8252).
@@ -14,7 +14,7 @@ public struct BrowserChannel: StrongAuthenticationChannel {
 
     public func authorize(_ request: StrongAuthenticationRequest) async throws -> AuthorizationCode {
         guard let page = Endpoint(request.authorizationEndpoint) else {
-            throw ErsteGroupAuthError.invalidResponse("log in", "the login page has no secure address")
+            throw ErsteGroupAuthError.invalidResponse("the login page has no secure address")
         }
         let grant = try await AuthorizationRequest(
             clientID: request.clientID, scope: request.scope,

@@ -91,7 +91,7 @@ public struct LockerConfiguration: Sendable {
 }
 
 /// What to do if a server does not store shares of the level keys.
-public enum LevelSharePolicy: String, Hashable, Sendable {
+public enum LevelSharePolicy: Hashable, Sendable {
     /// Refuse to enrol.
     case required
     /// Enrol. Only the device's own keys protect `background` and `active` then: the program checks that a session is
@@ -101,14 +101,12 @@ public enum LevelSharePolicy: String, Hashable, Sendable {
 
 /// Limits for verifying the user without a network.
 public struct OfflineVerification: Hashable, Sendable {
-    /// How many wrong secrets in a row are allowed. The hardware counts them too.
-    public var maximumAttempts: Int
-    /// How long after the last start with a network offline verification is allowed.
-    public var maximumAge: Duration
+    let maximumAttempts: Int
+    let maximumAge: Duration
 
     /// - Parameters:
-    ///   - maximumAttempts: See ``maximumAttempts``; at least 1.
-    ///   - maximumAge: See ``maximumAge``; a week by default.
+    ///   - maximumAttempts: How many wrong secrets in a row are allowed; at least 1. The hardware counts them too.
+    ///   - maximumAge: How long after the last start with a network offline verification is allowed; a week by default.
     public init(maximumAttempts: Int = 2, maximumAge: Duration = .seconds(7 * 86_400)) {
         self.maximumAttempts = maximumAttempts
         self.maximumAge = maximumAge
@@ -116,7 +114,7 @@ public struct OfflineVerification: Hashable, Sendable {
 }
 
 /// What happens to an enrolment when the hardware stops accepting secrets after too many wrong ones.
-public enum SecretExhaustion: String, Hashable, Sendable, CaseIterable {
+public enum SecretExhaustion: Hashable, Sendable, CaseIterable {
     /// Easy access is disabled, and the device stays enrolled. The next start requires strong authentication.
     case disableEasyAccess
     /// Nothing. The hardware accepts secrets again after its lockout time, or when an administrator unlocks it.

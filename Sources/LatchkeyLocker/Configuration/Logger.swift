@@ -8,7 +8,7 @@ public protocol Logger: Sendable {
 }
 
 /// The importance of a log message.
-public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
+public enum LogLevel: Hashable, Sendable, Comparable, CaseIterable {
     /// Details for developers.
     case debug
     /// Normal events.
@@ -17,8 +17,6 @@ public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
     case warning
     /// Failures.
     case error
-
-    public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
 }
 
 /// A log message. It accepts only values that can't be secret: literals, numbers, statuses and error codes.
@@ -37,9 +35,9 @@ struct LogText: ExpressibleByStringInterpolation {
         mutating func appendLiteral(_ literal: StaticString) { text += "\(literal)" }
         mutating func appendInterpolation(_ number: Int) { text += "\(number)" }
         mutating func appendInterpolation(_ phase: SessionPhase) { text += phase.rawValue }
-        mutating func appendInterpolation(_ cause: AuthSessionChange.Cause) { text += cause.rawValue }
+        mutating func appendInterpolation(_ cause: AuthSessionChange.Cause) { text += "\(cause)" }
         mutating func appendInterpolation(_ code: ErsteGroupAuthError.Code) { text += code.description }
-        mutating func appendInterpolation(_ code: BackgroundAccessError.Code) { text += code.rawValue }
+        mutating func appendInterpolation(_ code: BackgroundAccessError.Code) { text += code.description }
         mutating func appendInterpolation(_ action: LockerAssertion.Action) { text += action.rawValue }
     }
 }

@@ -2,16 +2,19 @@ public import Latchkey
 
 /// Options of one session start.
 public struct StartAuthSessionOptions: Sendable {
-    /// The authentication that the session requires.
-    public var requiredLevel: RequiredLevel
-    /// Whether a secret in the cache (`cachedSecretLife` of ``LockerConfiguration``) can be used instead of a prompt.
-    public var usesCachedSecret: Bool
-    /// Prompts for the secret this time; nil uses the configured authority.
-    public var presence: (any PresenceAuthority)?
-    /// How the user logs in this time; nil uses the configured channel.
-    public var channel: (any StrongAuthenticationChannel)?
+    let requiredLevel: RequiredLevel
+    let usesCachedSecret: Bool
+    let presence: (any PresenceAuthority)?
+    let channel: (any StrongAuthenticationChannel)?
 
     /// Makes options. The defaults start the session in the quickest way.
+    ///
+    /// - Parameters:
+    ///   - requiredLevel: The authentication that the session requires.
+    ///   - usesCachedSecret: Whether a secret in the cache (`cachedSecretLife` of ``LockerConfiguration``) can be used
+    ///     instead of a prompt.
+    ///   - presence: Prompts for the secret this time; nil uses the configured authority.
+    ///   - channel: How the user logs in this time; nil uses the configured channel.
     public init(
         requiredLevel: RequiredLevel = .any, usesCachedSecret: Bool = true, presence: (any PresenceAuthority)? = nil,
         channel: (any StrongAuthenticationChannel)? = nil
@@ -24,7 +27,7 @@ public struct StartAuthSessionOptions: Sendable {
 }
 
 /// The authentication that a session requires.
-public enum RequiredLevel: String, Hashable, Sendable, CaseIterable {
+public enum RequiredLevel: Hashable, Sendable, CaseIterable {
     /// Easy access if it is enabled, otherwise strong authentication.
     case any
     /// Easy access only.

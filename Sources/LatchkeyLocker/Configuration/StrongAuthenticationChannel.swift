@@ -29,9 +29,9 @@ public struct StrongAuthenticationRequest: Hashable, Sendable {
 }
 
 /// An authorization code, with the values that exchange it for tokens.
-public struct AuthorizationCode: Hashable, Sendable {
-    let code: String
-    let codeVerifier: String
+public struct AuthorizationCode: Sendable {
+    let code: SecretBytes
+    let codeVerifier: SecretBytes
     /// The redirect URI that received the code; nil for the configured one.
     let redirectURI: String?
 
@@ -41,13 +41,8 @@ public struct AuthorizationCode: Hashable, Sendable {
     /// - redirectURI: The redirect URI of the authorization request: nil for the configured one, or one on the loopback
     ///   interface. Any other is refused.
     public init(code: String, codeVerifier: String, redirectURI: String? = nil) {
-        self.code = code
-        self.codeVerifier = codeVerifier
+        self.code = SecretBytes(code.utf8)
+        self.codeVerifier = SecretBytes(codeVerifier.utf8)
         self.redirectURI = redirectURI
     }
-}
-
-extension AuthorizationCode: CustomStringConvertible, CustomReflectable {
-    public var description: String { "‹authorization code›" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

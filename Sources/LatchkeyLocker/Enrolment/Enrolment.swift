@@ -87,7 +87,7 @@ package struct StoredEnrolment: Hashable, Sendable {
         let attributes = row.attributes
         guard let id = attributes["enrolment"], Enrolment.isValid(id: id), let issuer = attributes["issuer"],
             let clientID = attributes["client"], let userID = attributes["user"]
-        else { throw .damaged("read the enrolment", "its row lacks values or has invalid ones") }
+        else { throw .damaged("the enrolment's row lacks values or has invalid ones") }
         isRevocable = try await LockerRows(records: records).isRevocable(attributes) ?? false
         self.id = id
         self.issuer = issuer

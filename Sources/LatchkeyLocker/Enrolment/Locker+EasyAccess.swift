@@ -7,18 +7,18 @@ extension Locker {
     /// Sets a new secret. The old one works until one transaction replaces it: the server gets the new key before, and
     /// removes the old one after it.
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        var enrolment = try enrolment(context.operation)
+        var enrolment = try enrolment()
         // The token of the new login, or of the session if its login is recent.
         guard let token = (draft.token ?? state.withLock { $0.token })?.handle.secret else {
             throw CancellationError()
         }
         guard let offlineKey = keyring[.offline] else {
-            throw ErsteGroupAuthError.refusal(context.operation, .notActive)
+            throw ErsteGroupAuthError.refusal(.notActive)
         }
-        let server = try await server(context.operation)
+        let server = try await server()
         let old = enrolment.easyAccess
         // The server stores at most two keys. A crash during a change may have left one.
-        try await removeLeftovers(enrolment, server, context)
+        try await removeUnusedKeys(enrolment, server, context)
         let new: NewSecret
         do {
             new = try await makeEasyAccess(
@@ -29,7 +29,7 @@ extension Locker {
             // the next attempt.
             if old == nil, (error as? ErsteGroupAuthError)?.serverError == "easy_access_limit" {
                 _ = try? await finish { [enrolment] in
-                    try await self.giveUp(nil, of: enrolment, server, context)
+                    try await self.removeAtServer(nil, of: enrolment, server, context)
                 }
             }
             throw error
@@ -42,7 +42,7 @@ extension Locker {
         let family = Enrolment.offlineClasses(of: enrolment.id)
         let classes: [ClassChange] = [.drop(prefix: family.prefix), .add(new.prepared)]
         if let old {
-            changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(givenUp: old.key).put]
+            changes += [.delete(RecordID(old.key.id), ifGeneration: nil), PendingKey(removed: old.key).put]
         }
         do {
             try Task.checkCancellation()
@@ -51,7 +51,7 @@ extension Locker {
             await finishRevocations()
             // Names the key: another program may have deleted the row before the server got the key.
             _ = try? await finish { [enrolment] in
-                try await self.giveUp(new.pending.key, of: enrolment, server, context)
+                try await self.removeAtServer(new.pending.key, of: enrolment, server, context)
                 try await self.discard(new.pending, context)
             }
             throw error
@@ -60,40 +60,45 @@ extension Locker {
         forgetProofs()
         draft.enrolment = .some(enrolment)
         await finishRevocations()
-        _ = try? await finish { [enrolment] in
-            try await self.removeLeftovers(enrolment, server, context)
-        }
+        await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
     /// Deletes easy-access keys without an enrolment from the server and from the hardware.
-    func removeLeftovers(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async throws {
+    private func removeUnusedKeys(
+        _ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
+    ) async throws {
         for pending in try await rows.pendingKeys(for: context.prompt) where pending.role == .easyAccess {
             guard pending.key.id != enrolment.easyAccess?.key.id else { continue }
-            try await giveUp(pending.key, of: enrolment, server, context)
+            try await removeAtServer(pending.key, of: enrolment, server, context)
             try await discard(pending, context)
         }
     }
 
+    /// Does the same if possible. The next start that reaches the server repeats what fails now.
+    func tryRemovingUnusedKeys(_ enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext) async {
+        _ = try? await finish { try await self.removeUnusedKeys(enrolment, server, context) }
+    }
+
     /// Removes an easy-access key, or all, at the server with the device's signature. Does not prompt.
-    private func giveUp(
+    private func removeAtServer(
         _ key: HardwareKey?, of enrolment: Enrolment, _ server: LockerServer, _ context: FlowContext
     ) async throws {
         let assertion = try await sign(
-            .easyAccessDisable, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
-            removing: key?.id, server, context, authorizedBy: NobodyPresent())
-        try await server.giveUpEasyAccess(enrolment.id, assertion)
+            .easyAccessDisable, with: enrolment.deviceKey, enrolmentID: enrolment.id, removing: key?.id, server,
+            context)
+        try await server.removeEasyAccessKey(enrolment.id, assertion)
     }
 
     /// Removes the easy-access keys at the server, then deletes easy access here.
     func removeEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        let enrolment = try enrolment(context.operation)
+        let enrolment = try enrolment()
         guard let token = state.withLock({ $0.token }), !token.isExpired(at: now), let secret = token.handle.secret
         else {
             throw ErsteGroupAuthError(
-                operation: context.operation, code: .strongAuthRequired, reason: "the session's token has expired",
+                code: .strongAuthRequired, reason: "the session's token has expired",
                 recovery: "Start the session again, then try again.")
         }
-        try await server(context.operation).removeEasyAccess(enrolment.id, secret)
+        try await server().removeEasyAccessKeys(enrolment.id, secret)
         draft = try await finish { [draft] in
             var draft = draft
             try await self.deleteLocalEasyAccess(context, &draft)
@@ -103,20 +108,18 @@ extension Locker {
 
     /// Deletes easy access here, and removes its key at the server: now, or at the next start that reaches the server.
     /// Until then a copy of the store could start sessions with the key, once the hardware accepts secrets again.
-    func giveUpEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        let key = try enrolment(context.operation).easyAccess?.key
-        try await deleteLocalEasyAccess(context, &draft, adding: key.map { [PendingKey(givenUp: $0).put] } ?? [])
-        guard let enrolment = draft.enrolment ?? nil else { return }
-        _ = try? await finish {
-            try await self.removeLeftovers(enrolment, self.server(context.operation), context)
-        }
+    func deleteBlockedEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let key = try enrolment().easyAccess?.key
+        try await deleteLocalEasyAccess(context, &draft, adding: key.map { [PendingKey(removed: $0).put] } ?? [])
+        guard let enrolment = draft.enrolment ?? nil, let server = try? await server() else { return }
+        await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
     /// Deletes easy access here: its key, and the class that it opens.
     func deleteLocalEasyAccess(
         _ context: FlowContext, _ draft: inout SessionDraft, adding changes: [RecordChange] = []
     ) async throws {
-        var enrolment = try enrolment(context.operation)
+        var enrolment = try enrolment()
         guard let easyAccess = enrolment.easyAccess else { return }
         let erasing = LockerRows.erasing(easyAccess, of: enrolment)
         let stored = try await store(erasing.records + changes, classes: erasing.classes, context)

@@ -15,11 +15,12 @@ internal import LatchkeyOAuth
 extension Locker {
     /// Checks the conditions of an enrolment before the user is prompted.
     func checkEnrolmentIsPossible(_ server: LockerServer) async throws {
-        guard server.discovery.enrolment != nil else {
-            throw ErsteGroupAuthError.noLocker(server.operation)
-        }
+        guard server.discovery.enrolment != nil else { throw ErsteGroupAuthError.noLocker }
         guard server.discovery.hasLevelShares || configuration.levelShares == .whenOffered else {
-            throw ErsteGroupAuthError.noLevelShares(server.operation)
+            throw ErsteGroupAuthError(
+                code: .invalidConfiguration,
+                reason: "the server stores no key shares, so cryptography would not bind data to sessions",
+                recovery: "Use another server, or allow this with ‘levelShares’ in a program or --without-shares here.")
         }
         let capabilities = try await configuration.records.keystore.capabilities()
         let needed: Set = [AccessPolicy.Requirement.none, configuration.easyAccessPolicy.requirement]
@@ -33,15 +34,12 @@ extension Locker {
 
     func enrol(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         guard let userID = draft.userID, let token = draft.token?.handle.secret else { throw CancellationError() }
-        let server = try await server(context.operation)
+        let server = try await server()
         let pending = try await makeKey(.device, policy: .none, context)
         do {
             let enrolmentID = pending.key.publicKey.thumbprint
-            let challenge = try await server.challenge()
-            let assertion = try await sign(
-                .enrol, challenge: challenge, with: pending.key, enrolmentID: nil, server, context,
-                authorizedBy: NobodyPresent())
-            let tombstone = try await storeRevocation(enrolmentID, pending.key, server, context)
+            let assertion = try await sign(.enrol, with: pending.key, enrolmentID: nil, server, context)
+            let tombstone = try await storeRevocation(enrolmentID, pending.key, context)
             do {
                 let answer = try await server.enrol(assertion, as: enrolmentID, token)
                 let enrolment = try await complete(answer, pending, tombstone, userID, token, server, context)
@@ -69,7 +67,7 @@ extension Locker {
             !isShared || (answer.levelShares?.active != nil && answer.levelShares?.background != nil)
         else {
             throw ErsteGroupAuthError.invalidResponse(
-                context.operation, "the level shares in the answer contradict the discovery document")
+                "the level shares in the answer contradict the discovery document")
         }
         let levels = Dictionary(uniqueKeysWithValues: ProtectionLevel.allCases.map { ($0, LevelKey.random()) })
         guard let baseKey = levels[.base], let offlineKey = levels[.offline] else { throw CancellationError() }
@@ -79,8 +77,7 @@ extension Locker {
         do {
             let base = try await configuration.records.prepare(
                 Enrolment.baseClasses(of: answer.enrolmentID).newClass(.none), revocably: .preferred,
-                for: context.prompt,
-                authorizedBy: NobodyPresent())
+                for: context.prompt, authorizedBy: NobodyPresent())
             var enrolment = Enrolment(
                 id: answer.enrolmentID, issuer: configuration.issuer, clientID: configuration.clientID, userID: userID,
                 isShared: isShared, deviceKey: pending.key,
@@ -123,9 +120,8 @@ extension Locker {
         let request = KeyRequest(
             policy: policy, label: role == .device ? "locker: device" : "locker: easy access", prompt: context.prompt)
         let made = try await configuration.records.createKey(
-            request, revocably: role == .easyAccess ? .preferred : .never, authorizedBy: context.consent)
+            request, revocably: role == .easyAccess ? .preferred : .never, authorizedBy: context.presence)
         defer { withExtendedLifetime(made) {} }
-        context.consent.confirm()
         var pending = PendingKey(role, made.key)
         do {
             pending.generation = try await finish { [pending] in
@@ -149,12 +145,9 @@ extension Locker {
         do {
             let prepared = try await configuration.records.prepare(
                 Enrolment.offlineClasses(of: enrolmentID).newClass(policy), revocably: .preferred, for: context.prompt,
-                authorizedBy: context.consent)
-            context.consent.confirm()
+                authorizedBy: context.presence)
             let assertion = try await sign(
-                .easyAccessEnable, challenge: server.challenge(), with: pending.key, enrolmentID: enrolmentID, server,
-                context)
-            context.consent.confirm()
+                .easyAccessEnable, with: pending.key, enrolmentID: enrolmentID, server, context)
             let deviceSignature = try await countersign(assertion, with: deviceKey, context)
             try await server.enableEasyAccess(enrolmentID, assertion, deviceSignature: deviceSignature, token)
             return NewSecret(pending: pending, prepared: prepared)

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 internal import Synchronization
 
@@ -10,8 +11,8 @@ extension Locker {
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `revocationPending` if the enrolment is deleted here and not yet at
     ///   the server.
-    func destroy(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        let enrolment = try enrolment(context.operation)
+    func deleteEnrolment(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+        let enrolment = try enrolment()
         let statement = try await revocation(of: enrolment, context)
         let isRevoked = try await erase(enrolment, adding: statement.map { [$0] } ?? [], context)
         draft.enrolment = .some(nil)
@@ -19,28 +20,28 @@ extension Locker {
         do {
             guard let statement else {
                 throw ErsteGroupAuthError(
-                    operation: context.operation, code: .hardware, reason: "the device's key can't sign any more",
+                    code: .hardware, reason: "the device's key can't sign any more",
                     recovery: "Remove the device at the server.")
             }
-            try await finish { try await self.send(statement, self.server(context.operation), context) }
+            try await finish { try await self.send(statement, self.server(), context) }
         } catch {
-            let cause = ErsteGroupAuthError(context.operation, any: error)
+            let cause = ErsteGroupAuthError(any: error)
             throw ErsteGroupAuthError(
-                operation: context.operation, code: .revocationPending,
+                code: .revocationPending,
                 reason: "the enrolment is deleted here and not yet at the server: \(cause.reason)",
-                recovery: "The next call that reaches the server deletes it there.", serverError: cause.serverError,
-                httpStatus: cause.httpStatus, underlying: cause.underlying)
+                recovery: "The next call that reaches the server deletes it there.", underlying: cause.underlying,
+                details: cause.details)
         }
         guard isRevoked else {
             throw ErsteGroupAuthError(
-                operation: context.operation, code: .revocationPending,
+                code: .revocationPending,
                 reason: "the enrolment is deleted here, and the hardware has not yet revoked its keys",
                 recovery: "The next start repeats that. Until then a copy of the store may still open.")
         }
     }
 
     /// Deletes an enrolment that does not exist at the server any more.
-    func purge(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
+    func deleteRevokedEnrolment(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         draft.enrolment = .some(nil)
         draft.counters = LockerCounters()
         guard let enrolment = state.withLock({ $0.enrolment }) else { return }
@@ -50,7 +51,7 @@ extension Locker {
     /// The device's signed revocation; nil if its key can't sign any more.
     private func revocation(of enrolment: Enrolment, _ context: FlowContext) async throws -> Tombstone? {
         do {
-            return try await Self.revocation(
+            return try await Self.signRevocation(
                 of: enrolment.id, issuer: enrolment.issuer, by: enrolment.deviceKey, at: now, configuration.records,
                 context.prompt)
         } catch let error as KeystoreError
@@ -61,7 +62,7 @@ extension Locker {
     }
 
     /// Signs the revocation of an enrolment with the device's key.
-    private static func revocation(
+    private static func signRevocation(
         of enrolmentID: String, issuer: String, by key: HardwareKey, at date: Date, _ records: RecordContainer,
         _ prompt: PromptContext
     ) async throws -> Tombstone {
@@ -84,7 +85,7 @@ extension Locker {
         let existing = try await rows.existing(enrolment.id)
         let keys = Set([enrolment.deviceKey, enrolment.easyAccess?.key, existing?.easyAccess].compactMap(\.self))
         let erasing = LockerRows.erasing(enrolment, at: existing?.generation, Array(keys))
-        let changes = erasing.records + tombstones.map { .put($0.record, payload: nil, ifGeneration: nil) }
+        let changes = erasing.records + tombstones.map(\.put)
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
         let isRevoked = await finishRevocations()
@@ -102,7 +103,7 @@ extension Locker {
             try await finish { try await self.configuration.records.finishRevocations() }
             return true
         } catch {
-            log(.warning, "the hardware has not revoked the keys: \(ErsteGroupAuthError("", any: error).code)")
+            log(.warning, "the hardware has not revoked the keys: \(ErsteGroupAuthError(any: error).code)")
             return false
         }
     }
@@ -111,29 +112,26 @@ extension Locker {
 
     /// Signs and stores the revocation of an enrolment before it is made, in case it stays incomplete.
     func storeRevocation(
-        _ enrolmentID: String, _ key: HardwareKey, _ server: LockerServer, _ context: FlowContext
+        _ enrolmentID: String, _ key: HardwareKey, _ context: FlowContext
     ) async throws -> Tombstone {
-        let statement = try await sign(
-            .revoke, challenge: nil, with: key, enrolmentID: enrolmentID, server, context,
-            authorizedBy: NobodyPresent())
-        let tombstone = Tombstone(enrolmentID: enrolmentID, issuer: configuration.issuer, statement: statement)
-        _ = try await store([.put(tombstone.record, payload: nil, ifGeneration: nil)], context)
+        let tombstone = try await Self.signRevocation(
+            of: enrolmentID, issuer: configuration.issuer, by: key, at: now, configuration.records, context.prompt)
+        _ = try await store([tombstone.put], context)
         return tombstone
     }
 
     /// Revokes a destroyed enrolment at the server.
     func send(_ tombstone: Tombstone, _ server: LockerServer, _ context: FlowContext) async throws {
-        do throws(ErsteGroupAuthError) {
+        do {
             try await server.revoke(tombstone.enrolmentID, statement: tombstone.statement)
-        } catch {
+        } catch let error as ErsteGroupAuthError where error.code == .enrolmentRevoked {
             // The server has already deleted the enrolment.
-            guard error.code == .enrolmentRevoked else { throw error }
         }
         _ = try await store([.delete(tombstone.id, ifGeneration: nil)], context)
     }
 
     /// Completes deletions that a crash or a missing network interrupted. The next call repeats what fails now.
-    func tidyUp(_ context: FlowContext) async {
+    func finishDeletions(_ context: FlowContext) async {
         await finishRevocations()
         guard let tombstones = try? await rows.tombstones(for: context.prompt),
             let pending = try? await rows.pendingKeys(for: context.prompt)
@@ -142,7 +140,7 @@ extension Locker {
         // The server may still have easy-access keys of an existing enrolment. The next start removes them there.
         for key in pending where key.role == .device || !isEnrolled { try? await discard(key, context) }
         let mine = tombstones.filter { $0.issuer == configuration.issuer }
-        guard !mine.isEmpty, let server = try? await server(context.operation) else { return }
+        guard !mine.isEmpty, let server = try? await server() else { return }
         for tombstone in mine { try? await send(tombstone, server, context) }
     }
 
@@ -173,12 +171,11 @@ extension Locker {
             let device = keys.first { $0.id == named[0] }
             var isKept = false
             if let device, let issuer = row?.attributes["issuer"],
-                let tombstone = try? await revocation(
+                let tombstone = try? await signRevocation(
                     of: device.publicKey.thumbprint, issuer: issuer, by: device, at: Date(), records, prompt)
             {
                 // Deleting rows must work even if the store accepts no new ones.
-                let put = RecordChange.put(tombstone.record, payload: nil, ifGeneration: nil)
-                isKept = (try? await records.apply([put], for: prompt)) != nil
+                isKept = (try? await records.apply([tombstone.put], for: prompt)) != nil
             }
             _ = try await records.apply(changes, classes: classes, for: prompt, authorizedBy: NobodyPresent())
             for key in keys where !key.isRevocable { try? await records.keystore.delete(key) }
@@ -186,7 +183,7 @@ extension Locker {
             try? await records.finishRevocations()
             return isKept
         } catch {
-            throw ErsteGroupAuthError(operation, any: error)
+            throw ErsteGroupAuthError(any: error).during(operation)
         }
     }
 }

@@ -20,12 +20,6 @@ struct LockerRows: Sendable {
 
     // MARK: Reading
 
-    /// Whether there is an enrolment, and whether it has easy access. Not verified. Does not use the hardware.
-    func storedState() async throws(KeystoreError) -> (isEnrolled: Bool, hasEasyAccess: Bool) {
-        let record = try await records.metadata(Self.enrolmentID)
-        return (record != nil, record?.attributes["easyAccess"] != nil)
-    }
-
     /// Whether the hardware can revoke the keys of `base` and `offline` and the key of easy access; nil without an
     /// enrolment. Not verified. Does not use the hardware.
     func isRevocable() async throws(KeystoreError) -> Bool? {
@@ -53,12 +47,12 @@ struct LockerRows: Sendable {
             let clientID = attributes["client"], let userID = attributes["user"],
             let wraps = LevelWraps(attributes), Enrolment.baseClasses(of: id).contains(found.record.protection),
             let deviceKey = try await key(attributes["deviceKey"])
-        else { throw .damaged(prompt.reason, "the stored enrolment can't be read") }
+        else { throw .damaged("the stored enrolment can't be read") }
         var easyAccess: Enrolment.EasyAccess?
         if let kid = attributes["easyAccess"] {
             guard let key = try await key(kid), let offline = try await records.metadata(Self.offlineID),
                 Enrolment.offlineClasses(of: id).contains(offline.protection)
-            else { throw .damaged(prompt.reason, "the stored easy access can't be read") }
+            else { throw .damaged("the stored easy access can't be read") }
             easyAccess = .init(key: key, offlineClass: offline.protection)
         }
         return Enrolment(
@@ -92,7 +86,7 @@ struct LockerRows: Sendable {
         try await records.open(protection, for: prompt, authorizedBy: presence)
         guard let payload = try await records.read(Self.offlineID, for: prompt, authorizedBy: presence)?.payload,
             payload.count == LevelKey.byteCount
-        else { throw .damaged(prompt.reason, "the key of offline data can't be read") }
+        else { throw .damaged("the key of offline data can't be read") }
         return LevelKey(payload)
     }
 
@@ -243,7 +237,7 @@ struct PendingKey: Sendable {
     }
 
     /// An easy-access key that is deleted here and that the server may still accept.
-    init(givenUp key: HardwareKey) {
+    init(removed key: HardwareKey) {
         self.init(.easyAccess, key.withoutAuthorization)
     }
 
@@ -266,10 +260,10 @@ struct Tombstone: Hashable, Sendable {
 
     var id: RecordID { RecordID(rawValue: "locker.tombstone.\(enrolmentID)") }
 
-    var record: Record {
-        Record(
-            id: id, kind: Self.kind,
-            attributes: ["enrolment": enrolmentID, "issuer": issuer, "statement": statement])
+    /// Stores the row.
+    var put: RecordChange {
+        let attributes = ["enrolment": enrolmentID, "issuer": issuer, "statement": statement]
+        return .put(Record(id: id, kind: Self.kind, attributes: attributes), payload: nil, ifGeneration: nil)
     }
 
     init(enrolmentID: String, issuer: String, statement: String) {

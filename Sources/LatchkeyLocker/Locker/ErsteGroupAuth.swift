@@ -1,3 +1,4 @@
+public import Latchkey
 internal import Synchronization
 
 /// Makes the app's one ``Locker``.
@@ -5,19 +6,12 @@ public final class ErsteGroupAuth: Sendable {
     /// The instance of this process.
     public static let shared = ErsteGroupAuth()
 
-    /// An opening of the locker, running or finished.
-    private struct Opening {
-        let issuer: String
-        let clientID: String
-        let task: Task<Result<Locker, ErsteGroupAuthError>, Never>
-    }
+    /// The opening that runs or has succeeded, and its issuer and client.
+    private typealias Opening = (
+        issuer: String, clientID: String, task: Task<Result<Locker, ErsteGroupAuthError>, Never>
+    )
 
-    private struct State {
-        var opening: Opening?
-        var locker: Locker?
-    }
-
-    private let state = Mutex(State())
+    private let current = Mutex<Opening?>(nil)
 
     private init() {}
 
@@ -29,33 +23,27 @@ public final class ErsteGroupAuth: Sendable {
     ///   `environmentChanged` when the store has another server's enrolment, `storageCorrupted`, `wrongDevice`.
     @discardableResult
     public func initializeLocker(_ configuration: LockerConfiguration) async throws(ErsteGroupAuthError) -> Locker {
-        let opening = state.withLock { state in
-            if let opening = state.opening { return opening }
-            let opening = Opening(
-                issuer: configuration.issuer, clientID: configuration.clientID,
-                task: Task { await open(configuration) })
-            state.opening = opening
+        let (issuer, clientID, task) = current.withLock { current in
+            let opening =
+                current ?? (configuration.issuer, configuration.clientID, Task { await open(configuration) })
+            current = opening
             return opening
         }
-        guard opening.issuer == configuration.issuer, opening.clientID == configuration.clientID else {
+        guard issuer == configuration.issuer, clientID == configuration.clientID else {
             throw ErsteGroupAuthError(
                 operation: "initialize the locker", code: .alreadyInitialized,
                 reason: "a locker with another server or client is open", recovery: "Use that one.")
         }
-        return try await opening.task.value.get()
+        return try await task.value.get()
     }
-
-    /// The locker after it was initialized.
-    public var locker: Locker? { state.withLock { $0.locker } }
 
     private func open(_ configuration: LockerConfiguration) async -> Result<Locker, ErsteGroupAuthError> {
         do throws(ErsteGroupAuthError) {
             let locker = try Locker(configuration)
             try await locker.open()
-            state.withLock { $0.locker = locker }
             return .success(locker)
         } catch {
-            state.withLock { $0.opening = nil }
+            current.withLock { $0 = nil }
             return .failure(error)
         }
     }

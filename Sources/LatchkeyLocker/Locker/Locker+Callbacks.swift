@@ -1,4 +1,5 @@
-internal import Latchkey
+public import Latchkey
+internal import LatchkeyJOSE
 
 /// The same calls with callbacks, as on iOS. A callback runs once, through the configuration's `deliver`: by default on
 /// the main actor.
@@ -13,9 +14,9 @@ extension Locker {
         options: StartAuthSessionOptions?, metadata: [String: Any?]?,
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
-        let json = metadata.map(JSONValue.members)
-        call(callback) { () throws(ErsteGroupAuthError) in
-            try await self.startAuthSession(options: options, metadata: try Self.checked(json, "start the session"))
+        let json = JSONValue.members(of: metadata, "start the session")
+        respond(callback) { () throws(ErsteGroupAuthError) in
+            try await self.startAuthSession(options: options, metadata: json.get())
         }
     }
 
@@ -24,16 +25,8 @@ extension Locker {
         metadata: [String: Any?]?,
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: BackgroundAccessError?) -> Void
     ) {
-        let json = metadata.map(JSONValue.members)
-        call(callback) { () throws(BackgroundAccessError) in
-            let checked: [String: JSONValue]?
-            do throws(ErsteGroupAuthError) {
-                checked = try Self.checked(json, "get background access")
-            } catch {
-                throw BackgroundAccessError(error)
-            }
-            return try await self.backgroundAccess(metadata: checked)
-        }
+        let json = JSONValue.members(of: metadata, "get background access").mapError(BackgroundAccessError.init)
+        respond(callback) { () throws(BackgroundAccessError) in try await self.backgroundAccess(metadata: json.get()) }
     }
 
     /// ``endAuthSession(mode:)``.
@@ -41,40 +34,41 @@ extension Locker {
         mode: EndAuthMode,
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
-        call(callback) { () throws(ErsteGroupAuthError) in try await self.endAuthSession(mode: mode) }
+        respond(callback) { () throws(ErsteGroupAuthError) in try await self.endAuthSession(mode: mode) }
     }
 
     /// ``dismissUI()``.
     public func dismissUI(
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: (any Error)?) -> Void
     ) {
-        call({ callback($0, $1) }) { () throws(ErsteGroupAuthError) in try await self.dismissUI() }
+        respond({ callback($0, $1) }) { () throws(ErsteGroupAuthError) in try await self.dismissUI() }
     }
 
     /// ``disableEasyAccess()``.
     public func disableEasyAccess(
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
-        call(callback) { () throws(ErsteGroupAuthError) in try await self.disableEasyAccess() }
+        respond(callback) { () throws(ErsteGroupAuthError) in try await self.disableEasyAccess() }
     }
 
     /// ``enableEasyAccess()``.
     public func enableEasyAccess(
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
-        call(callback) { () throws(ErsteGroupAuthError) in try await self.enableEasyAccess() }
+        respond(callback) { () throws(ErsteGroupAuthError) in try await self.enableEasyAccess() }
     }
 
     /// ``changeEasyAccess()``.
     public func changeEasyAccess(
         callback: @escaping @Sendable (_ session: AuthSessionStatus, _ error: ErsteGroupAuthError?) -> Void
     ) {
-        call(callback) { () throws(ErsteGroupAuthError) in try await self.changeEasyAccess() }
+        respond(callback) { () throws(ErsteGroupAuthError) in try await self.changeEasyAccess() }
     }
 
     // MARK: Helpers
 
-    private func call<Failure: Error>(
+    /// Runs a call, and delivers its result.
+    private func respond<Failure: Error>(
         _ callback: @escaping @Sendable (AuthSessionStatus, Failure?) -> Void,
         _ body: @escaping @Sendable () async throws(Failure) -> AuthSessionStatus
     ) {
@@ -89,33 +83,25 @@ extension Locker {
             }
         }
     }
-
-    /// - Parameter json: The metadata as JSON; the inner nil if JSON can't represent it.
-    private static func checked(
-        _ json: [String: JSONValue]??, _ operation: String
-    ) throws(ErsteGroupAuthError) -> [String: JSONValue]? {
-        switch json {
-        case .none: return nil
-        case .some(.some(let members)): return members
-        case .some(.none):
-            throw ErsteGroupAuthError(
-                operation: operation, code: .invalidInput, reason: "JSON can't represent a value of the metadata",
-                recovery: "Use text, numbers, truth values, and arrays and dictionaries of them.")
-        }
-    }
 }
 
 extension JSONValue {
-    /// - Returns: nil if JSON can't represent a value.
-    fileprivate static func members(_ values: [String: Any?]) -> [String: JSONValue]? {
-        var members: [String: JSONValue] = [:]
-        for (name, value) in values {
-            guard let value = JSONValue(any: value) else { return nil }
-            members[name] = value
+    /// The metadata as JSON.
+    fileprivate static func members(
+        of metadata: [String: Any?]?, _ operation: String
+    ) -> Result<[String: JSONValue]?, ErsteGroupAuthError> {
+        guard let metadata else { return .success(nil) }
+        guard case .object(let members)? = JSONValue(any: metadata) else {
+            return .failure(
+                ErsteGroupAuthError(
+                    operation: operation, code: .invalidInput,
+                    reason: "JSON can't represent a value of the metadata",
+                    recovery: "Use text, numbers, truth values, and arrays and dictionaries of them."))
         }
-        return members
+        return .success(members)
     }
 
+    /// - Returns: nil if JSON can't represent a value.
     private init?(any value: Any?) {
         switch value {
         case nil: self = .null
@@ -129,7 +115,8 @@ extension JSONValue {
             guard elements.count == values.count else { return nil }
             self = .array(elements)
         case let values as [String: Any?]:
-            guard let members = Self.members(values) else { return nil }
+            let members = values.compactMapValues(JSONValue.init(any:))
+            guard members.count == values.count else { return nil }
             self = .object(members)
         default: return nil
         }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 public import Latchkey
+public import LatchkeyJOSE
 internal import Synchronization
 
 extension Locker {
@@ -17,10 +18,16 @@ extension Locker {
         options: StartAuthSessionOptions? = nil, metadata: [String: JSONValue]? = nil
     ) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         let options = options ?? StartAuthSessionOptions()
-        let context = context("start the session", "log in", metadata: metadata, options: options)
-        try check(metadata, context.operation)
-        try await prepare(context)
-        return try await run(.start(options.requiredLevel), context)
+        return try await call("start the session") {
+            try check(metadata)
+            let context = context("log in", metadata: metadata, options: options)
+            guard !isUserInteractionInProgress else {
+                throw ErsteGroupAuthError.refusal(.userInteractionInProgress)
+            }
+            try await reloadIfChanged(context)
+            if state.withLock({ $0.machine?.phase == .unregistered }) { await finishDeletions(context) }
+            return try await run(.start(options.requiredLevel), context)
+        }
     }
 
     /// Gets a token of narrow scope, and opens the level `background`. Does not prompt. Concurrent callers share one
@@ -33,11 +40,13 @@ extension Locker {
         metadata: [String: JSONValue]? = nil
     ) async throws(BackgroundAccessError) -> AuthSessionStatus {
         do throws(ErsteGroupAuthError) {
-            try check(metadata, "get background access")
+            return try await call("get background access") {
+                try check(metadata)
+                return try await backgroundRequest(metadata).value
+            }
         } catch {
             throw BackgroundAccessError(error)
         }
-        return try await background(metadata)
     }
 
     /// Ends the session or the enrolment, and withdraws a prompt.
@@ -53,27 +62,31 @@ extension Locker {
     public func endAuthSession(mode: EndAuthMode) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
         switch mode {
         case .lock:
-            let locked = Result { () throws(ErsteGroupAuthError) in try lock("lock the session") }
-            await withdraw()
-            try locked.get()
-            return authSessionStatus
-        case .destroy: return try await destroy()
+            try await call("lock the session") {
+                let locked = Result { try lock() }
+                await withdrawPrompt()
+                try locked.get()
+                return authSessionStatus
+            }
+        case .destroy: try await call("destroy the enrolment") { try await destroy() }
         }
     }
 
     /// Destroys the enrolment when no other call is running. Ends the session first if one is.
-    private func destroy() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        let context = context("destroy the enrolment", "destroy the enrolment")
+    private func destroy() async throws -> AuthSessionStatus {
+        let context = context("destroy the enrolment")
         while true {
             if let other = state.withLock({ $0.flow }) {
                 // If there is no session to lock, the call below reports it.
-                try? lock(context.operation)
-                if await !withdraw() { _ = await other.value }
+                try? lock()
+                if await !withdrawPrompt() { _ = await other.result }
             }
-            do throws(ErsteGroupAuthError) {
+            do {
                 return try await run(.destroy, context)
-            } catch {
-                guard error.code == .userInteractionInProgress, !Task.isCancelled else { throw error }
+            } catch let error as ErsteGroupAuthError
+                where error.code == .userInteractionInProgress && !Task.isCancelled
+            {
+                continue
             }
         }
     }
@@ -85,7 +98,9 @@ extension Locker {
     /// - Throws: ``ErsteGroupAuthError`` with code `noActiveUI`.
     @discardableResult
     public func dismissUI() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        guard await withdraw() else { throw .refusal("dismiss the prompt", .noActiveUI) }
+        guard await withdrawPrompt() else {
+            throw ErsteGroupAuthError.refusal(.noActiveUI).during("dismiss the prompt")
+        }
         return authSessionStatus
     }
 
@@ -95,55 +110,58 @@ extension Locker {
     /// login no more than a minute ago, no other login is required.
     @discardableResult
     public func enableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        let context = context("enable easy access", "enable easy access")
-        try await reloadIfChanged(context)
-        return try await run(.enableEasyAccess, context)
+        try await change(.enableEasyAccess, "enable easy access")
     }
 
     /// Disables easy access, at the server and here. The device stays enrolled, and the next start requires strong
     /// authentication. The session must be active, and is locked by this call.
     @discardableResult
     public func disableEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        let context = context("disable easy access", "disable easy access")
-        try await reloadIfChanged(context)
-        return try await run(.disableEasyAccess, context)
+        try await change(.disableEasyAccess, "disable easy access")
     }
 
     /// Changes the secret of easy access: the user logs in and sets another secret. Until then the old one works. The
     /// session must be active.
     @discardableResult
     public func changeEasyAccess() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        let context = context("change easy access", "change easy access")
-        try await reloadIfChanged(context)
-        return try await run(.changeEasyAccess, context)
+        try await change(.changeEasyAccess, "change easy access")
+    }
+
+    private func change(
+        _ change: SessionMachine.Call, _ operation: String
+    ) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
+        try await call(operation) {
+            let context = context(operation)
+            try await reloadIfChanged(context)
+            return try await run(change, context)
+        }
     }
 
     // MARK: Helpers
 
-    private func check(_ metadata: [String: JSONValue]?, _ operation: String) throws(ErsteGroupAuthError) {
+    /// Runs a public call, and names it in its error.
+    func call<R>(_ operation: String, _ body: () async throws -> R) async throws(ErsteGroupAuthError) -> R {
+        do {
+            return try await body()
+        } catch {
+            throw ErsteGroupAuthError(any: error).during(operation)
+        }
+    }
+
+    private func check(_ metadata: [String: JSONValue]?) throws(ErsteGroupAuthError) {
         guard let metadata else { return }
         let size = (try? JSONEncoder().encode(metadata))?.count ?? .max
         guard size <= LockerAssertion.maximumMetadataBytes else {
             throw ErsteGroupAuthError(
-                operation: operation, code: .invalidInput,
+                code: .invalidInput,
                 reason: "the metadata is larger than \(LockerAssertion.maximumMetadataBytes) bytes",
                 recovery: "Send less metadata.")
         }
     }
-
-    /// Applies changes of other programs, and revokes destroyed enrolments at the server. Fails if another call is
-    /// running.
-    private func prepare(_ context: FlowContext) async throws(ErsteGroupAuthError) {
-        guard !isUserInteractionInProgress else {
-            throw .refusal(context.operation, .userInteractionInProgress)
-        }
-        try await reloadIfChanged(context)
-        if state.withLock({ $0.machine?.phase == .unregistered }) { await tidyUp(context) }
-    }
 }
 
 /// How to end a session.
-public enum EndAuthMode: String, Hashable, Sendable, CaseIterable {
+public enum EndAuthMode: Hashable, Sendable, CaseIterable {
     /// The session ends; the device stays enrolled.
     case lock
     /// The enrolment ends, here and at the server. Text that was encrypted under it can't be decrypted any more.

@@ -1,6 +1,8 @@
 internal import FoundationEssentials
 internal import HTTPTypes
-internal import Latchkey
+public import Latchkey
+internal import LatchkeyHTTP
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 internal import Synchronization
 
@@ -20,10 +22,10 @@ public final class Locker: Sendable {
     private let issuer: Endpoint
     private let discovered = Mutex<ProviderMetadata?>(nil)
 
-    /// Makes a locker without using the store, the hardware or the network. Call ``open()`` next.
+    /// Makes a locker without using the store, the hardware or the network. Call `open()` next.
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `invalidConfiguration`.
-    public init(_ configuration: LockerConfiguration) throws(ErsteGroupAuthError) {
+    package init(_ configuration: LockerConfiguration) throws(ErsteGroupAuthError) {
         guard let issuer = Endpoint(configuration.issuer), !issuer.path.contains("?") else {
             throw .invalidConfiguration("issuer", "is neither an https address nor on this machine")
         }
@@ -53,14 +55,14 @@ public final class Locker: Sendable {
     /// done.
     ///
     /// - Throws: ``ErsteGroupAuthError``; see ``ErsteGroupAuth/initializeLocker(_:)``.
-    public func open() async throws(ErsteGroupAuthError) {
-        let context = context("initialize the locker", "open the locker")
-        do {
-            let enrolment = try await rows.enrolment(for: context.prompt, authorizedBy: context.consent)
-            if let enrolment { try check(enrolment, context.operation) }
+    package func open() async throws(ErsteGroupAuthError) {
+        let context = context("open the locker")
+        try await call("initialize the locker") {
+            let enrolment = try await rows.enrolment(for: context.prompt, authorizedBy: context.presence)
+            if let enrolment { try checkConfiguration(of: enrolment) }
             let counters =
                 enrolment == nil
-                ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.consent)
+                ? LockerCounters() : try await rows.counters(for: context.prompt, authorizedBy: context.presence)
             state.withLock { state in
                 guard state.machine == nil else { return }
                 state.machine = SessionMachine(
@@ -72,42 +74,23 @@ public final class Locker: Sendable {
                 if let enrolment { keyring.adopt([.base: enrolment.baseKey], in: .enrolled) }
             }
             log(.info, "opened, \(authSessionStatus.phase)")
-        } catch {
-            throw ErsteGroupAuthError(context.operation, any: error)
         }
-        await tidyUp(context)
+        await finishDeletions(context)
     }
 
     // MARK: The status
 
     /// The current status. Does not use the hardware or the disk.
-    public var authSessionStatus: AuthSessionStatus {
+    package var authSessionStatus: AuthSessionStatus {
         lockIfIdle()
         return state.withLock { $0.status(configuration.offlineVerification) }
-    }
-
-    /// Reads from the store whether this device is enrolled, and whether easy access is enabled. Does not use the
-    /// hardware, and does not verify the store.
-    public func storedStatus() async throws(ErsteGroupAuthError) -> AuthSessionStatus {
-        do throws(KeystoreError) {
-            let (isEnrolled, hasEasyAccess) = try await rows.storedState()
-            return AuthSessionStatus(
-                phase: isEnrolled ? .enrolled : .unregistered, isEasyAccessEnabled: hasEasyAccess, accessToken: nil,
-                offlineAttemptsLeft: nil)
-        } catch {
-            throw ErsteGroupAuthError("read the status", error)
-        }
     }
 
     /// Whether ``endAuthSession(mode:)`` with `destroy` revokes the keys of `base` and `offline` in the hardware, so
     /// that no copy of the store opens them; nil without an enrolment. Does not use the hardware, and does not verify
     /// the store.
     public func isStoredRevocably() async throws(ErsteGroupAuthError) -> Bool? {
-        do throws(KeystoreError) {
-            return try await rows.isRevocable()
-        } catch {
-            throw ErsteGroupAuthError("read the status", error)
-        }
+        try await call("read the status") { try await rows.isRevocable() }
     }
 
     /// Every change of the status from now on, each one once and in order.
@@ -126,12 +109,12 @@ public final class Locker: Sendable {
     }
 
     func context(
-        _ operation: String, _ reason: String, metadata: [String: JSONValue]? = nil,
+        _ reason: String, metadata: [String: JSONValue]? = nil,
         options: StartAuthSessionOptions = StartAuthSessionOptions()
     ) -> FlowContext {
         FlowContext(
-            operation: operation, metadata: metadata, options: options,
-            consent: OnePINConsent(options.presence ?? configuration.presence),
+            metadata: metadata, options: options,
+            presence: PresenceSession(options.presence ?? configuration.presence),
             prompt: PromptContext(
                 reason: "\(reason) at \(issuer.authority)", container: configuration.records.name))
     }
@@ -139,38 +122,40 @@ public final class Locker: Sendable {
     /// The enrolment.
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `notEnrolled`.
-    func enrolment(_ operation: String) throws(ErsteGroupAuthError) -> Enrolment {
-        guard let enrolment = state.withLock({ $0.enrolment }) else { throw .refusal(operation, .notEnrolled) }
+    func enrolment() throws(ErsteGroupAuthError) -> Enrolment {
+        guard let enrolment = state.withLock({ $0.enrolment }) else { throw .refusal(.notEnrolled) }
         return enrolment
     }
 
-    /// The server, for one operation. The discovery document is read once in the locker's lifetime.
-    func server(_ operation: String) async throws(ErsteGroupAuthError) -> LockerServer {
+    /// The server. The discovery document is read once in the locker's lifetime.
+    func server() async throws -> LockerServer {
         let known = discovered.withLock { $0 }
         let discovery =
-            if let known { known } else {
-                try await LockerServer.discover(at: issuer, configuration.transport, operation)
-            }
+            if let known { known } else { try await LockerServer.discover(at: issuer, configuration.transport) }
         discovered.withLock { $0 = discovery }
         return LockerServer(
-            operation: operation, clientID: configuration.clientID, discovery: discovery,
-            transport: configuration.transport)
+            clientID: configuration.clientID, discovery: discovery, transport: configuration.transport)
     }
 
-    /// Makes an assertion that the hardware signs.
+    /// Makes an assertion that the hardware signs. A key without user verification does not prompt.
+    ///
+    /// - Parameters:
+    ///   - challenge: nil to get one from the server.
+    ///   - presence: nil for the call's.
     func sign(
-        _ action: LockerAssertion.Action, challenge: String?, with key: HardwareKey, enrolmentID: String?,
+        _ action: LockerAssertion.Action, challenge: String? = nil, with key: HardwareKey, enrolmentID: String?,
         removing easyAccessKey: KeyID? = nil, _ server: LockerServer, _ context: FlowContext,
         authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> String {
+        let challenge = if let challenge { challenge } else { try await server.challenge() }
         let assertion = LockerAssertion(
             action: action, issuer: server.discovery.issuer, enrolmentID: enrolmentID, challenge: challenge, key: key,
-            issuedAt: now, metadata: action == .revoke ? nil : context.metadata,
-            device: action == .enrol ? configuration.device : nil, easyAccessKey: easyAccessKey)
+            issuedAt: now, metadata: context.metadata, device: action == .enrol ? configuration.device : nil,
+            easyAccessKey: easyAccessKey)
         let input = try assertion.signingInput()
+        let authority: any PresenceAuthority = key.policy == .none ? NobodyPresent() : presence ?? context.presence
         let signature = try await configuration.records.keystore.sign(
-            MessageDigest(sha256: input.utf8), with: key, for: context.prompt,
-            authorizedBy: presence ?? context.consent)
+            MessageDigest(sha256: input.utf8), with: key, for: context.prompt, authorizedBy: authority)
         log(.debug, "signed \(action)")
         return JWS.compact(input, signature: signature)
     }
@@ -208,13 +193,13 @@ struct LockerState: Sendable {
     /// The token of background access.
     var narrowToken: AccessToken?
     /// The running call.
-    var flow: Task<Result<AuthSessionStatus, ErsteGroupAuthError>, Never>?
+    var flow: Task<AuthSessionStatus, any Error>?
     /// The last use of the session.
     var lastUse: SessionUse?
     /// Locks the session when its time without use is over.
     var idleTimer: Task<Void, Never>?
     /// The running request for background access, which concurrent callers share, and the session in which it began.
-    var background: (task: Task<Result<AuthSessionStatus, BackgroundAccessError>, Never>, epoch: Int)?
+    var background: (task: Task<AuthSessionStatus, any Error>, epoch: Int)?
 
     func status(_ offline: OfflineVerification?) -> AuthSessionStatus {
         let phase = machine?.phase ?? .unregistered
@@ -245,12 +230,10 @@ struct LockerState: Sendable {
 
 /// The values that one call gets from its caller.
 struct FlowContext: Sendable {
-    /// The operation as a verb phrase, for errors and prompts.
-    let operation: String
     let metadata: [String: JSONValue]?
     let options: StartAuthSessionOptions
     /// Prompts at most once for the whole call.
-    let consent: OnePINConsent
+    let presence: PresenceSession
     let prompt: PromptContext
 }
 

@@ -60,41 +60,39 @@ final class LevelKeyring: Sendable {
 /// level; without shares, of the device's secret only. `offline` is encrypted under the key of `active`, for sessions
 /// that do not use the PIN.
 struct LevelWraps: Sendable, Hashable {
-    let background: Data
-    let active: Data
-    let offline: Data
+    private static let levels = [ProtectionLevel.background, .active, .offline]
+
+    private let wraps: [ProtectionLevel: Data]
 
     /// Wraps the keys.
     init(
         _ keys: [ProtectionLevel: LevelKey], deviceSecret: SecretBytes, shares: LevelShares?, enrolmentID: String
     ) throws {
-        guard let background = keys[.background], let active = keys[.active], let offline = keys[.offline] else {
-            throw CryptoKitError.incorrectKeySize
-        }
-        func wrap(_ key: LevelKey, _ level: ProtectionLevel, _ share: SecretBytes?) throws -> Data {
+        var wraps: [ProtectionLevel: Data] = [:]
+        for level in Self.levels {
+            guard let key = keys[level], let active = keys[.active] else { throw CryptoKitError.incorrectKeySize }
+            let share = level == .background ? shares?.background : level == .active ? shares?.active : nil
             let info = Self.info(level, enrolmentID, isShared: share != nil)
-            return try Self.wrap(key, under: Self.shared(deviceSecret, share, info), info)
+            let wrapping = level == .offline ? active.wrappingKey(info) : Self.shared(deviceSecret, share, info)
+            wraps[level] = try key.secret.withUnsafeBytes { bytes in
+                try AES.GCM.seal(bytes, using: wrapping, authenticating: Data(info.utf8)).combined
+            }
         }
-        self.background = try wrap(background, .background, shares?.background)
-        self.active = try wrap(active, .active, shares?.active)
-        let info = Self.info(.offline, enrolmentID, isShared: false)
-        self.offline = try Self.wrap(offline, under: active.wrappingKey(info), info)
+        self.wraps = wraps
     }
 
     /// Reads the attributes of a record.
     init?(_ attributes: [String: String]) {
-        guard let background = attributes["wrap.background"].flatMap(Base64URL.decode),
-            let active = attributes["wrap.active"].flatMap(Base64URL.decode),
-            let offline = attributes["wrap.offline"].flatMap(Base64URL.decode)
-        else { return nil }
-        (self.background, self.active, self.offline) = (background, active, offline)
+        var wraps: [ProtectionLevel: Data] = [:]
+        for level in Self.levels {
+            guard let wrap = attributes["wrap.\(level.rawValue)"].flatMap(Base64URL.decode) else { return nil }
+            wraps[level] = wrap
+        }
+        self.wraps = wraps
     }
 
     var attributes: [String: String] {
-        [
-            "wrap.background": Base64URL.encode(background), "wrap.active": Base64URL.encode(active),
-            "wrap.offline": Base64URL.encode(offline),
-        ]
+        Dictionary(uniqueKeysWithValues: wraps.map { ("wrap.\($0.rawValue)", Base64URL.encode($1)) })
     }
 
     /// Decrypts the key of a level; with `active`, also the key of `offline`.
@@ -105,11 +103,10 @@ struct LevelWraps: Sendable, Hashable {
         _ level: ProtectionLevel, deviceSecret: SecretBytes, share: SecretBytes?, enrolmentID: String
     ) throws -> [ProtectionLevel: LevelKey] {
         let info = Self.info(level, enrolmentID, isShared: share != nil)
-        let wrapped = level == .active ? active : background
-        let key = try Self.unwrap(wrapped, under: Self.shared(deviceSecret, share, info), info)
+        let key = try unwrap(level, under: Self.shared(deviceSecret, share, info), info)
         guard level == .active else { return [level: key] }
         let offlineInfo = Self.info(.offline, enrolmentID, isShared: false)
-        return [level: key, .offline: try Self.unwrap(offline, under: key.wrappingKey(offlineInfo), offlineInfo)]
+        return [level: key, .offline: try unwrap(.offline, under: key.wrappingKey(offlineInfo), offlineInfo)]
     }
 
     private static func info(_ level: ProtectionLevel, _ enrolmentID: String, isShared: Bool) -> String {
@@ -128,14 +125,10 @@ struct LevelWraps: Sendable, Hashable {
             outputByteCount: LevelKey.byteCount)
     }
 
-    private static func wrap(_ key: LevelKey, under wrapping: SymmetricKey, _ info: String) throws -> Data {
-        let box = try key.secret.withUnsafeBytes { bytes in
-            try AES.GCM.seal(bytes, using: wrapping, authenticating: Data(info.utf8))
-        }
-        return box.nonce + box.ciphertext + box.tag
-    }
-
-    private static func unwrap(_ wrapped: Data, under wrapping: SymmetricKey, _ info: String) throws -> LevelKey {
+    private func unwrap(
+        _ level: ProtectionLevel, under wrapping: SymmetricKey, _ info: String
+    ) throws -> LevelKey {
+        guard let wrapped = wraps[level] else { throw CryptoKitError.incorrectParameterSize }
         var plain = try AES.GCM.open(
             AES.GCM.SealedBox(combined: wrapped), using: wrapping, authenticating: Data(info.utf8))
         defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }

@@ -1,6 +1,6 @@
 internal import Crypto
 internal import FoundationEssentials
-internal import Latchkey
+public import Latchkey
 internal import Synchronization
 
 extension Locker {
@@ -27,23 +27,23 @@ extension Locker {
 
     /// The level of an encrypted text, which its header names.
     ///
-    /// - Throws: ``ProtectionError/malformed``.
-    public static func protectionLevel(of encryptedSecret: String) throws(ProtectionError) -> ProtectionLevel {
+    /// - Throws: ``ProtectionError`` with code `malformed`.
+    package static func protectionLevel(of encryptedSecret: String) throws(ProtectionError) -> ProtectionLevel {
         try ProtectedText(encryptedSecret).level
     }
 
     /// The id of the enrolment of an encrypted text, which its header names. See `StoredEnrolment.id`.
     ///
-    /// - Throws: ``ProtectionError/malformed``.
+    /// - Throws: ``ProtectionError`` with code `malformed`.
     package static func enrolmentID(of encryptedSecret: String) throws(ProtectionError) -> String {
         try ProtectedText(encryptedSecret).enrolmentID
     }
 
     /// The maximum length of a secret in bytes of UTF-8: 1 MiB.
-    public static var maximumSecretBytes: Int { ProtectedText.maximumBytes }
+    package static var maximumSecretBytes: Int { ProtectedText.maximumBytes }
 
     /// The maximum length of a text from ``encrypt(secret:protectionLevel:)`` in characters.
-    public static var maximumEncryptedCharacters: Int { ProtectedText.maximumCharacters }
+    package static var maximumEncryptedCharacters: Int { ProtectedText.maximumCharacters }
 
     private func key(of level: ProtectionLevel) throws(ProtectionError) -> (enrolmentID: String, key: LevelKey) {
         noteUse()
@@ -79,7 +79,7 @@ struct ProtectedText: Sendable {
     private let ciphertext: Data
     private let tag: Data
 
-    /// - Throws: ``ProtectionError/malformed``.
+    /// - Throws: ``ProtectionError`` with code `malformed`.
     init(_ text: String) throws(ProtectionError) {
         guard let bytes = Base64URL.decode(text) else { throw .malformed }
         var rest = bytes[...]
@@ -104,7 +104,7 @@ struct ProtectedText: Sendable {
 
     /// Decrypts the secret.
     ///
-    /// - Throws: ``ProtectionError/integrity`` for every kind of mismatch.
+    /// - Throws: ``ProtectionError`` with code `integrity` for every kind of mismatch.
     func open(with key: LevelKey) throws(ProtectionError) -> String {
         do {
             guard constantTimeEqual(key.id, keyID) else { throw ProtectionError.integrity }
@@ -118,7 +118,7 @@ struct ProtectedText: Sendable {
         }
     }
 
-    /// - Throws: ``ProtectionError/tooLong``.
+    /// - Throws: ``ProtectionError`` with code `tooLong`.
     static func seal(
         _ secret: String, at level: ProtectionLevel, enrolmentID: String, with key: LevelKey
     ) throws(ProtectionError) -> String {

@@ -1,5 +1,4 @@
-public import FoundationEssentials
-package import Latchkey
+public import Latchkey
 
 /// The protection level of encrypted text: the statuses in which it can be encrypted and decrypted.
 public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
@@ -29,22 +28,30 @@ public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
 }
 
 /// An error of encryption or decryption.
-public enum ProtectionError: Error, Hashable, Sendable {
+public typealias ProtectionError = LatchkeyError<ProtectionErrorCode>
+
+/// The kinds of errors of encryption and decryption.
+public enum ProtectionErrorCode: LatchkeyErrorCode {
     /// The text is not from `encrypt`, or is incomplete.
     case malformed
-    /// The secret is longer than ``Locker/maximumSecretBytes``.
+    /// The secret is longer than 1 MiB.
     case tooLong
     /// The text belongs to another enrolment: of another device or user, or one that was destroyed.
     case wrongEnrolment
     /// The level is not open in the current status.
-    case levelNotSatisfied(required: ProtectionLevel, current: SessionPhase)
+    case levelNotSatisfied
     /// The level is open, and the key is not in memory: open the locker first.
     case keyUnavailable
     /// The text was changed after encryption.
     case integrity
 
-    /// The corresponding code of `KeystoreError`, which determines the tool's exit code.
-    package var keystoreCode: KeystoreError.Code {
+    /// The level that is required, and the phase that does not open it.
+    public struct Details: Sendable {
+        let required: ProtectionLevel
+        let current: SessionPhase
+    }
+
+    public var keystoreCode: KeystoreErrorCode {
         switch self {
         case .tooLong: .invalidInput
         case .wrongEnrolment: .wrongDevice
@@ -53,8 +60,8 @@ public enum ProtectionError: Error, Hashable, Sendable {
         }
     }
 
-    /// The name of the case.
-    package var code: String {
+    /// The name of the code, for example `wrongEnrolment`.
+    public var description: String {
         switch self {
         case .malformed: "malformed"
         case .tooLong: "tooLong"
@@ -66,41 +73,39 @@ public enum ProtectionError: Error, Hashable, Sendable {
     }
 }
 
-extension ProtectionError: CustomStringConvertible, LocalizedError {
-    /// One sentence for the user.
-    public var description: String {
-        switch self {
-        case .malformed: "Could not decrypt: the text is not from a locker, or is incomplete."
-        case .tooLong: "Could not encrypt: the secret is longer than 1 MiB."
-        case .wrongEnrolment: "Could not decrypt: the text was encrypted under another enrolment."
-        case .levelNotSatisfied(let required, let current):
-            "Could not use the level ‘\(required.rawValue)’: \(Self.words(for: current))."
-        case .keyUnavailable: "Could not use the data: the locker is not open."
-        case .integrity: "Could not decrypt: the text was changed."
-        }
-    }
+extension ProtectionError {
+    /// The required level of an error with code `levelNotSatisfied`.
+    public var requiredLevel: ProtectionLevel? { details?.required }
+    /// The phase that does not open the required level.
+    public var currentPhase: SessionPhase? { details?.current }
 
-    private static func words(for phase: SessionPhase) -> String {
-        switch phase {
-        case .unregistered: "this device is not enrolled"
-        case .enrolled: "there is no session"
-        case .activeViaStrongAuth, .activeViaEasyAccess: "the session does not open it"
-        case .backgroundAccess: "there is only background access"
-        case .verifiedOffline: "opening that level requires the server, which could not be reached"
-        }
-    }
+    static let malformed = ProtectionError(
+        operation: "decrypt", code: .malformed, reason: "the text is not from a locker, or is incomplete",
+        recovery: "Pass the complete text that ‘encrypt’ returned.")
+    static let tooLong = ProtectionError(
+        operation: "encrypt", code: .tooLong, reason: "the secret is longer than 1 MiB",
+        recovery: "Encrypt the file with a random key, and store only that key here.")
+    package static let wrongEnrolment = ProtectionError(
+        operation: "decrypt", code: .wrongEnrolment, reason: "the text was encrypted under another enrolment",
+        recovery: "Only that enrolment can decrypt it. Fetch the data again from its source.")
+    static let keyUnavailable = ProtectionError(
+        operation: "use the data", code: .keyUnavailable, reason: "the locker is not open",
+        recovery: "Initialize the locker, then try again.")
+    static let integrity = ProtectionError(
+        operation: "decrypt", code: .integrity, reason: "the text was changed", recovery: "Use an unchanged copy.")
 
-    public var errorDescription: String? { description }
-
-    /// The next step, one sentence.
-    public var recoverySuggestion: String? {
-        switch self {
-        case .malformed: "Pass the complete text that ‘encrypt’ returned."
-        case .tooLong: "Encrypt the file with a random key, and store only that key here."
-        case .wrongEnrolment: "Only that enrolment can decrypt it. Fetch the data again from its source."
-        case .levelNotSatisfied: "Start a session that opens the level, then try again."
-        case .keyUnavailable: "Initialize the locker, then try again."
-        case .integrity: "Use an unchanged copy."
-        }
+    static func levelNotSatisfied(required: ProtectionLevel, current: SessionPhase) -> ProtectionError {
+        let reason =
+            switch current {
+            case .unregistered: "this device is not enrolled"
+            case .enrolled: "there is no session"
+            case .activeViaStrongAuth, .activeViaEasyAccess: "the session does not open it"
+            case .backgroundAccess: "there is only background access"
+            case .verifiedOffline: "opening that level requires the server, which could not be reached"
+            }
+        return ProtectionError(
+            operation: "use the level ‘\(required.rawValue)’", code: .levelNotSatisfied, reason: reason,
+            recovery: "Start a session that opens the level, then try again.",
+            details: .init(required: required, current: current))
     }
 }

@@ -33,13 +33,13 @@ public enum SessionPhase: String, Hashable, Sendable, Codable, CaseIterable {
     case verifiedOffline
 
     /// Whether there is a token of full scope, perhaps an expired one.
-    public var isActive: Bool { self == .activeViaStrongAuth || self == .activeViaEasyAccess }
+    package var isActive: Bool { self == .activeViaStrongAuth || self == .activeViaEasyAccess }
 
     /// Whether more levels are open than without a session.
     var isOpen: Bool { self != .unregistered && self != .enrolled }
 
     /// The levels whose keys are in memory in this phase. Text of other levels can't be encrypted or decrypted.
-    public var openLevels: Set<ProtectionLevel> {
+    package var openLevels: Set<ProtectionLevel> {
         switch self {
         case .unregistered: []
         case .enrolled: [.base]
@@ -53,7 +53,7 @@ public enum SessionPhase: String, Hashable, Sendable, Codable, CaseIterable {
 /// A change of the status, reported after it was stored.
 public struct AuthSessionChange: Hashable, Sendable {
     /// What led to it.
-    public enum Cause: String, Hashable, Sendable {
+    public enum Cause: Hashable, Sendable {
         /// A session was started, or its token renewed.
         case started
         /// Background access was granted.
@@ -77,7 +77,7 @@ public struct AuthSessionChange: Hashable, Sendable {
     }
 
     /// The status before.
-    public let old: AuthSessionStatus
+    package let old: AuthSessionStatus
     /// The status now.
     public let new: AuthSessionStatus
     /// What led to it.
@@ -85,7 +85,7 @@ public struct AuthSessionChange: Hashable, Sendable {
 }
 
 /// An access token of the session. When the session is locked or replaced, ``value`` becomes nil in all copies.
-public struct AccessToken: Sendable {
+public struct AccessToken: Hashable, Sendable {
     /// The time at which the server stops accepting it.
     public let expiresAt: Date
     /// The token's scopes.
@@ -105,7 +105,7 @@ public struct AccessToken: Sendable {
     public var value: String? { handle.secret?.text }
 
     /// Whether it has expired.
-    public func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
+    package func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
 
     /// Whether the login is recent enough for the server to accept a new secret with this token. The server allows 300
     /// seconds, and the user needs most of them to set the secret.
@@ -114,8 +114,8 @@ public struct AccessToken: Sendable {
         return (0...60).contains(now.timeIntervalSince(loggedInAt))
     }
 
-    /// The value that all copies share.
-    final class Handle: Sendable {
+    /// The value that all copies share. A token equals only its copies.
+    final class Handle: Hashable, Sendable {
         private let state: Mutex<SecretBytes?>
 
         init(_ secret: SecretBytes) { state = Mutex(secret) }
@@ -123,15 +123,8 @@ public struct AccessToken: Sendable {
         var secret: SecretBytes? { state.withLock { $0 } }
 
         func close() { state.withLock { $0 = nil } }
+
+        static func == (left: Handle, right: Handle) -> Bool { left === right }
+        func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
-}
-
-extension AccessToken: Hashable, CustomStringConvertible, CustomReflectable {
-    /// The same token of the same session.
-    public static func == (left: AccessToken, right: AccessToken) -> Bool { left.handle === right.handle }
-
-    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(handle)) }
-
-    public var description: String { "‹access token›" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

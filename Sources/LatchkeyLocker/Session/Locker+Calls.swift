@@ -4,33 +4,26 @@ internal import Synchronization
 
 /// Runs calls: performs the actions of the session machine, and applies their results to the session.
 extension Locker {
-    func run(
-        _ call: SessionMachine.Call, _ context: FlowContext
-    ) async throws(ErsteGroupAuthError) -> AuthSessionStatus {
+    func run(_ call: SessionMachine.Call, _ context: FlowContext) async throws -> AuthSessionStatus {
         lockIfIdle()
         let task = try state.withLock { state throws(ErsteGroupAuthError) in
             let first = state.machine?.begin(call, hasFreshLogin: state.token?.isOfFreshLogin(at: now) ?? false)
-            guard let first else {
-                throw ErsteGroupAuthError(
-                    operation: context.operation, code: .notInitialized, reason: "the locker is not open",
-                    recovery: "Initialize it first.")
-            }
-            if case .refuse(let code) = first { throw ErsteGroupAuthError.refusal(context.operation, code) }
-            let task = Task { await drive(call, first, context) }
+            guard let first else { throw .refusal(.notInitialized) }
+            if case .refuse(let code) = first { throw .refusal(code) }
+            let task = Task { try await drive(call, first, context) }
             state.flow = task
             return task
         }
-        let result = await withTaskCancellationHandler {
-            await task.value
+        return try await withTaskCancellationHandler {
+            try await task.value
         } onCancel: {
             task.cancel()
         }
-        return try result.get()
     }
 
     private func drive(
         _ call: SessionMachine.Call, _ first: SessionMachine.Step, _ context: FlowContext
-    ) async -> Result<AuthSessionStatus, ErsteGroupAuthError> {
+    ) async throws -> AuthSessionStatus {
         var draft = SessionDraft()
         var step = first
         var failure: ErsteGroupAuthError?
@@ -39,18 +32,18 @@ extension Locker {
             do {
                 try await perform(action, context, &draft)
             } catch {
-                let error = ErsteGroupAuthError(context.operation, any: error)
+                let error = ErsteGroupAuthError(any: error)
                 answer = .failed(error.cause)
                 // An error of the clean-up does not replace the error before it.
-                if failure == nil || !action.isTidyingUp(after: call) { failure = error }
+                if failure == nil || !action.isCleanUp(after: call) { failure = error }
                 log(.warning, "failed: \(error.code)")
             }
-            step = settle(answer, call, draft)
+            step = apply(answer, call, draft)
         }
         switch step {
-        case .refuse(let code): return .failure(.refusal(context.operation, code))
-        case .fail: return .failure(failure ?? .cancelled(context.operation))
-        case .succeed, .perform: return .success(authSessionStatus)
+        case .refuse(let code): throw ErsteGroupAuthError.refusal(code)
+        case .fail: throw failure ?? .cancelled()
+        case .succeed, .perform: return authSessionStatus
         }
     }
 
@@ -66,15 +59,15 @@ extension Locker {
         case .registerEasyAccess: try await registerEasyAccess(context, &draft)
         case .removeEasyAccess: try await removeEasyAccess(context, &draft)
         case .deleteLocalEasyAccess: try await deleteLocalEasyAccess(context, &draft)
-        case .giveUpEasyAccess: try await giveUpEasyAccess(context, &draft)
-        case .destroy: try await destroy(context, &draft)
-        case .purge: try await purge(context, &draft)
+        case .deleteBlockedEasyAccess: try await deleteBlockedEasyAccess(context, &draft)
+        case .destroy: try await deleteEnrolment(context, &draft)
+        case .purge: try await deleteRevokedEnrolment(context, &draft)
         }
     }
 
     /// Reports a result to the machine. When the call ends, its results become the session's in the same critical
     /// section.
-    private func settle(
+    private func apply(
         _ answer: SessionMachine.Answer, _ call: SessionMachine.Call, _ draft: SessionDraft
     ) -> SessionMachine.Step {
         let use = SessionUse(at: now)
@@ -82,17 +75,16 @@ extension Locker {
             let old = state.status(configuration.offlineVerification)
             let isSuperseded = state.machine?.isSuperseded ?? false
             let step = state.machine?.receive(answer) ?? .fail
-            guard !step.goesOn else { return (step, old, old, isSuperseded) }
+            if case .perform = step { return (step, old, old, isSuperseded) }
             state.flow = nil
             if step == .succeed { state.lastUse = use }
             adopt(draft, endedWell: step == .succeed, &state)
             return (step, old, state.status(configuration.offlineVerification), isSuperseded)
         }
-        if !step.goesOn {
-            watchIdleness()
-            // The hardware may have accepted a proof for this call after the session ended.
-            if isSuperseded { forgetProofs() }
-        }
+        if case .perform = step { return step }
+        watchIdleness()
+        // The hardware may have accepted a proof for this call after the session ended.
+        if isSuperseded { forgetProofs() }
         if old != new { publish(old, new, step == .succeed || call == .destroy ? call.cause : .revoked) }
         return step
     }
@@ -130,24 +122,18 @@ extension Locker {
     ///
     /// - Returns: Whether there was such a call.
     @discardableResult
-    func withdraw() async -> Bool {
+    func withdrawPrompt() async -> Bool {
         guard let flow = state.withLock({ $0.machine?.mayPrompt == true ? $0.flow : nil }) else { return false }
         flow.cancel()
-        _ = await flow.value
+        _ = await flow.result
         return true
     }
 }
 
-extension SessionMachine.Step {
-    fileprivate var goesOn: Bool {
-        if case .perform = self { true } else { false }
-    }
-}
-
 extension SessionMachine.Action {
-    fileprivate func isTidyingUp(after call: SessionMachine.Call) -> Bool {
+    fileprivate func isCleanUp(after call: SessionMachine.Call) -> Bool {
         switch self {
-        case .purge, .deleteLocalEasyAccess, .giveUpEasyAccess: true
+        case .purge, .deleteLocalEasyAccess, .deleteBlockedEasyAccess: true
         case .destroy: call != .destroy
         default: false
         }

@@ -9,22 +9,22 @@ extension Locker {
     /// count. A declined prompt does not count.
     func verifyOffline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         guard let rules = configuration.offlineVerification,
-            let easyAccess = try enrolment(context.operation).easyAccess
-        else { throw ErsteGroupAuthError.refusal(context.operation, .easyAccessDisabled) }
+            let easyAccess = try enrolment().easyAccess
+        else { throw ErsteGroupAuthError.refusal(.easyAccessDisabled) }
         let now = now
         draft.counters = try await count(context) { counters in
             guard !counters.isTooOld(at: now, maximumAge: rules.maximumAge) else {
-                throw unavailable(context, "the last start with a network was too long ago, or the clock was set back")
+                throw Self.unavailable("the last start with a network was too long ago, or the clock was set back")
             }
             guard counters.failures < rules.maximumAttempts else {
-                throw unavailable(context, "there were too many wrong secrets")
+                throw Self.unavailable("there were too many wrong secrets")
             }
             counters.failures += 1
             counters.see(now)
         }
         do {
             let key = try await rows.offlineKey(
-                in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.consent)
+                in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence)
             draft.levels = [.offline: key]
         } catch {
             guard error.code != .wrongProof && error.code != .damaged else { throw error }
@@ -55,10 +55,9 @@ extension Locker {
         }
     }
 
-    private func unavailable(_ context: FlowContext, _ reason: String) -> ErsteGroupAuthError {
+    private static func unavailable(_ reason: String) -> ErsteGroupAuthError {
         ErsteGroupAuthError(
-            operation: context.operation, code: .verificationUnavailable, reason: reason,
-            recovery: "Start the session with a network.")
+            code: .verificationUnavailable, reason: reason, recovery: "Start the session with a network.")
     }
 }
 

@@ -5,15 +5,15 @@ internal import Synchronization
 /// The end of a session: by a lock, by time without use, or by a change of another program.
 extension Locker {
     /// Locks the session immediately. A running call does not open it again.
-    func lock(_ operation: String) throws(ErsteGroupAuthError) {
+    func lock() throws(ErsteGroupAuthError) {
         var step: SessionMachine.Step?
         close(.locked) { state in
             step = state.machine?.begin(.lock)
             return step != nil
         }
         switch step {
-        case nil: throw .refusal(operation, .notInitialized)
-        case .refuse(let code): throw .refusal(operation, code)
+        case nil: throw .refusal(.notInitialized)
+        case .refuse(let code): throw .refusal(code)
         case .succeed, .fail, .perform: break
         }
     }
@@ -110,20 +110,13 @@ extension Locker {
     /// changes of easy access begin with this. Until then, open keys in memory stay open.
     ///
     /// - Throws: ``ErsteGroupAuthError``; `enrolmentRevoked` if the enrolment is deleted or replaced.
-    func reloadIfChanged(_ context: FlowContext) async throws(ErsteGroupAuthError) {
+    func reloadIfChanged(_ context: FlowContext) async throws {
         let known = state.withLock { $0.enrolment }
-        let stored: Enrolment?
-        let counters: LockerCounters
-        do throws(KeystoreError) {
-            // The metadata is read without the hardware, so this is fast if the enrolment has not changed.
-            let generation = try await rows.records.metadata(LockerRows.enrolmentID)?.generation
-            guard generation != known?.generation else { return }
-            stored = try await rows.enrolment(for: context.prompt, authorizedBy: NobodyPresent())
-            counters = try await rows.counters(for: context.prompt, authorizedBy: NobodyPresent())
-        } catch {
-            throw ErsteGroupAuthError(context.operation, error)
-        }
-        if let stored { try check(stored, context.operation) }
+        // The metadata is read without the hardware, so this is fast if the enrolment has not changed.
+        guard try await rows.records.metadata(LockerRows.enrolmentID)?.generation != known?.generation else { return }
+        let stored = try await rows.enrolment(for: context.prompt, authorizedBy: NobodyPresent())
+        let counters = try await rows.counters(for: context.prompt, authorizedBy: NobodyPresent())
+        if let stored { try checkConfiguration(of: stored) }
         let isSame = stored?.id == known?.id
         var hasEnded = false
         close(.elsewhere) { state in
@@ -137,18 +130,16 @@ extension Locker {
         }
         guard !hasEnded else {
             throw ErsteGroupAuthError(
-                operation: context.operation, code: .enrolmentRevoked,
-                reason: "another program has destroyed this device's enrolment",
+                code: .enrolmentRevoked, reason: "another program has destroyed this device's enrolment",
                 recovery: "Start a session to use the current enrolment, or to enrol again.")
         }
     }
 
     /// - Throws: ``ErsteGroupAuthError`` with code `environmentChanged`.
-    func check(_ enrolment: Enrolment, _ operation: String) throws(ErsteGroupAuthError) {
+    func checkConfiguration(of enrolment: Enrolment) throws(ErsteGroupAuthError) {
         guard enrolment.issuer == configuration.issuer, enrolment.clientID == configuration.clientID else {
             throw ErsteGroupAuthError(
-                operation: operation, code: .environmentChanged,
-                reason: "this device is enrolled with another server or client",
+                code: .environmentChanged, reason: "this device is enrolled with another server or client",
                 recovery: "Use another container, or destroy that enrolment first.")
         }
     }

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 internal import Synchronization
 
@@ -8,7 +9,7 @@ extension Locker {
     /// Lets the user log in at the server. If this device is enrolled, only its user is accepted.
     func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = state.withLock { $0.enrolment }
-        let server = try await server(context.operation)
+        let server = try await server()
         if enrolment == nil { try await checkEnrolmentIsPossible(server) }
         let request = StrongAuthenticationRequest(
             authorizationEndpoint: try server.client.endpoint(.authorization).text, clientID: configuration.clientID,
@@ -18,10 +19,11 @@ extension Locker {
         let begun = now
         let code = try await (context.options.channel ?? configuration.channel).authorize(request)
         try Task.checkCancellation()
-        let answer = try await server.exchange(code, redirectURI: try redirectURI(of: code))
+        let answer = try await server.client.redeem(
+            code.code.text, verifier: code.codeVerifier.text, redirectURI: redirectURI(of: code))
         let tokens = try answer.json(TokenResponse.self)
         guard let idToken = tokens.idToken else {
-            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server sent no ID token")
+            throw ErsteGroupAuthError.invalidResponse("the server sent no ID token")
         }
         let validator = server.client.idTokens
         let claims = try await validator.validate(
@@ -30,12 +32,11 @@ extension Locker {
         let loggedInAt = try validator.checkLogin(claims, since: begun, now: now)
         guard enrolment == nil || enrolment?.userID == claims.sub else {
             throw ErsteGroupAuthError(
-                operation: context.operation, code: .userMismatch,
-                reason: "a different user logged in; this device is enrolled for another account",
+                code: .userMismatch, reason: "a different user logged in; this device is enrolled for another account",
                 recovery: "Log in to that account, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
-        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt, context)
+        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt)
     }
 
     /// The redirect URI that received the code: the configured one, or one on this machine.
@@ -49,8 +50,7 @@ extension Locker {
         let isLoopback = Endpoint(named).map { $0.scheme == "http" } ?? false
         guard isLoopback else {
             throw ErsteGroupAuthError(
-                operation: "log in", code: .invalidInput,
-                reason: "the code was sent to another address than the configured one",
+                code: .invalidInput, reason: "the code was sent to another address than the configured one",
                 recovery: "Use the configured redirect URI.")
         }
         return named
@@ -58,49 +58,47 @@ extension Locker {
 
     /// Gets the server's shares and opens all levels.
     func openLevels(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        let enrolment = try enrolment(context.operation)
-        let server = try await server(context.operation)
+        let enrolment = try enrolment()
+        let server = try await server()
         var shares: LevelShares?
         if enrolment.isShared {
             guard let secret = draft.token?.handle.secret else { throw CancellationError() }
             let assertion = try await sign(
-                .levelShares, challenge: server.challenge(), with: enrolment.deviceKey, enrolmentID: enrolment.id,
-                server, context, authorizedBy: NobodyPresent())
+                .levelShares, with: enrolment.deviceKey, enrolmentID: enrolment.id, server, context)
             shares = try await server.levelShares(enrolment.id, assertion, secret)
         }
-        draft.levels = try open(enrolment, shares, context)
+        draft.levels = try levelKeys(enrolment, shares)
         try await countOnline(context, &draft)
-        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
+        await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
     /// Signs with the easy-access key, which requires user verification.
     func authenticateEasily(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        let enrolment = try enrolment(context.operation)
+        let enrolment = try enrolment()
         guard let key = enrolment.easyAccess?.key else {
-            throw ErsteGroupAuthError.refusal(context.operation, .easyAccessDisabled)
+            throw ErsteGroupAuthError.refusal(.easyAccessDisabled)
         }
         // Stores the time, so that setting the clock back is detected.
         draft.counters = try await count(context) { [now] in $0.see(now) }
-        let server = try await server(context.operation)
+        let server = try await server()
         let challenge = try await server.challenge()
         let assertion = try await signEasily(key, challenge, enrolment, server, context)
-        context.consent.confirm()
         try Task.checkCancellation()
         let answer = try await server.token(LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
         let tokens = try answer.json(TokenResponse.self)
         if let idToken = tokens.idToken {
             let claims = try server.client.idTokens.checkClaims(idToken, now: now, serverDate: answer.date)
             guard claims.sub == enrolment.userID else {
-                throw ErsteGroupAuthError.invalidResponse(context.operation, "the server answered for another user")
+                throw ErsteGroupAuthError.invalidResponse("the server answered for another user")
             }
         } else if configuration.scopes.contains("openid") {
-            throw ErsteGroupAuthError.invalidResponse(context.operation, "the server sent no ID token")
+            throw ErsteGroupAuthError.invalidResponse("the server sent no ID token")
         }
-        draft.token = try token(tokens, answer, asked: configuration.scopes, context)
-        draft.levels = try open(enrolment, answer.shares(), context)
+        draft.token = try token(tokens, answer, asked: configuration.scopes)
+        draft.levels = try levelKeys(enrolment, answer.shares())
         try await countOnline(context, &draft)
-        draft.secret = context.consent.pin
-        _ = try? await finish { try await self.removeLeftovers(enrolment, server, context) }
+        draft.secret = context.presence.pin
+        await tryRemovingUnusedKeys(enrolment, server, context)
     }
 
     /// Signs with the cached secret if the app allows that, otherwise prompts. A cached secret that is wrong is
@@ -113,7 +111,7 @@ extension Locker {
             do {
                 return try await sign(
                     .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, server, context,
-                    authorizedBy: OnePINConsent(NobodyPresent(), offering: pin))
+                    authorizedBy: PresenceSession(NobodyPresent(), .init(firstPIN: pin)))
             } catch let error as KeystoreError where error.code == .wrongProof {
                 cache.clear()
             }
@@ -125,9 +123,8 @@ extension Locker {
     // MARK: For both
 
     func token(
-        _ tokens: TokenResponse, _ answer: ServerResponse<ErsteGroupAuthError>, asked: [String],
-        loggedInAt: Date? = nil,
-        _ context: FlowContext
+        _ tokens: TokenResponse, _ answer: ServerResponse<ErsteGroupAuthErrorCode>, asked: [String],
+        loggedInAt: Date? = nil
     ) throws(ErsteGroupAuthError) -> AccessToken {
         AccessToken(
             tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
@@ -135,27 +132,28 @@ extension Locker {
     }
 
     /// The keys of all levels of an active session.
-    private func open(
-        _ enrolment: Enrolment, _ shares: LevelShares?, _ context: FlowContext
+    private func levelKeys(
+        _ enrolment: Enrolment, _ shares: LevelShares?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
-        var levels = try open(.active, enrolment, enrolment.isShared ? shares?.active : nil, context)
-        levels.merge(try open(.background, enrolment, enrolment.isShared ? shares?.background : nil, context)) { $1 }
+        var levels = try open(.active, enrolment, shares?.active)
+        levels.merge(try open(.background, enrolment, shares?.background)) { $1 }
         levels[.base] = enrolment.baseKey
         return levels
     }
 
     /// The keys of one level and of the levels wrapped under it.
+    ///
+    /// - Parameter share: The server's share of the level; not used if the enrolment has no shares.
     func open(
-        _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?, _ context: FlowContext
+        _ level: ProtectionLevel, _ enrolment: Enrolment, _ share: SecretBytes?
     ) throws(ErsteGroupAuthError) -> [ProtectionLevel: LevelKey] {
-        guard enrolment.isShared == (share != nil) else {
-            throw .invalidResponse(context.operation, "the server sent no key share, or one that was not expected")
-        }
+        guard !enrolment.isShared || share != nil else { throw .invalidResponse("the server sent no key share") }
         do {
             return try enrolment.wraps.open(
-                level, deviceSecret: enrolment.deviceSecret, share: share, enrolmentID: enrolment.id)
+                level, deviceSecret: enrolment.deviceSecret, share: enrolment.isShared ? share : nil,
+                enrolmentID: enrolment.id)
         } catch {
-            throw .invalidResponse(context.operation, "the server's key share does not belong to this enrolment")
+            throw .invalidResponse("the server's key share does not belong to this enrolment")
         }
     }
 

@@ -1,3 +1,5 @@
+internal import Latchkey
+
 /// The state machine of a session, without hardware, network or clock.
 ///
 /// The caller begins a call, performs the action of each returned step, and reports the result, until the call ends.
@@ -61,9 +63,9 @@ struct SessionMachine: Sendable {
         case removeEasyAccess
         /// Deletes easy access here, after the server has removed its key.
         case deleteLocalEasyAccess
-        /// Deletes easy access here, after the hardware stopped accepting the secret. The server is told when it can be
-        /// reached.
-        case giveUpEasyAccess
+        /// Deletes easy access here, after the hardware stopped accepting the secret. The key is removed at the
+        /// server when that can be reached.
+        case deleteBlockedEasyAccess
         case destroy
         /// Deletes an enrolment that the server no longer knows.
         case purge
@@ -126,28 +128,28 @@ struct SessionMachine: Sendable {
         case .destroy:
             guard phase != .unregistered else { return .refuse(.notEnrolled) }
             epoch += 1
-            return perform(.destroy, for: call)
+            return next(.destroy, for: call)
         case .enableEasyAccess, .disableEasyAccess, .changeEasyAccess:
             guard phase.isActive else { return .refuse(phase == .unregistered ? .notEnrolled : .notActive) }
             guard hasEasyAccess == (call != .enableEasyAccess) else {
                 return .refuse(hasEasyAccess ? .easyAccessEnabled : .easyAccessDisabled)
             }
             switch call {
-            case .disableEasyAccess: return perform(.removeEasyAccess, for: call)
-            case .enableEasyAccess where hasFreshLogin: return perform(.registerEasyAccess, for: call)
-            default: return perform(.authenticateStrongly, for: call)
+            case .disableEasyAccess: return next(.removeEasyAccess, for: call)
+            case .enableEasyAccess where hasFreshLogin: return next(.registerEasyAccess, for: call)
+            default: return next(.authenticateStrongly, for: call)
             }
         }
     }
 
     private mutating func begin(_ call: Call, _ level: RequiredLevel) -> Step {
         guard phase != .unregistered else {
-            return level == .easyAccess ? .refuse(.notEnrolled) : perform(.authenticateStrongly, for: call)
+            return level == .easyAccess ? .refuse(.notEnrolled) : next(.authenticateStrongly, for: call)
         }
         switch level {
         case .easyAccess where !hasEasyAccess: return .refuse(.easyAccessDisabled)
-        case .any where hasEasyAccess, .easyAccess: return perform(.authenticateEasily, for: call)
-        case .any, .strong: return perform(.authenticateStrongly, for: call)
+        case .any where hasEasyAccess, .easyAccess: return next(.authenticateEasily, for: call)
+        case .any, .strong: return next(.authenticateStrongly, for: call)
         }
     }
 
@@ -164,15 +166,15 @@ struct SessionMachine: Sendable {
         switch action {
         case .authenticateStrongly:
             guard !isSuperseded else { return end(.fail) }
-            if call == .enableEasyAccess || call == .changeEasyAccess { return perform(.registerEasyAccess, for: call) }
-            return perform(phase == .unregistered ? .enrol : .openLevels, for: call)
+            if call == .enableEasyAccess || call == .changeEasyAccess { return next(.registerEasyAccess, for: call) }
+            return next(phase == .unregistered ? .enrol : .openLevels, for: call)
         case .enrol, .registerEasyAccess: return end(in: .activeViaStrongAuth, easyAccess: true)
         case .openLevels: return end(in: .activeViaStrongAuth, easyAccess: hasEasyAccess)
         case .authenticateEasily: return end(in: .activeViaEasyAccess, easyAccess: true)
         case .verifyOffline: return end(in: .verifiedOffline, easyAccess: true)
         case .removeEasyAccess: return end(in: .enrolled, easyAccess: false)
         case .destroy: return end(in: .unregistered, easyAccess: false, call == .destroy ? .succeed : .fail)
-        case .deleteLocalEasyAccess, .giveUpEasyAccess: return end(in: phase, easyAccess: false, .fail)
+        case .deleteLocalEasyAccess, .deleteBlockedEasyAccess: return end(in: phase, easyAccess: false, .fail)
         case .purge: return end(in: .unregistered, easyAccess: false, .fail)
         }
     }
@@ -181,17 +183,17 @@ struct SessionMachine: Sendable {
         switch (action, cause) {
         case (.purge, _), (.destroy, .revocationPending):
             return end(in: .unregistered, easyAccess: false, .fail)
-        case (_, .enrolmentRevoked) where phase != .unregistered: return perform(.purge, for: call)
-        case (.authenticateEasily, .easyAccessRevoked): return perform(.deleteLocalEasyAccess, for: call)
+        case (_, .enrolmentRevoked) where phase != .unregistered: return next(.purge, for: call)
+        case (.authenticateEasily, .easyAccessRevoked): return next(.deleteLocalEasyAccess, for: call)
         case (.authenticateEasily, .secretExhausted), (.verifyOffline, .secretExhausted):
             switch exhaustion {
-            case .disableEasyAccess: return perform(.giveUpEasyAccess, for: call)
-            case .destroyEnrolment: return perform(.destroy, for: call)
+            case .disableEasyAccess: return next(.deleteBlockedEasyAccess, for: call)
+            case .destroyEnrolment: return next(.destroy, for: call)
             case .wait: return end(.fail)
             }
         case (.authenticateEasily, .network)
         where allowsOffline && !isSuperseded && (phase == .enrolled || phase == .verifiedOffline):
-            return perform(.verifyOffline, for: call)
+            return next(.verifyOffline, for: call)
         case (.verifyOffline, .verificationUnavailable) where phase == .verifiedOffline:
             return end(in: .enrolled, easyAccess: hasEasyAccess, .fail)
         case (.authenticateStrongly, .network) where phase == .verifiedOffline: return end(.refuse(.offline))
@@ -199,7 +201,7 @@ struct SessionMachine: Sendable {
         }
     }
 
-    private mutating func perform(_ action: Action, for call: Call) -> Step {
+    private mutating func next(_ action: Action, for call: Call) -> Step {
         flow = (call, action, flow?.epoch ?? epoch)
         return .perform(action)
     }
@@ -259,7 +261,7 @@ struct SessionMachine: Sendable {
     enum BackgroundStep: Hashable, Sendable {
         case succeed
         case fail
-        /// Delete the enrolment, then call ``purged()``. The call ends with the error of the request.
+        /// Delete the enrolment, then call ``enrolmentWasDeleted()``. The call ends with the error of the request.
         case purge
         /// The enrolment was destroyed during the request.
         case refuseNotEnrolled
@@ -284,7 +286,7 @@ struct SessionMachine: Sendable {
     }
 
     /// Records that the enrolment was deleted outside of a call.
-    mutating func purged() {
+    mutating func enrolmentWasDeleted() {
         phase = .unregistered
         hasEasyAccess = false
         epoch += 1

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
 /// The JWS with which a key in the device's hardware authenticates one request: see <doc:LockerProtocol>.

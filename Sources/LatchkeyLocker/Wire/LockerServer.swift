@@ -1,81 +1,70 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
-package import LatchkeyOAuth
+internal import LatchkeyHTTP
+internal import LatchkeyOAuth
 
-/// The endpoints of a server with the locker protocol as calls, for one operation: <doc:LockerProtocol>.
+/// The endpoints of a server with the locker protocol as calls: <doc:LockerProtocol>.
 struct LockerServer: Sendable {
     static let easyAccessGrant = "urn:latchkey:params:oauth:grant-type:easy-access"
     static let backgroundAccessGrant = "urn:latchkey:params:oauth:grant-type:background-access"
 
-    let client: OAuthClient<ErsteGroupAuthError>
+    let client: OAuthClient<ErsteGroupAuthErrorCode>
 
-    init(operation: String, clientID: String, discovery: ProviderMetadata, transport: any HTTPTransport) {
-        client = OAuthClient(
-            discovery, clientID: clientID, over: ServerConnection(transport: transport, operation: operation))
+    init(clientID: String, discovery: ProviderMetadata, transport: any HTTPTransport) {
+        client = OAuthClient(discovery, clientID: clientID, over: ServerConnection(transport: transport))
     }
 
-    var operation: String { client.operation }
     var discovery: ProviderMetadata { client.metadata }
 
     /// Reads the server's metadata.
     ///
     /// - Throws: ``ErsteGroupAuthError`` with code `server` when it names another issuer than `issuer`, or an endpoint at
     ///   another origin.
-    static func discover(
-        at issuer: Endpoint, _ transport: any HTTPTransport, _ operation: String
-    ) async throws(ErsteGroupAuthError) -> ProviderMetadata {
-        let connection = ServerConnection<ErsteGroupAuthError>(transport: transport, operation: operation)
+    static func discover(at issuer: Endpoint, _ transport: any HTTPTransport) async throws -> ProviderMetadata {
+        let connection = ServerConnection<ErsteGroupAuthErrorCode>(transport: transport)
         let metadata = try await ProviderMetadata.read(at: issuer.text, over: connection)
         let origin = Endpoint(metadata.issuer)?.origin
         let endpoints = [metadata[.authorization], metadata[.token], metadata[.keys]].map { $0?.origin }
         guard let origin, endpoints.allSatisfy({ $0 == origin }), metadata.enrolment?.origin ?? origin == origin,
             metadata.enrolment?.path.contains("?") != true
-        else { throw connection.failure(.malformed) }
+        else { throw ErsteGroupAuthError(.malformed) }
         return metadata
     }
 
     // MARK: Tokens
 
-    func challenge() async throws(ErsteGroupAuthError) -> String {
+    func challenge() async throws -> String {
         struct Answer: Decodable {
             struct Result: Decodable { let token: String }
             let result: Result
         }
-        guard let endpoint = discovery.challenge else { throw client.connection.failure(.malformed) }
-        let body = try encode(["purpose": "locker_request"])
-        let answer = try await client.connection.success(json(endpoint), body).json(Answer.self).result.token
+        guard let endpoint = discovery.challenge else { throw ErsteGroupAuthError(.malformed) }
+        let (request, body) = try json(endpoint, ["purpose": "locker_request"])
+        let answer = try await client.connection.success(request, body).json(Answer.self).result.token
         guard !answer.isEmpty, answer.utf8.count <= 256 else {
-            throw .invalidResponse(operation, "the server's challenge is empty or longer than 256 bytes")
+            throw ErsteGroupAuthError.invalidResponse("the server's challenge is empty or longer than 256 bytes")
         }
         return answer
-    }
-
-    func exchange(
-        _ code: AuthorizationCode, redirectURI: String
-    ) async throws(ErsteGroupAuthError) -> ServerResponse<ErsteGroupAuthError> {
-        try await client.redeem(code.code, verifier: code.codeVerifier, redirectURI: redirectURI)
     }
 
     /// Requests a token for an assertion, with one of the locker's grants.
     func token(
         _ grant: String, _ assertion: String, scopes: [String]
-    ) async throws(ErsteGroupAuthError) -> ServerResponse<ErsteGroupAuthError> {
+    ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
         var form = [("grant_type", grant), ("assertion", assertion)]
         if !scopes.isEmpty { form.append(("scope", scopes.joined(separator: " "))) }
-        return try checked(await client.post(form, to: .token))
+        return try await client.post(form, to: .token).checkedByLocker()
     }
 
     // MARK: Enrolment
 
     /// - Parameter id: The required name of the enrolment.
-    func enrol(
-        _ assertion: String, as id: String, _ token: SecretBytes
-    ) async throws(ErsteGroupAuthError) -> LockerEnrolmentAnswer {
-        let answer = try await locker(json(enrolment(), token), encode(["assertion": assertion]))
-            .json(LockerEnrolmentAnswer.self)
+    func enrol(_ assertion: String, as id: String, _ token: SecretBytes) async throws -> LockerEnrolmentAnswer {
+        let answer = try await post("", ["assertion": assertion], token).json(LockerEnrolmentAnswer.self)
         guard answer.enrolmentID == id else {
-            throw .invalidResponse(operation, "the enrolment's ID from the server does not match its device key")
+            throw ErsteGroupAuthError.invalidResponse(
+                "the enrolment's ID from the server does not match its device key")
         }
         return answer
     }
@@ -83,72 +72,49 @@ struct LockerServer: Sendable {
     /// - Parameter deviceSignature: The device key's signature over the assertion: base64url of 64 bytes.
     func enableEasyAccess(
         _ id: String, _ assertion: String, deviceSignature: String, _ token: SecretBytes
-    ) async throws(ErsteGroupAuthError) {
-        try await locker(
-            json(enrolment("/\(id)/easy-access"), token),
-            encode(["assertion": assertion, "device_signature": deviceSignature])
-        ).checkNoContent()
+    ) async throws {
+        let members = ["assertion": assertion, "device_signature": deviceSignature]
+        try await post("/\(id)/easy-access", members, token).checkNoContent()
     }
 
     /// Removes all easy-access keys. Requires a session with full access.
-    func removeEasyAccess(_ id: String, _ token: SecretBytes) async throws(ErsteGroupAuthError) {
-        var request = try enrolment("/\(id)/easy-access").request(.delete)
-        request.headerFields[.authorization] = "Bearer \(token.text)"
-        try await locker(request, []).checkNoContent()
+    func removeEasyAccessKeys(_ id: String, _ token: SecretBytes) async throws {
+        let request = try enrolment("/\(id)/easy-access").request(.delete, [.authorization: "Bearer \(token.text)"])
+        try await client.connection.send(request).checkedByLocker().checkNoContent()
     }
 
     /// Removes the key that the device's assertion names. Requires no session.
-    func giveUpEasyAccess(_ id: String, _ assertion: String) async throws(ErsteGroupAuthError) {
-        try await locker(json(enrolment("/\(id)/easy-access/disable")), encode(["assertion": assertion]))
-            .checkNoContent()
+    func removeEasyAccessKey(_ id: String, _ assertion: String) async throws {
+        try await post("/\(id)/easy-access/disable", ["assertion": assertion]).checkNoContent()
     }
 
-    func levelShares(
-        _ id: String, _ assertion: String, _ token: SecretBytes
-    ) async throws(ErsteGroupAuthError) -> LevelShares? {
-        try await locker(json(enrolment("/\(id)/level-shares"), token), encode(["assertion": assertion])).shares()
+    func levelShares(_ id: String, _ assertion: String, _ token: SecretBytes) async throws -> LevelShares? {
+        try await post("/\(id)/level-shares", ["assertion": assertion], token).shares()
     }
 
     /// Revokes an enrolment with the device's statement. Requires no session.
-    func revoke(_ id: String, statement: String) async throws(ErsteGroupAuthError) {
-        try await locker(json(enrolment("/\(id)/revoke")), encode(["assertion": statement])).checkNoContent()
+    func revoke(_ id: String, statement: String) async throws {
+        try await post("/\(id)/revoke", ["assertion": statement]).checkNoContent()
     }
 
     // MARK: Helpers
 
-    private func enrolment(_ suffix: String = "") throws(ErsteGroupAuthError) -> Endpoint {
-        guard let enrolment = discovery.enrolment else { throw .noLocker(operation) }
-        return suffix.isEmpty ? enrolment : enrolment.appending(suffix)
+    private func enrolment(_ path: String) throws -> Endpoint {
+        guard let enrolment = discovery.enrolment else { throw ErsteGroupAuthError.noLocker }
+        return path.isEmpty ? enrolment : enrolment.appending(path)
     }
 
-    /// Sends a request of the locker protocol.
-    private func locker(
-        _ request: HTTPRequest, _ body: [UInt8]
-    ) async throws(ErsteGroupAuthError) -> ServerResponse<ErsteGroupAuthError> {
-        try checked(await client.connection.send(request, body))
-    }
-
-    /// Maps an error to the codes of the locker protocol. Only its endpoints and grants may end an enrolment.
-    private func checked(
-        _ response: ServerResponse<ErsteGroupAuthError>
-    ) throws(ErsteGroupAuthError) -> ServerResponse<ErsteGroupAuthError> {
-        guard !response.isSuccess else { return response }
-        guard let error = OAuthFailure.error(in: response.body) else { throw response.failure }
-        throw .refusedByLocker(operation, error, status: response.status)
-    }
-
-    private func json(_ endpoint: Endpoint, _ token: SecretBytes? = nil) -> HTTPRequest {
-        var request = endpoint.request(.post, [.contentType: "application/json"])
+    /// Posts JSON to a path below the enrolment endpoint.
+    private func post(
+        _ path: String, _ members: [String: String], _ token: SecretBytes? = nil
+    ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
+        var (request, body) = try json(enrolment(path), members)
         if let token { request.headerFields[.authorization] = "Bearer \(token.text)" }
-        return request
+        return try await client.connection.send(request, body).checkedByLocker()
     }
 
-    private func encode(_ value: [String: String]) throws(ErsteGroupAuthError) -> [UInt8] {
-        do {
-            return Array(try JSONEncoder().encode(value))
-        } catch {
-            throw ErsteGroupAuthError(operation, any: error)
-        }
+    private func json(_ endpoint: Endpoint, _ members: [String: String]) throws -> (HTTPRequest, [UInt8]) {
+        (endpoint.request(.post, [.contentType: "application/json"]), Array(try JSONEncoder().encode(members)))
     }
 }
 
@@ -165,10 +131,16 @@ private struct ScopeMember: Decodable {
     let scope: String?
 }
 
-extension ServerResponse<ErsteGroupAuthError> {
+extension ServerResponse<ErsteGroupAuthErrorCode> {
+    /// Maps an error to the codes of the locker protocol. Only its endpoints and grants may end an enrolment.
+    fileprivate func checkedByLocker() throws(ErsteGroupAuthError) -> Self {
+        guard isSuccess else { throw .refusedByLocker(refusal) }
+        return self
+    }
+
     /// Checks for status 204. A page of a proxy has another status.
-    func checkNoContent() throws(ErsteGroupAuthError) {
-        guard status == 204 else { throw .unexpectedStatus(operation, status) }
+    fileprivate func checkNoContent() throws(ErsteGroupAuthError) {
+        guard status == 204 else { throw ErsteGroupAuthError(.refused(refusal)) }
     }
 
     /// The shares in the response; nil without any.
@@ -179,26 +151,5 @@ extension ServerResponse<ErsteGroupAuthError> {
     /// The scopes of a token. A response without them grants the requested ones (RFC 6749 section 5.1).
     func scopes(asked: [String]) throws(ErsteGroupAuthError) -> [String] {
         try json(ScopeMember.self).scope?.split(separator: " ").map(String.init) ?? asked
-    }
-}
-
-extension ErsteGroupAuthError: OAuthClientError {
-    package init(_ operation: String, _ failure: OAuthFailure) {
-        self =
-            switch failure {
-            case .transport(let error): .transport(operation, error)
-            case .refused(let status, let body):
-                if let error = OAuthFailure.error(in: body) {
-                    .refused(operation, error, status: status)
-                } else {
-                    .unexpectedStatus(operation, status)
-                }
-            case .metadata(let flaw): .invalidResponse(operation, flaw.reason)
-            case .idToken(let flaw): ErsteGroupAuthError(operation, flaw)
-            case .missingEndpoint(let name):
-                .invalidResponse(operation, "the server's metadata has no ‘\(name.rawValue)’")
-            case .invalidAddress, .malformed, .keysTooFresh:
-                .invalidResponse(operation, "the server's response does not follow its protocol")
-            }
     }
 }

@@ -7,22 +7,25 @@ extension TokenAdministrator {
     ///   PIN that the token does not accept.
     package func changePIN() async throws(KeystoreError) {
         let operation = "change the token's PIN"
-        let entry = try await usable(operation)
-        guard entry.information.flags.contains(.userPINInitialized) else {
-            throw KeystoreError(
-                operation: operation, code: .passcodeNotSet, reason: "the token has no user PIN yet",
-                recovery: "Set one with `latchkey token pin --init`.")
-        }
-        guard !entry.information.flags.contains(.userPINLocked) else {
-            throw KeystoreError(
-                CryptokiError(.pinLocked, from: "C_GetTokenInfo"), during: operation,
-                profile: ModuleProfile(for: entry.module))
-        }
-        let old = try await proof(.current, of: entry, to: operation)
-        let new = try await newProof(for: entry, to: operation)
-        // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
-        try await administer(operation, on: entry, as: .user, old) { (session) throws(CryptokiError) in
-            try session.changePIN(from: old, to: new)
+        do throws(KeystoreError) {
+            let entry = try await usableEntry()
+            guard entry.information.flags.contains(.userPINInitialized) else {
+                throw KeystoreError(
+                    code: .passcodeNotSet, reason: "the token has no user PIN yet",
+                    recovery: "Set one with `latchkey token pin --init`.")
+            }
+            guard !entry.information.flags.contains(.userPINLocked) else {
+                throw KeystoreError(CryptokiError(.pinLocked, from: "C_GetTokenInfo"), profile: entry.profile)
+            }
+            let old = try await proof(.current, of: entry, to: operation)
+            let new = try await newProof(for: entry, to: operation)
+            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM refused the old PIN.
+            try await administer(entry, as: .user, old) { (session) throws(CryptokiError) in
+                try session.changePIN(from: old, to: new)
+            }
+            presence.accepted()
+        } catch {
+            throw error.during(operation)
         }
     }
 
@@ -30,13 +33,17 @@ extension TokenAdministrator {
     /// one.
     package func changeSecurityOfficerPIN() async throws(KeystoreError) {
         let operation = "change the security officer's PIN"
-        let entry = try await usable(operation)
-        try refuseWhenOfficerLocked(operation, entry)
-        let old = try await proof(.securityOfficer, of: entry, to: operation)
-        let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
-        if ModuleProfile(for: entry.module).identifiers == .slot { try ManagementKey.check(new, operation) }
-        try await administer(operation, on: entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
-            try session.changePIN(from: old, to: new)
+        do throws(KeystoreError) {
+            let entry = try await usableEntry()
+            try refuseWhenOfficerLocked(entry)
+            let old = try await proof(.securityOfficer, of: entry, to: operation)
+            let new = try await newProof(of: .securityOfficer, for: entry, to: operation)
+            if entry.profile.identifiers == .slot { try ManagementKey.check(new) }
+            try await administer(entry, as: .securityOfficer, old) { (session) throws(CryptokiError) in
+                try session.changePIN(from: old, to: new)
+            }
+        } catch {
+            throw error.during(operation)
         }
     }
 
@@ -46,13 +53,17 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` for a module that unblocks in another way: see ``unblockPIN()``.
     package func initializePIN() async throws(KeystoreError) {
         let operation = "set the token's PIN"
-        let entry = try await usable(operation)
-        guard case .securityOfficer = ModuleProfile(for: entry.module).unblocking else {
-            throw .unsupported(
-                operation, "the security officer of this kind of token can't set the user's PIN",
-                recovery: "Use `latchkey token pin --unblock`, which names the way that this token supports.")
+        do throws(KeystoreError) {
+            let entry = try await usableEntry()
+            guard case .securityOfficer = entry.profile.unblocking else {
+                throw .unsupported(
+                    "the security officer of this kind of token can't set the user's PIN",
+                    recovery: "Use `latchkey token pin --unblock`, which names the way that this token supports.")
+            }
+            try await setPIN(of: entry, to: operation)
+        } catch {
+            throw error.during(operation)
         }
-        try await setPIN(operation, entry)
     }
 
     /// Replaces a PIN that is locked after too many wrong ones, in the way that the module supports.
@@ -62,99 +73,59 @@ extension TokenAdministrator {
     /// - Throws: `KeystoreError`; `unsupported` if only another program can do it: the recovery names it.
     package func unblockPIN() async throws(KeystoreError) {
         let operation = "unblock the token's PIN"
-        let entry = try await usable(operation)
-        switch ModuleProfile(for: entry.module).unblocking {
-        case .securityOfficer: try await setPIN(operation, entry)
-        case .prefixedSetPIN:
-            guard
-                case .pin(let code) = try await proof(.unblocking, of: entry, to: operation),
-                case .pin(let new) = try await newProof(for: entry, to: operation)
-            else {
+        do throws(KeystoreError) {
+            let entry = try await usableEntry()
+            switch entry.profile.unblocking {
+            case .securityOfficer: try await setPIN(of: entry, to: operation)
+            case .prefixedSetPIN:
+                guard case .pin(let code) = try await proof(.unblocking, of: entry, to: operation),
+                    case .pin(let new) = try await newProof(for: entry, to: operation)
+                else {
+                    throw .unsupported(
+                        "this kind of token accepts its PUK only from the computer",
+                        recovery: "Use --token-login pin instead of the reader's PIN pad.")
+                }
+                let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
+                try await loggedOut(entry) { (session) throws(CryptokiError) in
+                    try session.changePIN(from: .secret(old), to: .secret(pin))
+                }
+                presence.accepted()
+            case .program(let program):
                 throw .unsupported(
-                    operation, "this kind of token accepts its PUK only from the computer",
-                    recovery: "Use --token-login pin instead of the reader's PIN pad.")
+                    "this token's module can't do it",
+                    recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
             }
-            let (old, pin) = (code.prefixed("puk:"), new.prefixed("pin:"))
-            try await perform(operation, on: entry) { (session) throws(CryptokiError) in
-                try session.changePIN(from: .secret(old), to: .secret(pin))
-            }
-        case .program(let program):
-            throw .unsupported(
-                operation, "this token's module can't do it",
-                recovery: "Run `\(program)`, which prompts for the unblocking code and the new PIN.")
+        } catch {
+            throw error.during(operation)
         }
     }
 
-    private func setPIN(_ operation: String, _ entry: TokenDirectory.Entry) async throws(KeystoreError) {
-        try refuseWhenOfficerLocked(operation, entry)
+    private func setPIN(of entry: TokenDirectory.Entry, to operation: String) async throws(KeystoreError) {
+        try refuseWhenOfficerLocked(entry)
         let officer = try await proof(.securityOfficer, of: entry, to: operation)
         let new = try await newProof(for: entry, to: operation)
-        try await administer(operation, on: entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+        try await administer(entry, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
             try session.initializePIN(new)
         }
+        presence.accepted()
     }
-}
 
-extension TokenAdministrator {
     /// The token, after checking that it is initialized and opens sessions.
-    func usable(_ operation: String) async throws(KeystoreError) -> TokenDirectory.Entry {
-        let entry = try await entry(operation)
+    private func usableEntry() async throws(KeystoreError) -> TokenDirectory.Entry {
+        let entry = try await entry()
         guard entry.information.flags.contains(.initialized) else {
             throw KeystoreError(
-                operation: operation, code: .wrongState, reason: "the token is not initialized",
+                code: .wrongState, reason: "the token is not initialized",
                 recovery: "Run `latchkey token init` first.")
         }
-        try await checkSession(operation, entry)
+        try await checkSession(entry)
         return entry
     }
 
-    /// Logs in, runs `body`, and logs out.
-    func administer(
-        _ operation: String, on entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
-        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
-    ) async throws(KeystoreError) {
-        try await perform(operation, on: entry, provesFirst: true) { (session) throws(CryptokiError) in
-            try session.login(role, with: proof)
-            defer { try? session.logout() }
-            try body(session)
-        }
-    }
-
-    /// Runs `body` in the token's session without a login.
-    ///
-    /// - Parameter provesFirst: Whether `body` logs in before it sets a PIN, so that a later PIN error concerns the new PIN.
-    private func perform(
-        _ operation: String, on entry: TokenDirectory.Entry, provesFirst: Bool = false,
-        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
-    ) async throws(KeystoreError) {
-        do throws(CryptokiError) {
-            let token = try await Token.find(entry.uri, options: options.token)
-            let login = token.login
-            try await token.perform { (session) throws(CryptokiError) in
-                login.forget()
-                try session.logout()
-                try body(session)
-            }
-        } catch {
-            if provesFirst, let refusal = KeystoreError.newPINRefused(operation, error) { throw refusal }
-            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
-        }
-    }
-
-    /// Prompts for a new PIN and checks its length.
-    func newProof(
-        of role: LoginRole = .user, for entry: TokenDirectory.Entry, to reason: String
-    ) async throws(KeystoreError) -> LoginProof {
-        let proof = try await proof(.new, of: entry, to: reason)
-        if case .pin(let pin) = proof { try profile(of: entry).checkNew(pin, of: role, reason) }
-        return proof
-    }
-
-    private func refuseWhenOfficerLocked(_ operation: String, _ entry: TokenDirectory.Entry) throws(KeystoreError) {
+    private func refuseWhenOfficerLocked(_ entry: TokenDirectory.Entry) throws(KeystoreError) {
         guard entry.information.flags.contains(.securityOfficerPINLocked) else { return }
         throw KeystoreError(
-            operation: operation, code: .lockedOut,
-            reason: "the security officer's PIN is locked after too many wrong PINs",
+            code: .lockedOut, reason: "the security officer's PIN is locked after too many wrong PINs",
             recovery: "Erase the token with its manufacturer's program.")
     }
 }
@@ -181,12 +152,12 @@ enum ManagementKey {
     /// Checks the form of a new key before it is sent.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
-    static func check(_ proof: LoginProof, _ operation: String) throws(KeystoreError) {
+    static func check(_ proof: LoginProof) throws(KeystoreError) {
         guard case .pin(let pin) = proof else { return }
         let isWellFormed = pin.withUnsafeBytes { bytes in bytes.count == digits && bytes.allSatisfy(isHexadecimal) }
         guard isWellFormed else {
             throw KeystoreError(
-                operation: operation, code: .invalidInput,
+                code: .invalidInput,
                 reason: "a YubiKey's management key has \(digits) hexadecimal digits, and the new one does not",
                 recovery: "Try again with a key of that form; this one was not sent.")
         }

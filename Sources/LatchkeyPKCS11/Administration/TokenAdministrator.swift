@@ -10,8 +10,8 @@ package import Latchkey
 /// fingerprint sensor, the authority is notified.
 package struct TokenAdministrator: Sendable {
     package let uri: TokenURI
-    let options: PKCS11Options
-    let container: String
+    private let options: PKCS11Options
+    private let container: String
     let presence: any PresenceAuthority
 
     /// Does not load the module yet.
@@ -34,63 +34,110 @@ package struct TokenAdministrator: Sendable {
     ///
     /// - Throws: `KeystoreError`; `unavailable` if the token is absent, `conflict` if the URI matches several.
     package func information() async throws(KeystoreError) -> TokenInformation {
-        try await entry("look at the token").information
+        do {
+            return try await entry().information
+        } catch {
+            throw error.during("look at the token")
+        }
+    }
+
+    /// Erases the token and sets its label and the PINs of its security officer and its user.
+    ///
+    /// Prompts for the security officer's PIN (the current one if the token is initialized, else a new one), then for the
+    /// user's new PIN. If the URI matches several tokens and one of them is not initialized, chooses that one.
+    ///
+    /// - Parameters:
+    ///   - label: 1 to 32 bytes of UTF-8.
+    ///   - isErasing: Whether an initialized token may be erased with all its keys.
+    /// - Returns: The token's new information; its serial number may have changed.
+    /// - Throws: `KeystoreError`; `conflict` for an initialized token that may not be erased, `wrongProof`, `unsupported`.
+    package func initialize(label: String, erasing isErasing: Bool = false) async throws(KeystoreError)
+        -> TokenInformation
+    {
+        do throws(KeystoreError) {
+            guard (1...32).contains(label.utf8.count), !label.unicodeScalars.contains(where: { $0.value < 32 }) else {
+                throw .invalidInput("a label has 1 to 32 bytes and no control character")
+            }
+            let entry = try await blankEntry()
+            guard entry.profile.family != .ykcs11 else {
+                throw .unsupported(
+                    "a YubiKey is always initialized; it can only be reset",
+                    recovery: "Run `ykman piv reset`, which erases all its PIV keys, and change its PINs.")
+            }
+            let isUsed = entry.information.flags.contains(.initialized)
+            guard !isUsed || isErasing else {
+                throw .conflict(
+                    "it is initialized already, as ‘\(entry.information.label)’",
+                    recovery: "Use --erase to delete everything on it.")
+            }
+            let officer = try await proof(
+                isUsed ? .securityOfficer : .new, of: entry,
+                to: isUsed ? "erase the token" : "set the security officer's PIN")
+            let user = try await newProof(for: entry, to: "set the token's PIN")
+            try await erase(entry, label: label, securityOfficer: officer)
+            let erased = try await initializedEntry(label: label, before: entry)
+            try await administer(erased, as: .securityOfficer, officer) { (session) throws(CryptokiError) in
+                try session.initializePIN(user)
+            }
+            presence.accepted()
+            return try await initializedEntry(label: label, before: erased).information
+        } catch {
+            throw error.during("initialize the token")
+        }
     }
 }
 
 extension TokenAdministrator {
     /// The one token that matches the URI; an uninitialized slot only if nothing else matches. Opens no session.
-    func entry(_ operation: String) async throws(KeystoreError) -> TokenDirectory.Entry {
-        let fitting = try await entries(operation).preferringInitialized
-        guard let entry = fitting.first else { throw absent(operation) }
-        guard fitting.count == 1 else { throw ambiguous(operation, fitting) }
-        return entry
+    func entry() async throws(KeystoreError) -> TokenDirectory.Entry {
+        try only(await entries().preferringInitialized)
     }
 
-    func entries(_ operation: String) async throws(KeystoreError) -> [TokenDirectory.Entry] {
+    private func entries() async throws(KeystoreError) -> [TokenDirectory.Entry] {
         let directory = await TokenDirectory.read(uri, options: options.token)
-        if directory.tokens.isEmpty, let failure = directory.failures.first {
-            throw KeystoreError(failure.error, during: operation)
-        }
+        if directory.tokens.isEmpty, let failure = directory.failures.first { throw KeystoreError(failure.error) }
         return directory.tokens
     }
 
-    private func absent(_ operation: String) -> KeystoreError {
-        KeystoreError(CryptokiError(.tokenAbsent, reason: "no token is \(uri)"), during: operation)
+    /// The one token that matches the URI, or among several the uninitialized one.
+    private func blankEntry() async throws(KeystoreError) -> TokenDirectory.Entry {
+        let fitting = try await entries()
+        let blank = fitting.filter { !$0.information.flags.contains(.initialized) }
+        return try only(blank.count == 1 ? blank : fitting.preferringInitialized)
     }
 
-    func ambiguous(_ operation: String, _ entries: [TokenDirectory.Entry]) -> KeystoreError {
-        let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
-        return KeystoreError(
-            CryptokiError(.tokenAmbiguous, reason: "several tokens match: \(names.joined(separator: ", "))"),
-            during: operation)
-    }
-
-    /// Prompts for a PIN, or tells the user to use the reader if the token itself prompts.
-    ///
-    /// - Parameter reason: The operation in the prompt.
-    func proof(
-        _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
-    ) async throws(KeystoreError) -> LoginProof {
-        let prompt = PromptContext(reason: reason, container: container)
-        guard !profile(of: entry).verifiesUserItself else {
-            await presence.notice(PresenceNotice(.useReader, context: prompt))
-            return .protectedPath
+    /// The token after its initialization, which may change its serial number and slot.
+    private func initializedEntry(
+        label: String, before: TokenDirectory.Entry
+    ) async throws(KeystoreError) -> TokenDirectory.Entry {
+        let directory = await TokenDirectory.read(configured: false, paths: [before.modulePath], options: options.token)
+        let named = directory.tokens.filter {
+            $0.information.label == label && $0.information.flags.contains(.initialized)
+                && $0.information.model == before.information.model
         }
-        let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
-        let request = PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft)
-        let pin = try await presence.givenPIN(request, to: reason)
-        if purpose == .current { try profile(of: entry).check(pin, attemptsLeft: attemptsLeft, reason) }
-        return .pin(pin)
+        let same = named.filter { $0.information.serial == before.information.serial }
+        return try only(
+            same.isEmpty ? named.filter { !$0.information.flags.contains(.userPINInitialized) } : same,
+            absent: "the initialized token was not found")
     }
 
-    func profile(of entry: TokenDirectory.Entry) -> TokenProfile {
-        TokenProfile(ModuleProfile(for: entry.module), information: entry.information, options: options)
+    private func only(
+        _ entries: [TokenDirectory.Entry], absent reason: String? = nil
+    ) throws(KeystoreError) -> TokenDirectory.Entry {
+        guard let entry = entries.first else {
+            throw KeystoreError(CryptokiError(.tokenAbsent, reason: reason ?? "no token is \(uri)"))
+        }
+        guard entries.count == 1 else {
+            let names = entries.map { "‘\($0.information.label)’ with the serial number \($0.information.serial)" }
+            throw KeystoreError(
+                CryptokiError(.tokenAmbiguous, reason: "several tokens match: \(names.joined(separator: ", "))"))
+        }
+        return entry
     }
 
     /// Erases the token. It must not have changed since `entry` was read.
-    func initialize(
-        _ operation: String, _ entry: TokenDirectory.Entry, label: String, securityOfficer proof: LoginProof
+    private func erase(
+        _ entry: TokenDirectory.Entry, label: String, securityOfficer proof: LoginProof
     ) async throws(KeystoreError) {
         do throws(CryptokiError) {
             let module = try await Module.load(entry.modulePath, options: options.token)
@@ -103,17 +150,84 @@ extension TokenAdministrator {
             defer { LibP11Contexts.shared.abandon(token) }
             try await token.initialize(expecting: entry.information, label: label, securityOfficer: proof)
         } catch {
-            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
+            throw KeystoreError(error, profile: entry.profile)
+        }
+    }
+
+    /// Prompts for a PIN, or tells the user to use the reader if the token itself prompts.
+    ///
+    /// - Parameter reason: The operation in the prompt.
+    func proof(
+        _ purpose: PINRequest.Purpose, of entry: TokenDirectory.Entry, to reason: String
+    ) async throws(KeystoreError) -> LoginProof {
+        let prompt = PromptContext(reason: reason, container: container)
+        let profile = profile(of: entry)
+        guard !profile.verifiesUserItself else {
+            await presence.notice(PresenceNotice(.useReader, context: prompt))
+            return .protectedPath
+        }
+        let attemptsLeft = purpose == .current ? PINStatus(entry.information).attemptsLeft : nil
+        let pin = try await presence.givenPIN(
+            PINRequest(purpose: purpose, context: prompt, attemptsLeft: attemptsLeft))
+        if purpose == .current { try profile.check(pin, attemptsLeft: attemptsLeft) }
+        return .pin(pin)
+    }
+
+    /// Prompts for a new PIN and checks its length.
+    func newProof(
+        of role: LoginRole = .user, for entry: TokenDirectory.Entry, to reason: String
+    ) async throws(KeystoreError) -> LoginProof {
+        let proof = try await proof(.new, of: entry, to: reason)
+        if case .pin(let pin) = proof { try profile(of: entry).checkNew(pin, of: role) }
+        return proof
+    }
+
+    private func profile(of entry: TokenDirectory.Entry) -> TokenProfile {
+        TokenProfile(entry.profile, information: entry.information, options: options)
+    }
+
+    /// Logs in, runs `body`, which sets the PIN that the user gave last, and logs out.
+    func administer(
+        _ entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(CryptokiError) {
+            try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
+        } catch {
+            presence.rejected()
+            throw .newPINRefused(error) ?? KeystoreError(error, profile: entry.profile)
+        }
+    }
+
+    /// Runs `body` in the token's session after logging out.
+    func loggedOut(
+        _ entry: TokenDirectory.Entry, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
+        do throws(CryptokiError) {
+            let token = try await Token.find(entry.uri, options: options.token)
+            try await token.withSession { [login = token.login] (session) throws(CryptokiError) in
+                login.forget()
+                try session.logout()
+                try body(session)
+            }
+        } catch {
+            presence.rejected()
+            throw KeystoreError(error, profile: entry.profile)
         }
     }
 
     /// Checks that the token opens sessions, before any prompt.
-    func checkSession(_ operation: String, _ entry: TokenDirectory.Entry) async throws(KeystoreError) {
+    func checkSession(_ entry: TokenDirectory.Entry) async throws(KeystoreError) {
         do throws(CryptokiError) {
             let token = try await Token.find(entry.uri, options: options.token)
-            _ = try await token.perform { (session) throws(CryptokiError) in try session.tokenInformation() }
+            _ = try await token.withSession { (session) throws(CryptokiError) in try session.tokenInformation() }
         } catch {
-            throw KeystoreError(error, during: operation, profile: ModuleProfile(for: entry.module))
+            throw KeystoreError(error, profile: entry.profile)
         }
     }
+}
+
+extension TokenDirectory.Entry {
+    /// The profile of the token's module.
+    var profile: ModuleProfile { ModuleProfile(for: module) }
 }

@@ -5,7 +5,7 @@ internal import CPKCS11
 /// Each call has a name, a deadline and a check of its answer. A module that hangs is never called again.
 struct Caller {
     /// How long a call may take.
-    enum Patience {
+    enum Kind {
         /// It moves data.
         case data
         /// The token may wait for the user.
@@ -28,15 +28,13 @@ struct Caller {
     /// - Returns: `CKR_SESSION_HANDLE_INVALID`, without a call, if the module was restarted since ``epoch``.
     /// - Throws: `wedged`, and `returned(.functionNotSupported)` for a missing function.
     func answer(
-        _ function: String, _ patience: Patience = .data,
+        _ function: String, _ kind: Kind = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) -> ReturnValue {
         // The deadline starts after the wait for another thread that restarts the module.
-        guard try module.beginCall(patience: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
+        guard try module.beginCall(waitingAtMost: deadlines.restart, in: epoch) else { return .sessionHandleInvalid }
         defer { module.endCall() }
-        watch.begin(function, within: limit(patience))
-        defer { watch.end() }
-        guard let value = body(functions.pointer) else {
+        guard let value = watch.during(function, within: limit(kind), { body(functions.pointer) }) else {
             throw CryptokiError(
                 .returned(.functionNotSupported), function: function, reason: "the module has no such function")
         }
@@ -45,15 +43,15 @@ struct Caller {
 
     /// Calls a function that must answer `CKR_OK`.
     func callAsFunction(
-        _ function: String, _ patience: Patience = .data,
+        _ function: String, _ kind: Kind = .data,
         _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
     ) throws(CryptokiError) {
-        let value = try answer(function, patience, body)
+        let value = try answer(function, kind, body)
         guard value == .ok else { throw CryptokiError(value, from: function) }
     }
 
-    func limit(_ patience: Patience) -> Duration {
-        switch patience {
+    func limit(_ kind: Kind) -> Duration {
+        switch kind {
         case .data: deadlines.data
         case .person: deadlines.person
         case .load: deadlines.load

@@ -1,5 +1,5 @@
-internal import Dispatch
 internal import Glibc
+internal import Latchkey
 internal import Synchronization
 
 /// Resets smart cards through pcscd (PC/SC), which ends every login on the card.
@@ -17,39 +17,27 @@ enum CardReset {
     ///   although another one has a card.
     static func reset(reader: String, within limit: Duration) throws(CryptokiError) {
         guard let library else { return }
-        let answer = Answer()
         let deadline = ContinuousClock.now + limit
         while !Self.readersInUse.withLock({ $0.insert(reader).inserted }) {
             guard ContinuousClock.now < deadline else { throw .heldByAnotherProgram }
             usleep(2000)
         }
-        let isStarted = OperatingSystemThread.start {
-            let code = library.reset(reader: reader, until: deadline)
-            Self.readersInUse.withLock { _ = $0.remove(reader) }
-            answer.code.withLock { $0 = code }
-            answer.arrival.signal()
+        let code = BlockingThread.run(within: deadline - .now) {
+            defer { Self.readersInUse.withLock { _ = $0.remove(reader) } }
+            return library.reset(reader: reader, until: deadline)
         }
-        if !isStarted { Self.readersInUse.withLock { _ = $0.remove(reader) } }
-        let (seconds, attoseconds) = max(deadline - .now, .zero).components
-        let timeout = DispatchTimeInterval.nanoseconds(Int(seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000))
-        guard isStarted, answer.arrival.wait(timeout: .now() + timeout) == .success,
-            let code = answer.code.withLock({ $0 })
-        else { throw .heldByAnotherProgram }
-        guard code != PCSCLibrary.unknownReader else {
+        switch code {
+        case PCSCLibrary.success: return
+        case nil: throw .heldByAnotherProgram
+        case PCSCLibrary.unknownReader:
             throw CryptokiError(
                 .leftUnlocked, function: "SCardListReaders",
                 reason: "the card could not be reset: PC/SC has no reader with the name of the slot, ‘\(reader)’")
-        }
-        guard code == PCSCLibrary.success else {
+        case let code?:
             throw CryptokiError(
                 .leftUnlocked, function: "SCardDisconnect",
                 reason: "the card could not be reset: PC/SC answered 0x\(String(code, radix: 16))")
         }
-    }
-
-    private final class Answer: Sendable {
-        let code = Mutex<UInt32?>(nil)
-        let arrival = DispatchSemaphore(value: 0)
     }
 
     private static let library = PCSCLibrary()
@@ -174,17 +162,17 @@ struct PCSCLibrary: Sendable {
 
     /// - Returns: nil on a machine without pcsc-lite, where no module reaches a card through it.
     init?() {
-        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL),
-            let establish = dlsym(handle, "SCardEstablishContext"), let release = dlsym(handle, "SCardReleaseContext"),
-            let list = dlsym(handle, "SCardListReaders"), let connect = dlsym(handle, "SCardConnect"),
-            let disconnect = dlsym(handle, "SCardDisconnect"), let status = dlsym(handle, "SCardGetStatusChange")
+        guard let handle = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL) else { return nil }
+        func function<F>(_ name: String) -> F? { dlsym(handle, name).map { unsafeBitCast($0, to: F.self) } }
+        guard let establish: Establish = function("SCardEstablishContext"),
+            let release: Release = function("SCardReleaseContext"),
+            let listReaders: ListReaders = function("SCardListReaders"),
+            let connect: Connect = function("SCardConnect"),
+            let disconnect: Disconnect = function("SCardDisconnect"),
+            let getStatusChange: GetStatusChange = function("SCardGetStatusChange")
         else { return nil }
-        self.establish = unsafeBitCast(establish, to: Establish.self)
-        self.release = unsafeBitCast(release, to: Release.self)
-        listReaders = unsafeBitCast(list, to: ListReaders.self)
-        self.connect = unsafeBitCast(connect, to: Connect.self)
-        self.disconnect = unsafeBitCast(disconnect, to: Disconnect.self)
-        getStatusChange = unsafeBitCast(status, to: GetStatusChange.self)
+        (self.establish, self.release, self.listReaders) = (establish, release, listReaders)
+        (self.connect, self.disconnect, self.getStatusChange) = (connect, disconnect, getStatusChange)
     }
 
     /// Connects to the card in a reader and disconnects with a reset. Tries again until the deadline while another

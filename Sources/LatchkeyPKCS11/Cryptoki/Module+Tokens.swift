@@ -3,25 +3,23 @@ extension Module {
     ///
     /// - Throws: `noReaders` if there is no slot; the error after the restart.
     func slotReports() async throws(CryptokiError) -> [SlotReport] {
-        try await thread.run { [self] in
-            Result { () throws(CryptokiError) in
-                let caller = caller(on: thread, deadlines: options.deadlines)
-                let epoch = epoch
-                do throws(CryptokiError) {
-                    if needsInitialization { try reinitialize(after: epoch, by: caller) }
-                    let reports = try read(by: caller)
-                    guard isStale(reports), !thread.isWorkAbandoned else { return reports }
-                    try reinitialize(after: self.epoch, by: caller)
-                    return try read(by: caller, isLastTry: true)
-                } catch {
-                    // There is no session to open again; only a restart of the module may help.
-                    guard !thread.isWorkAbandoned,
-                        error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
-                            || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
-                    else { throw error }
-                    try reinitialize(after: epoch, by: caller)
-                    return try read(by: caller, isLastTry: true)
-                }
+        try await thread.run { [self] () throws(CryptokiError) in
+            let caller = caller(on: thread, deadlines: options.deadlines)
+            let epoch = epoch
+            do throws(CryptokiError) {
+                if needsInitialization { try reinitialize(after: epoch, by: caller) }
+                let reports = try read(by: caller)
+                guard isStale(reports), !thread.isWorkAbandoned else { return reports }
+                try reinitialize(after: self.epoch, by: caller)
+                return try read(by: caller, isLastTry: true)
+            } catch {
+                // There is no session to open again; only a restart of the module may help.
+                guard !thread.isWorkAbandoned,
+                    error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
+                        || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
+                else { throw error }
+                try reinitialize(after: epoch, by: caller)
+                return try read(by: caller, isLastTry: true)
             }
         }
     }

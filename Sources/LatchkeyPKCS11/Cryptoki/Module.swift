@@ -21,7 +21,8 @@ final class Module: Sendable {
     private let functions: FunctionList
     private let state: Mutex<ModuleState>
     private let seen = Mutex<Set<TokenIdentity>>([])
-    private let agreement = Mutex<Bool?>(nil)
+    /// Whether key agreement reaches the module; nil if it was not tested yet.
+    let supportsKeyAgreement = Mutex<Bool?>(nil)
     private let tokens = Mutex<[TokenIdentity: WeakToken]>([:])
 
     init(
@@ -53,9 +54,6 @@ final class Module: Sendable {
     /// module, such as a libp11 context, abandons it when the epoch has changed.
     var epoch: Int { state.withLock { $0.epoch } }
 
-    /// Whether key agreement reaches the module; nil if it was not tested yet.
-    var supportsKeyAgreement: Bool? { agreement.withLock { $0 } }
-
     /// Records the visible tokens.
     ///
     /// - Returns: Whether one was removed and another one inserted since the last call.
@@ -65,8 +63,6 @@ final class Module: Sendable {
             return !seen.subtracting(tokens).isEmpty && !tokens.subtracting(seen).isEmpty
         }
     }
-
-    func note(supportsKeyAgreement: Bool) { agreement.withLock { $0 = supportsKeyAgreement } }
 }
 
 extension Module {
@@ -77,14 +73,14 @@ extension Module {
     /// Waits while another thread initializes the module, and throws if the module hangs.
     ///
     /// - Parameters:
-    ///   - patience: The maximum wait. The thread that initializes the module has its own deadlines.
+    ///   - limit: The maximum wait. The thread that initializes the module has its own deadlines.
     ///   - epoch: The epoch of the call; nil for a call that needs no session.
     /// - Returns: Whether the call may be made; false if its epoch is over.
-    func beginCall(patience: Duration, in epoch: Int? = nil) throws(CryptokiError) -> Bool {
+    func beginCall(waitingAtMost limit: Duration, in epoch: Int? = nil) throws(CryptokiError) -> Bool {
         try UnlockedCards.shared.beginCall()
         var isBegun = false
         defer { if !isBegun { UnlockedCards.shared.endCall() } }
-        let deadline = ContinuousClock.now + patience
+        let deadline = ContinuousClock.now + limit
         while true {
             switch state.withLock({ $0.beginCall(in: epoch) }) {
             case .proceed:
@@ -125,7 +121,7 @@ extension Module {
     ///
     /// - Throws: `returned(.deviceError)` if another token is in use for too long; the error of `C_Initialize`.
     func reinitialize(after epoch: Int, by caller: Caller) throws(CryptokiError) {
-        let patience = ContinuousClock.now + caller.deadlines.data
+        let deadline = ContinuousClock.now + caller.deadlines.data
         while true {
             switch state.withLock({ $0.beginInitialization(after: epoch) }) {
             case .proceed:
@@ -133,7 +129,7 @@ extension Module {
                 return try initializeAgain(by: caller)
             case .done: return
             case .wait:
-                guard ContinuousClock.now < patience else {
+                guard ContinuousClock.now < deadline else {
                     throw CryptokiError(
                         .returned(.deviceError), function: "C_Finalize",
                         reason: "the module must be restarted, and another token is in use")
@@ -160,10 +156,10 @@ extension Module {
     }
 
     private func finalizeNow(by caller: Caller) {
-        caller.watch.begin("C_Finalize", within: caller.deadlines.load)
         // Ignore the answer: the module is initialized again in any case.
-        _ = functions.pointer.pointee.C_Finalize?(nil)
-        caller.watch.end()
+        _ = caller.watch.during("C_Finalize", within: caller.deadlines.load) {
+            functions.pointer.pointee.C_Finalize?(nil)
+        }
     }
 
     private func initializeAgain(by caller: Caller) throws(CryptokiError) {

@@ -19,7 +19,12 @@ final class ModuleLoader: Sendable {
         if let module = loaded.withLock({ $0 }) { return module }
         let thread = thread
         do {
-            return try await thread.run { self.loadOnThread(thread) }
+            return try await thread.run { () throws(CryptokiError) in
+                if let module = self.loaded.withLock({ $0 }) { return module }
+                let module = try self.load(on: thread)
+                self.loaded.withLock { $0 = module }
+                return module
+            }
         } catch {
             // A module that hangs while it is loaded can't be used at all; that is more specific than a timeout.
             guard error.kind == .timedOut else { throw error }
@@ -44,44 +49,30 @@ final class ModuleLoader: Sendable {
         return { process.kill() }
     }
 
-    private func loadOnThread(_ thread: TokenThread) -> Result<Module, CryptokiError> {
-        if let module = loaded.withLock({ $0 }) { return .success(module) }
-        do throws(CryptokiError) {
-            let module = try load(on: thread)
-            loaded.withLock { $0 = module }
-            return .success(module)
-        } catch {
-            return .failure(error)
-        }
-    }
-
     private func load(on thread: TokenThread) throws(CryptokiError) -> Module {
         try SharedObject.check(path)
         guard options.isolation != .always else { return try loadIsolated(on: thread) }
-        let functions = try loadInProcess(watch: thread.watch)
+        let functions = try thread.watch.during("dlopen", within: options.deadlines.load) { () throws(CryptokiError) in
+            try SharedObject.open(path)
+            return try Self.functionList(of: path)
+        }
         let module = try start(functions, in: nil, on: thread)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else { return module }
         // Only its description was needed in this process. From now on it runs in a separate one.
-        thread.watch.begin("C_Finalize", within: options.deadlines.load)
-        _ = functions.pointer.pointee.C_Finalize?(nil)
-        thread.watch.end()
+        _ = thread.watch.during("C_Finalize", within: options.deadlines.load) {
+            functions.pointer.pointee.C_Finalize?(nil)
+        }
         return try loadIsolated(on: thread)
-    }
-
-    private func loadInProcess(watch: CallWatch) throws(CryptokiError) -> FunctionList {
-        watch.begin("dlopen", within: options.deadlines.load)
-        defer { watch.end() }
-        try SharedObject.open(path)
-        return try Self.functionList(of: path)
     }
 
     private func loadIsolated(on thread: TokenThread) throws(CryptokiError) -> Module {
         let process = try ModuleProcess(module: path, environment: options.environment)
         self.process.withLock { $0 = process }
-        thread.watch.begin("C_GetFunctionList", within: options.deadlines.load)
-        defer { thread.watch.end() }
-        let functions = try process.withAddressInEnvironment { () throws(CryptokiError) in
-            try Self.functionList(of: ModuleProcess.clientModule)
+        let functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load) {
+            () throws(CryptokiError) in
+            try process.withAddressInEnvironment { () throws(CryptokiError) in
+                try Self.functionList(of: ModuleProcess.clientModule)
+            }
         }
         return try start(functions, in: process, on: thread)
     }
@@ -100,9 +91,9 @@ final class ModuleLoader: Sendable {
         let isThreadSafe = try Self.initialize(
             functions, in: process, watch: thread.watch, deadline: options.deadlines.load)
         var info = CK_INFO()
-        thread.watch.begin("C_GetInfo", within: options.deadlines.data)
-        let value = functions.pointer.pointee.C_GetInfo?(&info)
-        thread.watch.end()
+        let value = thread.watch.during("C_GetInfo", within: options.deadlines.data) {
+            functions.pointer.pointee.C_GetInfo?(&info)
+        }
         guard value == CKR_OK else {
             let value = ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
             throw CryptokiError(
@@ -147,9 +138,9 @@ final class ModuleLoader: Sendable {
     ) -> ReturnValue {
         var arguments = CK_C_INITIALIZE_ARGS()
         arguments.flags = flags
-        watch.begin("C_Initialize", within: deadline)
-        defer { watch.end() }
-        let value = functions.pointer.pointee.C_Initialize?(&arguments)
+        let value = watch.during("C_Initialize", within: deadline) {
+            functions.pointer.pointee.C_Initialize?(&arguments)
+        }
         return ReturnValue(rawValue: value ?? ReturnValue.functionNotSupported.rawValue)
     }
 }

@@ -2,6 +2,7 @@ internal import CEnvironment
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import Synchronization
 
 /// The process of an isolated module, so that a module that hangs or crashes can be killed and restarted.
@@ -51,7 +52,7 @@ final class ModuleProcess: Sendable {
     private let listener = Mutex<Int32?>(nil)
     private let state = Mutex(State())
     /// The thread that starts the processes. It must not end, because they are killed with it.
-    private let spawner: TokenThread
+    private let spawner = BlockingThread()
 
     /// - Throws: `module(.notIsolated)` if p11-kit's client is not installed or its address can't be set in the environment.
     init(module: String, environment: [String: String]) throws(CryptokiError) {
@@ -64,7 +65,6 @@ final class ModuleProcess: Sendable {
         self.module = module
         self.environment = environment
         directory = try Self.makeDirectoryName()
-        spawner = TokenThread { _ in nil }
     }
 
     private var socketPath: String { "\(directory)/socket" }
@@ -171,7 +171,7 @@ final class ModuleProcess: Sendable {
     /// was finalized) does not stay a zombie.
     private func reapLater() {
         guard let process = processIdentifier else { return }
-        OperatingSystemThread.start { [weak self] in
+        BlockingThread.start { [weak self] in
             var information = siginfo_t()
             // WNOWAIT: the process is reaped under the lock, so that its ID stays valid until then.
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
@@ -180,16 +180,12 @@ final class ModuleProcess: Sendable {
                 waitpid(process, nil, WNOHANG)
                 return
             }
-            reapIfEnded(process)
-        }
-    }
-
-    private func reapIfEnded(_ process: pid_t) {
-        state.withLock { state in
-            if state.processIdentifier == process {
-                _ = state.reap(module)
-            } else if state.replaced.remove(process) != nil {
-                waitpid(process, nil, WNOHANG)
+            state.withLock { state in
+                if state.processIdentifier == process {
+                    _ = state.reap(self.module)
+                } else if state.replaced.remove(process) != nil {
+                    waitpid(process, nil, WNOHANG)
+                }
             }
         }
     }
@@ -296,31 +292,16 @@ enum ChildSpawner {
         posix_spawnattr_setflags(
             &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
 
-        let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        var arguments = command.map { strdup($0) } + [nil]
+        var variables =
+            ProcessInfo.processInfo.environment.merging(environment) { $1 }
+            .map { strdup("\($0)=\($1)") } + [nil]
+        defer { for string in arguments + variables { free(string) } }
         var process = pid_t()
-        let status = withCStrings(command) { arguments in
-            withCStrings(variables.map { "\($0)=\($1)" }) { environment in
-                guard let program = arguments[0] else { return ENOENT }
-                return posix_spawnp(&process, program, &files, &attributes, arguments, environment)
-            }
-        }
+        let status = posix_spawnp(&process, command[0], &files, &attributes, &arguments, &variables)
         guard status == 0 else {
             throw .notIsolated("\(command[0]) can't be started: \(String(cString: strerror(status)))")
         }
         return process
-    }
-
-    /// Passes the strings as a C array that ends with null.
-    private static func withCStrings<R>(
-        _ strings: [String], _ body: (UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>) -> R
-    ) -> R {
-        let pointers = UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>.allocate(capacity: strings.count + 1)
-        for (index, string) in strings.enumerated() { pointers[index] = strdup(string) }
-        pointers[strings.count] = nil
-        defer {
-            for index in strings.indices { free(pointers[index]) }
-            pointers.deallocate()
-        }
-        return body(pointers)
     }
 }

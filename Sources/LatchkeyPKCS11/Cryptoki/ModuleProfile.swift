@@ -15,18 +15,8 @@ package struct ModuleProfile: Hashable, Sendable {
         case generic
     }
 
-    /// The role that may generate keys.
-    package enum Generator: Hashable, Sendable {
-        /// The user, with the PIN.
-        case user
-        /// The token's security officer.
-        case securityOfficer
-        /// No role: the module can't generate keys, and a key of another program must be adopted.
-        case unavailable
-    }
-
     /// The valid values of a `CKA_ID`.
-    package enum IdentifierRule: Hashable, Sendable {
+    enum IdentifierRule: Hashable, Sendable {
         /// Any bytes: 16 random ones are used.
         case random
         /// One byte that names a slot of the card: 1 = 9a, 2 = 9c, 3 = 9d, 4 = 9e, 5…24 = 82…95.
@@ -34,17 +24,17 @@ package struct ModuleProfile: Hashable, Sendable {
     }
 
     /// The effect of `C_DestroyObject` on a key.
-    package enum Deletion: Hashable, Sendable {
+    enum Deletion: Hashable, Sendable {
         /// Deletes the key.
         case deletes
         /// Answers `CKR_OK`, but the next session shows the key again.
-        case pretends
+        case ineffective
         /// Answers an error.
         case refuses
     }
 
     /// How a blocked PIN is unblocked.
-    package enum Unblocking: Hashable, Sendable {
+    enum Unblocking: Hashable, Sendable {
         /// `C_Login(CKU_SO)` and `C_InitPIN`.
         case securityOfficer
         /// `C_SetPIN("puk:…", "pin:…")`.
@@ -54,7 +44,7 @@ package struct ModuleProfile: Hashable, Sendable {
     }
 
     /// How a login ends on the token, and not only in the module.
-    package enum Locking: Hashable, Sendable {
+    enum Locking: Hashable, Sendable {
         /// `C_Logout`.
         case logout
         /// A reset of the card through PC/SC, after `C_Logout`.
@@ -65,34 +55,34 @@ package struct ModuleProfile: Hashable, Sendable {
 
     package let family: Family
     /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
-    package let takesExtractable: Bool
+    var takesExtractable = true
     /// Whether a private key's template may hold `CKA_ALWAYS_AUTHENTICATE`.
-    package let takesAlwaysAuthenticate: Bool
+    var takesAlwaysAuthenticate = true
     /// Whether the module reports `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a generated key correctly.
-    package let reportsProtection: Bool
-    package let generator: Generator
-    package let identifiers: IdentifierRule
-    package let deletion: Deletion
+    var reportsProtection = true
+    /// The role that may generate keys.
+    var generator = LoginRole.user
+    var identifiers = IdentifierRule.random
+    var deletion = Deletion.deletes
     /// How a blocked PIN is unblocked.
-    package let unblocking: Unblocking
+    var unblocking = Unblocking.securityOfficer
     /// Whether a key that needs no login signs without one.
-    package let signsWithoutLogin: Bool
+    var signsWithoutLogin = true
     /// The handle of a public half minus the handle of its private half, if the module hides private halves without a login.
-    let hiddenHalfDistance: UInt?
+    var hiddenHalfDistance: UInt?
     /// Whether the module's information about readers, tokens and a locked PIN can be stale until it is initialized again.
-    let cachesStaleState: Bool
+    var cachesStaleState = false
     /// The first version of the module that supports AES management keys; nil if this version does, or has no such key.
-    let versionWithAESManagementKey: String?
-    let locking: Locking
-    /// The maximum number of sessions; nil if no limit is known.
-    package let sessionLimit: Int?
-    /// Whether `C_WaitForSlotEvent` works.
-    package let hasSlotEvents: Bool
+    var versionWithAESManagementKey: String?
+    var locking = Locking.reset
     /// The PIN that starts a fingerprint check if the token does not report `CKF_PROTECTED_AUTHENTICATION_PATH`.
-    package let fingerprintPIN: String?
+    var fingerprintPIN: String?
     /// Whether a module of this family and version is isolated by default.
-    package let isolatesByDefault: Bool
+    var isolatesByDefault = false
 
+}
+
+extension ModuleProfile {
     /// The profile for a module's description. The file name does not matter.
     package init(for information: ModuleInformation) {
         let text = "\(information.manufacturer) \(information.description)".lowercased()
@@ -108,33 +98,6 @@ package struct ModuleProfile: Hashable, Sendable {
             } else {
                 .generic
             }
-    }
-
-    private init(
-        family: Family, takesExtractable: Bool = true, takesAlwaysAuthenticate: Bool = true,
-        reportsProtection: Bool = true, generator: Generator = .user, identifiers: IdentifierRule = .random,
-        deletion: Deletion = .deletes, unblocking: Unblocking = .securityOfficer, signsWithoutLogin: Bool = true,
-        hiddenHalfDistance: UInt? = nil, cachesStaleState: Bool = false, versionWithAESManagementKey: String? = nil,
-        locking: Locking = .reset, sessionLimit: Int? = nil,
-        hasSlotEvents: Bool = false, fingerprintPIN: String? = nil, isolatesByDefault: Bool = false
-    ) {
-        self.family = family
-        self.takesExtractable = takesExtractable
-        self.takesAlwaysAuthenticate = takesAlwaysAuthenticate
-        self.reportsProtection = reportsProtection
-        self.generator = generator
-        self.identifiers = identifiers
-        self.deletion = deletion
-        self.unblocking = unblocking
-        self.signsWithoutLogin = signsWithoutLogin
-        self.hiddenHalfDistance = hiddenHalfDistance
-        self.cachesStaleState = cachesStaleState
-        self.versionWithAESManagementKey = versionWithAESManagementKey
-        self.locking = locking
-        self.sessionLimit = sessionLimit
-        self.hasSlotEvents = hasSlotEvents
-        self.fingerprintPIN = fingerprintPIN
-        self.isolatesByDefault = isolatesByDefault
     }
 
     /// Any other module: assumes the standard's behavior and reports each error. Its token may be a card: one whose slot has
@@ -153,11 +116,11 @@ package struct ModuleProfile: Hashable, Sendable {
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
-            generator: .securityOfficer, identifiers: .slot, deletion: .pretends, unblocking: .prefixedSetPIN,
+            generator: .securityOfficer, identifiers: .slot, deletion: .ineffective, unblocking: .prefixedSetPIN,
             signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
             cachesStaleState: true,
             versionWithAESManagementKey: version < ModuleInformation.Version(major: 2, minor: 30) ? "2.3.0" : nil,
-            locking: .finalization, sessionLimit: 16,
+            locking: .finalization,
             fingerprintPIN: version >= ModuleInformation.Version(major: 2, minor: 72) ? "VERIFY_BIO" : nil)
     }
 
@@ -169,7 +132,7 @@ package struct ModuleProfile: Hashable, Sendable {
     static func opensc(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
             family: .opensc, reportsProtection: version >= ModuleInformation.Version(major: 0, minor: 25),
-            deletion: .refuses, unblocking: .program("pkcs15-tool --unblock-pin"), hasSlotEvents: true,
+            deletion: .refuses, unblocking: .program("pkcs15-tool --unblock-pin"),
             isolatesByDefault: version < ModuleInformation.Version(major: 0, minor: 24))
     }
 }

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
 extension Token {
     /// The same token in the same module, loaded into this process, if key agreement can't reach the isolated module. nil if
@@ -16,7 +17,7 @@ extension Token {
         guard module.isIsolated, module.options.isolation == .automatic, module.options.environment.isEmpty else {
             return nil
         }
-        guard try await !perform({ (session) throws(CryptokiError) in try session.supportsKeyAgreement() }) else {
+        guard try await !withSession({ (session) throws(CryptokiError) in try session.supportsKeyAgreement() }) else {
             return nil
         }
         var options = module.options
@@ -40,14 +41,14 @@ extension Session {
     /// Whether key agreement reaches the module. Tested once with an invalid key handle: p11-kit checks the mechanism before
     /// the module checks the key.
     func supportsKeyAgreement() throws(CryptokiError) -> Bool {
-        if let known = call.module.supportsKeyAgreement { return known }
+        if let known = call.module.supportsKeyAgreement.withLock({ $0 }) { return known }
         var noPoint = [UInt8](repeating: 0, count: 65)
         let value = try noPoint.withUnsafeMutableBufferPointer { point throws(CryptokiError) in
             try deriveKey(ObjectHandle(rawValue: 0), point, AttributeTemplate()).value
         }
-        let carries = value != .mechanismInvalid && value != .functionNotSupported
-        call.module.note(supportsKeyAgreement: carries)
-        return carries
+        let isSupported = value != .mechanismInvalid && value != .functionNotSupported
+        call.module.supportsKeyAgreement.withLock { $0 = isSupported }
+        return isSupported
     }
 
     /// Computes ECDH with another public key (`CKM_ECDH1_DERIVE`, no KDF): the x coordinate, 32 bytes.
@@ -72,20 +73,14 @@ extension Session {
         template.set(CKA_SENSITIVE, false)
         template.set(CKA_EXTRACTABLE, true)
         template.set(CKA_VALUE_LEN, UInt(32))
-        let function = "C_DeriveKey"
         var point = Array(peer.x963Representation)
         let (value, object) = try point.withUnsafeMutableBufferPointer { point throws(CryptokiError) in
             try deriveKey(key.handle, point, template)
         }
-        switch value {
-        case .mechanismInvalid, .functionNotSupported:
-            throw CryptokiError(
-                .unsupported, function: function,
-                reason: call.module.isIsolated
-                    ? "p11-kit can't pass key agreement to an isolated module: \(value)"
-                    : "the module has no key agreement: \(value)")
-        default: try check(value, from: function, after: .zero)
-        }
+        try check(
+            value, from: "C_DeriveKey",
+            unsupported: call.module.isIsolated
+                ? "key agreement that p11-kit can pass to a separate process" : "key agreement")
         return object
     }
 

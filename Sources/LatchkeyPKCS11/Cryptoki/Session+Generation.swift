@@ -71,46 +71,47 @@ extension Session {
         case .ok: return
         case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
-                .unsupported, function: function, reason: "the module can't generate \(request.use.kind) keys: \(value)"
-            )
+                .unsupported, function: function,
+                reason: "the module can't generate \(request.use == .signRSA ? "RSA" : "P-256") keys: \(value)")
         default: throw CryptokiError(value, from: function)
         }
     }
 
     private func publicTemplate(_ request: KeyPairRequest) -> AttributeTemplate {
-        var template = AttributeTemplate()
-        template.set(CKA_CLASS, ObjectClass.publicKey.rawValue)
-        template.set(CKA_KEY_TYPE, request.use.keyType)
+        var template = template(request, .publicKey)
         if request.use == .signRSA {
             template.set(CKA_MODULUS_BITS, UInt(RSAPublicKey.bits))
             template.set(CKA_PUBLIC_EXPONENT, RSAPublicKey.exponent)
         } else {
             template.set(CKA_EC_PARAMS, Self.secp256r1)
         }
-        template.set(CKA_TOKEN, true)
-        template.set(request.use.publicPermission, true)
-        template.set(CKA_ID, request.id)
-        template.set(CKA_LABEL, request.label.utf8)
+        template.set(request.use.permissions.publicHalf, true)
         return template
     }
 
     /// - Parameter isExplicit: Whether the template contains prohibitions. Some modules refuse these attributes with any value;
     ///   their default must then be right, which is checked afterwards.
     private func privateTemplate(_ request: KeyPairRequest, isExplicit: Bool) -> AttributeTemplate {
-        var template = AttributeTemplate()
-        template.set(CKA_CLASS, ObjectClass.privateKey.rawValue)
-        template.set(CKA_KEY_TYPE, request.use.keyType)
-        template.set(CKA_TOKEN, true)
+        var template = template(request, .privateKey)
         template.set(CKA_PRIVATE, request.isPrivate)
         template.set(CKA_SENSITIVE, true)
-        template.set(request.use.permission, true)
+        template.set(request.use.permissions.privateHalf, true)
         if isExplicit {
             template.set(CKA_EXTRACTABLE, false)
-            template.set(request.use.prohibition, false)
+            template.set(request.use.permissions.prohibited, false)
         }
+        if request.alwaysAuthenticates { template.set(CKA_ALWAYS_AUTHENTICATE, true) }
+        return template
+    }
+
+    /// The attributes of both halves.
+    private func template(_ request: KeyPairRequest, _ objectClass: ObjectClass) -> AttributeTemplate {
+        var template = AttributeTemplate()
+        template.set(CKA_CLASS, objectClass.rawValue)
+        template.set(CKA_KEY_TYPE, UInt(request.use == .signRSA ? CKK_RSA : CKK_EC))
+        template.set(CKA_TOKEN, true)
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
-        if request.alwaysAuthenticates { template.set(CKA_ALWAYS_AUTHENTICATE, true) }
         return template
     }
 
@@ -189,19 +190,10 @@ extension KeyPairRequest.Use {
     /// The mechanism that generates such a key.
     var mechanism: Mechanism { self == .signRSA ? .rsaKeyPairGeneration : .ecKeyPairGeneration }
 
-    /// The name of the kind of key.
-    var kind: String { self == .signRSA ? "RSA" : "P-256" }
-
-    /// `CKA_KEY_TYPE`.
-    var keyType: UInt { self == .signRSA ? UInt(CKK_RSA) : UInt(CKK_EC) }
-
-    /// The permitted use of the public half.
-    var publicPermission: UInt { self == .derive ? CKA_DERIVE : CKA_VERIFY }
-
-    /// The permitted use of the private half.
-    var permission: UInt { self == .derive ? CKA_DERIVE : CKA_SIGN }
-
-    /// The use that the private half must not have although its type supports it. Decryption with RSA is not prohibited:
-    /// tpm2-pkcs11 1.9.0 would not create the key, and decryption requires a login like signing.
-    var prohibition: UInt { self == .derive ? CKA_SIGN : CKA_DERIVE }
+    /// The permitted uses of the two halves, and the use that the private half must not have although its type supports it.
+    /// Decryption with RSA is not prohibited: tpm2-pkcs11 1.9.0 would not create the key, and decryption requires a login like
+    /// signing.
+    var permissions: (publicHalf: UInt, privateHalf: UInt, prohibited: UInt) {
+        self == .derive ? (CKA_DERIVE, CKA_DERIVE, CKA_SIGN) : (CKA_VERIFY, CKA_SIGN, CKA_DERIVE)
+    }
 }

@@ -13,6 +13,17 @@ extension Session {
         return key
     }
 
+    /// The key with a `CKA_ID` and this public half.
+    ///
+    /// - Throws: `keyAbsent`, also if another key has the ID.
+    func key(id: Data, publicKey: PublicKey) throws(CryptokiError) -> TokenKey {
+        let key = try key(id: id)
+        guard key.publicKey == publicKey else {
+            throw CryptokiError(.keyAbsent, reason: "another key has its CKA_ID")
+        }
+        return key
+    }
+
     /// The one key with an ID and a label, each of which may be nil.
     func key(id: Data?, label: String?) throws(CryptokiError) -> TokenKey {
         let handles = try objects(.privateKey, id: id, label: label)
@@ -93,7 +104,6 @@ extension Session {
             isSensitive: try flag(CKA_SENSITIVE, of: privateHalf),
             isExtractable: try flag(CKA_EXTRACTABLE, of: privateHalf),
             wasNeverExtractable: try flag(CKA_NEVER_EXTRACTABLE, of: privateHalf),
-            wasAlwaysSensitive: try flag(CKA_ALWAYS_SENSITIVE, of: privateHalf),
             isLocal: try flag(CKA_LOCAL, of: privateHalf),
             alwaysAuthenticates: try flag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
             signs: try flag(CKA_SIGN, of: privateHalf),
@@ -157,7 +167,6 @@ struct TokenKey: Sendable {
         var isSensitive: Bool?
         var isExtractable: Bool?
         var wasNeverExtractable: Bool?
-        var wasAlwaysSensitive: Bool?
         /// `CKA_LOCAL`: whether it was generated on the token.
         var isLocal: Bool?
         /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.

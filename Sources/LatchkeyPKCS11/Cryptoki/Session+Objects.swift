@@ -15,10 +15,6 @@ extension Session {
         template.set(CKA_CLASS, objectClass.rawValue)
         if let id { template.set(CKA_ID, id) }
         if let label { template.set(CKA_LABEL, label.utf8) }
-        return try objects(template)
-    }
-
-    private func objects(_ template: AttributeTemplate) throws(CryptokiError) -> [ObjectHandle] {
         try call("C_FindObjectsInit") { list in
             template.withAttributes { list.pointee.C_FindObjectsInit?(handle, $0, $1) }
         }

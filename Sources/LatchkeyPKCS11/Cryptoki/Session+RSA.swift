@@ -39,35 +39,13 @@ extension Session {
     /// - Throws: `malformed` if the signature is not valid, `unsupported`, `loginNeeded`, `returned`.
     func signature(of statement: Data, with key: RSATokenKey) throws(CryptokiError) -> SecretBytes {
         try checkCancellation()
-        try beginSigning(key)
-        let function = "C_Sign"
+        try beginSigning(.sha256RSA, key.handle)
         let buffer = SecretBuffer()
-        var input = Array(statement)
-        var count = CK_ULONG(buffer.bytes.count)
-        let value = try call.answer(function, .person) {
-            $0.pointee.C_Sign?(
-                handle, &input, CK_ULONG(input.count), buffer.bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
-                &count)
-        }
-        try check(value, from: function, after: .zero)
+        let count = try finishSigning(Array(statement), into: buffer.bytes)
         guard count == RSAPublicKey.byteCount,
             key.publicKey.isValid(UnsafeRawBufferPointer(buffer.bytes), for: statement)
-        else { throw .malformed(function, "the signature is not the RSA key's") }
+        else { throw .malformed("C_Sign", "the signature is not the RSA key's") }
         return SecretBytes(count: RSAPublicKey.byteCount) { $0.copyMemory(from: UnsafeRawBufferPointer(buffer.bytes)) }
-    }
-
-    private func beginSigning(_ key: RSATokenKey) throws(CryptokiError) {
-        let function = "C_SignInit"
-        let value = try call.answer(function) {
-            var mechanism = CK_MECHANISM(mechanism: Mechanism.sha256RSA.rawValue, pParameter: nil, ulParameterLen: 0)
-            return $0.pointee.C_SignInit?(handle, &mechanism, key.handle.rawValue)
-        }
-        switch value {
-        case .mechanismInvalid, .functionNotSupported:
-            throw CryptokiError(
-                .unsupported, function: function, reason: "the module has no RSA signatures with SHA-256: \(value)")
-        default: try check(value, from: function, after: .zero)
-        }
     }
 }
 

@@ -12,17 +12,19 @@ extension Session {
         -> ECDSASignature
     {
         try checkCancellation()
-        try beginSigning(key)
-        if let proof { try sendProof(CKU.contextSpecific, proof) }
+        try beginSigning(.ecdsa, key.handle)
+        if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
         return try finishSigning(digest)
     }
 
-    private func beginSigning(_ key: TokenKey) throws(CryptokiError) {
-        let function = "C_SignInit"
+    /// `C_SignInit`.
+    ///
+    /// - Throws: `unsupported` if the module does not have the mechanism.
+    func beginSigning(_ mechanism: Mechanism, _ key: ObjectHandle) throws(CryptokiError) {
         func begin() throws(CryptokiError) -> ReturnValue {
-            try call.answer(function) {
-                var mechanism = CK_MECHANISM(mechanism: Mechanism.ecdsa.rawValue, pParameter: nil, ulParameterLen: 0)
-                return $0.pointee.C_SignInit?(handle, &mechanism, key.handle.rawValue)
+            try call.answer("C_SignInit") {
+                var mechanism = CK_MECHANISM(mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
+                return $0.pointee.C_SignInit?(handle, &mechanism, key.rawValue)
             }
         }
         var value = try begin()
@@ -31,34 +33,51 @@ extension Session {
             _ = try? finishSigning(MessageDigest(sha256: []))
             value = try begin()
         }
-        try check(value, from: function, after: .zero)
+        try check(value, from: "C_SignInit", unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
     }
 
     private func finishSigning(_ digest: MessageDigest) throws(CryptokiError) -> ECDSASignature {
-        let function = "C_Sign"
-        let start = ContinuousClock.now
-        return try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 128) { buffer throws(CryptokiError) in
+        try withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer throws(CryptokiError) in
             // If a module writes less than it reports, the rest must not be old bytes of the stack.
-            buffer.initialize(repeating: 0)
-            var input = digest.bytes
-            var count = CK_ULONG(buffer.count)
-            let value = try call.answer(function, .person) {
-                $0.pointee.C_Sign?(handle, &input, CK_ULONG(input.count), buffer.baseAddress, &count)
-            }
-            try check(value, from: function, after: ContinuousClock.now - start)
+            buffer.initializeMemory(as: UInt8.self, repeating: 0)
+            let count = try finishSigning(digest.bytes, into: buffer)
             // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1).
             guard count == 64, let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64))) else {
-                throw .malformed(function, "a signature has \(count) bytes")
+                throw .malformed("C_Sign", "a signature has \(count) bytes")
             }
             return signature
         }
     }
 
+    /// `C_Sign`.
+    ///
+    /// - Returns: The length of the signature as the module reports it.
+    func finishSigning(
+        _ input: [UInt8], into buffer: UnsafeMutableRawBufferPointer
+    ) throws(CryptokiError) -> CK_ULONG {
+        let start = ContinuousClock.now
+        var input = input
+        var count = CK_ULONG(buffer.count)
+        let value = try call.answer("C_Sign", .person) {
+            $0.pointee.C_Sign?(
+                handle, &input, CK_ULONG(input.count), buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), &count)
+        }
+        try check(value, from: "C_Sign", after: ContinuousClock.now - start)
+        return count
+    }
+
     /// `CKR_USER_NOT_LOGGED_IN` has three meanings: there is no login, the proof for this use is missing, or the user did not
     /// touch the token. Only the last one takes long.
-    func check(_ value: ReturnValue, from function: String, after time: Duration) throws(CryptokiError) {
+    ///
+    /// - Parameter feature: What a module that does not have the mechanism lacks, for `unsupported`.
+    func check(
+        _ value: ReturnValue, from function: String, after time: Duration = .zero, unsupported feature: String? = nil
+    ) throws(CryptokiError) {
         switch value {
         case .ok: return
+        case .mechanismInvalid, .functionNotSupported:
+            guard let feature else { throw CryptokiError(value, from: function) }
+            throw CryptokiError(.unsupported, function: function, reason: "the module has no \(feature): \(value)")
         case .userNotLoggedIn where time >= call.deadlines.touch:
             throw CryptokiError(
                 .touchTimedOut, function: function, reason: "the user did not touch the token in time (\(value))")
@@ -68,11 +87,6 @@ extension Session {
         default: throw CryptokiError(value, from: function)
         }
     }
-}
-
-/// `CK_USER_TYPE` that is not a ``LoginRole``.
-private enum CKU {
-    static let contextSpecific: UInt = 2
 }
 
 /// `CK_MECHANISM_TYPE`.

@@ -4,7 +4,7 @@ internal import Latchkey
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// ``Token/perform(_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
+/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not Sendable. Every method is one or a few
 /// Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile
@@ -67,12 +67,117 @@ final class Session {
         }
     }
 
-    /// Records that the token may be unlocked from now on.
-    func willShowProof() { noteProof() }
-
     /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take long or change the token
     /// call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
-        if thread.isWorkAbandoned { throw CryptokiError(.cancelled, reason: "it was cancelled") }
+        if thread.isWorkAbandoned { throw .cancelled }
     }
+}
+
+extension Session {
+    /// The login state that the token reports.
+    func loginState() throws(CryptokiError) -> LoginState {
+        var info = CK_SESSION_INFO()
+        try call("C_GetSessionInfo") { $0.pointee.C_GetSessionInfo?(handle, &info) }
+        // CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS and CKS_RW_SO_FUNCTIONS (PKCS#11 2.40 section 3.5).
+        return switch info.state {
+        case 1, 3: .user
+        case 4: .securityOfficer
+        default: .loggedOut
+        }
+    }
+
+    /// Logs in. Logs out first if there is a login, so that the token checks the proof and never accepts a wrong one because
+    /// of an earlier login. Use ``loginState()`` to reuse a login.
+    ///
+    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never repeats a login.
+    func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
+        try checkCancellation()
+        if try loginState() != .loggedOut { try logout() }
+        try sendProof(role.rawValue, proof)
+    }
+
+    /// Logs out and forgets the handles of private objects. Not an error if there is no login.
+    func logout() throws(CryptokiError) {
+        knownKeys = [:]
+        let value = try call.answer("C_Logout") { $0.pointee.C_Logout?(handle) }
+        guard value == .ok || value == .userNotLoggedIn else { throw CryptokiError(value, from: "C_Logout") }
+    }
+
+    /// Changes the PIN of the logged-in role, or of the user without a login (`C_SetPIN`).
+    func changePIN(from old: LoginProof, to new: LoginProof) throws(CryptokiError) {
+        try checkCancellation()
+        try old.withBytes { oldBytes, oldCount throws(CryptokiError) in
+            try new.withBytes { newBytes, newCount throws(CryptokiError) in
+                try callWithProof("C_SetPIN") {
+                    $0.pointee.C_SetPIN?(handle, oldBytes, oldCount, newBytes, newCount)
+                }
+            }
+        }
+    }
+
+    /// Sets the user's PIN as the security officer, who must be logged in (`C_InitPIN`).
+    func initializePIN(_ new: LoginProof) throws(CryptokiError) {
+        try checkCancellation()
+        try new.withBytes { bytes, count throws(CryptokiError) in
+            try call("C_InitPIN", .person) { $0.pointee.C_InitPIN?(handle, bytes, count) }
+        }
+    }
+
+    /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
+    func sendProof(_ userType: UInt, _ proof: LoginProof) throws(CryptokiError) {
+        try proof.withBytes { bytes, count throws(CryptokiError) in
+            try callWithProof("C_Login") { $0.pointee.C_Login?(handle, userType, bytes, count) }
+        }
+    }
+
+    /// Makes a call that contains a proof. After any answer except success the proof may have been counted as wrong, so it is
+    /// not sent again: a token that answers "device error" may have counted a wrong PIN before. The token can't have checked
+    /// the proof only if the session or the module was lost before the call.
+    private func callWithProof(
+        _ function: String, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+    ) throws(CryptokiError) {
+        noteProof()
+        hasUnsettledProof = true
+        let value = try call.answer(function, .person, body)
+        hasUnsettledProof = ![.ok, .sessionHandleInvalid, .cryptokiNotInitialized].contains(value)
+        guard value == .ok else { throw CryptokiError(value, from: function) }
+    }
+}
+
+/// The proof for a login.
+enum LoginProof: Sendable {
+    case pin(PIN)
+    /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48 hexadecimal digits).
+    case secret(SecretBytes)
+    /// No bytes: the token itself prompts for a PIN or fingerprint (`C_Login` with a null PIN).
+    case protectedPath
+
+    /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for ``protectedPath``.
+    func withBytes<R>(
+        _ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(CryptokiError) -> R
+    ) throws(CryptokiError) -> R {
+        func lend(_ bytes: UnsafeRawBufferPointer) throws(CryptokiError) -> R {
+            let pointer = bytes.baseAddress.map {
+                UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)
+            }
+            return try body(pointer, UInt(bytes.count))
+        }
+        switch self {
+        case .pin(let pin): return try pin.withUnsafeBytes(lend)
+        case .secret(let secret): return try secret.withUnsafeBytes(lend)
+        case .protectedPath: return try body(nil, 0)
+        }
+    }
+}
+
+/// The role of a login: `CKU_USER` or `CKU_SO`.
+enum LoginRole: UInt, Hashable, Sendable {
+    case securityOfficer = 0
+    case user = 1
+}
+
+/// The login state that the token reports (`C_GetSessionInfo`).
+enum LoginState: Hashable, Sendable {
+    case loggedOut, user, securityOfficer
 }

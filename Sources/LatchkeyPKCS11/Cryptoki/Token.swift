@@ -1,6 +1,6 @@
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and label.
 ///
-/// ``perform(_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
+/// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays open, and follows ``RecoveryPolicy`` if the
 /// session or the token is lost.
 final class Token: Sendable {
     /// The module that the token was found in.
@@ -63,40 +63,41 @@ final class Token: Sendable {
         throw CryptokiError(.tokenAbsent, reason: "no token matches \(uri)\(causes)")
     }
 
-    /// Runs `body` on the token's thread.
+    /// Runs `body` on the token's thread with its session.
     ///
     /// If a call fails because the session, handles or the token were lost, ``RecoveryPolicy`` is followed and `body` runs
     /// **again from its start**: it must be a whole operation that may be repeated (log in, find, sign), and must not keep a
     /// handle from an earlier run. It never runs again after the token did not accept a PIN.
     ///
+    /// - Parameter isExclusive: Whether `body` occupies a free slot or ID. No other process of this user does so at the same
+    ///   time (``TokenLock``), and `body` sees the current objects: a module that caches them is restarted. Other programs do
+    ///   not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the module's reading of
+    ///   the token and `C_GenerateKeyPair` is not seen.
     /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`, `wedged`, `loginNeeded` (log
-    ///   in again and repeat), `cancelled`.
-    func perform<R: Sendable>(
-        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ///   in again and repeat), `cancelled`; `locked` if exclusive.
+    func withSession<R: Sendable>(
+        isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection] in
-            Result { () throws(CryptokiError) in try connection.perform(body) }
+        try await thread.run { [connection, thread, patience] () throws(CryptokiError) in
+            guard isExclusive else { return try connection.withRecovery(body) }
+            let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
+            defer { withExtendedLifetime(lock) {} }
+            if connection.cachesStaleState { try connection.restartModule() }
+            return try connection.withRecovery(body)
         }
     }
 
-    /// Runs `body` on the token's thread like ``perform(_:)``, for work that occupies a free slot or ID. No other process of this
-    /// user does so at the same time (``TokenLock``), and `body` sees the current objects: a module that caches them is
-    /// restarted.
-    ///
-    /// Other programs do not take the lock. PKCS#11 has no transactions, so an object that one of them creates between the
-    /// module's reading of the token and `C_GenerateKeyPair` is not seen.
-    ///
-    /// - Throws: as ``perform(_:)``, and `locked`.
-    func performExclusively<R: Sendable>(
+    /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out. Ends a kept login.
+    func withLogin<R: Sendable>(
+        _ role: LoginRole, _ proof: LoginProof, isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await thread.run { [connection, thread, patience] in
-            Result { () throws(CryptokiError) in
-                let lock = try TokenLock(connection.identity, patience: patience) { thread.isWorkAbandoned }
-                defer { withExtendedLifetime(lock) {} }
-                if connection.cachesStaleState { try connection.restartModule() }
-                return try connection.perform(body)
-            }
+        try await withSession(isExclusive: isExclusive) { [login] (session) throws(CryptokiError) in
+            login.forget()
+            try session.logout()
+            try session.login(role, with: proof)
+            defer { try? session.logout() }
+            return try body(session)
         }
     }
 
@@ -108,19 +109,15 @@ final class Token: Sendable {
     func initialize(
         expecting confirmed: TokenInformation, label: String, securityOfficer proof: LoginProof
     ) async throws(CryptokiError) {
-        try await thread.run { [connection, login] in
+        try await thread.run { [connection, login] () throws(CryptokiError) in
             login.forget()
-            return Result { () throws(CryptokiError) in
-                try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
-            }
+            try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
         }
     }
 
     /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its sessions and logins.
     func restartModule() async throws(CryptokiError) {
-        try await thread.run { [connection] in
-            Result { () throws(CryptokiError) in try connection.restartModule() }
-        }
+        try await thread.run { [connection] () throws(CryptokiError) in try connection.restartModule() }
     }
 }
 

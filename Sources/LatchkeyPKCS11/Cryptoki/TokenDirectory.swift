@@ -24,7 +24,7 @@ public struct TokenDirectory: Sendable {
         public var reason: String { error.reason }
 
         package var keystoreError: KeystoreError {
-            KeystoreError(error, during: "use the module \(modulePath)")
+            KeystoreError(error).during("use the module \(modulePath)")
         }
     }
 

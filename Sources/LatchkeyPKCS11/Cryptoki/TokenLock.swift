@@ -27,7 +27,7 @@ final class TokenLock {
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let reason: CryptokiError? =
                 if isAbandoned() {
-                    CryptokiError(.cancelled, reason: "it was cancelled")
+                    .cancelled
                 } else if errno != EWOULDBLOCK && errno != EINTR {
                     CryptokiError(
                         .lockUnavailable, reason: "\(path) can't be locked: \(String(cString: strerror(errno)))")

@@ -1,9 +1,9 @@
 internal import Dispatch
 internal import Glibc
+internal import Latchkey
 internal import Synchronization
 
-/// An operating system thread that makes all calls for one token: a touch blocks for seconds and a hang forever, which must not
-/// block Swift's cooperative pool.
+/// The thread that makes all calls for one token: a touch blocks for seconds and a hang forever.
 ///
 /// Work is done in order. A call that exceeds its deadline fails its work, and all later work unless the module can be
 /// restarted. Cancelling a task ends its wait immediately; its call continues, since Cryptoki can't interrupt one.
@@ -12,115 +12,80 @@ final class TokenThread: Sendable {
     /// killing the module's process), so that the thread can be used again; nil if that is impossible.
     typealias Expiry = @Sendable (_ function: String) -> (@Sendable () -> Void)?
 
-    private let queue: JobQueue
-
-    /// The watch for the calls of this thread.
-    var watch: CallWatch { queue.watch }
-
-    init(onExpiry: @escaping Expiry) {
-        let queue = JobQueue(onExpiry: onExpiry)
-        self.queue = queue
-        if !OperatingSystemThread.start({ queue.serve() }) {
-            queue.close(CryptokiError(.wedged, reason: "the system could not start a thread for the token"))
-        }
+    private struct State {
+        /// The first one is the oldest.
+        var jobs: [any TokenJob] = []
+        var current: (any TokenJob)?
+        /// Why no more jobs are accepted.
+        var refusal: CryptokiError?
     }
 
-    deinit { queue.close(CryptokiError(.cancelled, reason: "the token is no longer used")) }
+    /// The watch for the calls of this thread.
+    let watch = CallWatch()
+    private let thread = BlockingThread()
+    private let state = Mutex(State())
+    private let onExpiry: Expiry
+
+    init(onExpiry: @escaping Expiry) {
+        self.onExpiry = onExpiry
+        watch.onExpiry { [weak self] function in self?.expire(function) }
+    }
 
     /// Runs `work` on the thread.
     func run<R: Sendable>(
-        _ work: @escaping @Sendable () -> Result<R, CryptokiError>
+        _ work: @escaping @Sendable () throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
         let job = AwaitedJob(work)
         let outcome = await withTaskCancellationHandler {
             await withUnsafeContinuation { continuation in
                 job.deliver(to: continuation)
-                queue.append(job)
+                append(job)
             }
         } onCancel: {
-            job.cancel()
+            job.fail(.cancelled)
         }
         return try outcome.get()
     }
 
     /// Runs `work` on the thread after the queued work, without waiting for it.
     func enqueue(_ work: @escaping @Sendable () -> Void) {
-        queue.append(AwaitedJob { .success(work()) })
+        append(AwaitedJob { () throws(CryptokiError) in work() })
     }
 
     /// On the thread: whether no task waits for the current work any more.
-    var isWorkAbandoned: Bool { queue.isWorkAbandoned }
-}
+    var isWorkAbandoned: Bool { state.withLock { $0.current }?.isAbandoned ?? false }
 
-/// The jobs of a ``TokenThread``; shared with the thread itself, which may outlive its owner.
-final class JobQueue: Sendable {
-    private struct State {
-        /// The last one is the oldest.
-        var jobs: [any TokenJob] = []
-        var current: (any TokenJob)?
-        /// Why no more jobs are accepted.
-        var closed: CryptokiError?
-    }
-
-    let watch = CallWatch()
-    private let state = Mutex(State())
-    private let arrivals = DispatchSemaphore(value: 0)
-    private let onExpiry: TokenThread.Expiry
-
-    init(onExpiry: @escaping TokenThread.Expiry) {
-        self.onExpiry = onExpiry
-        watch.onExpiry { [weak self] function in self?.expire(function) }
-    }
-
-    func append(_ job: any TokenJob) {
+    private func append(_ job: any TokenJob) {
         let refusal: CryptokiError? = state.withLock { state in
-            if state.closed == nil { state.jobs.insert(job, at: 0) }
-            return state.closed
+            if state.refusal == nil { state.jobs.append(job) }
+            return state.refusal
         }
         if let refusal {
             job.fail(refusal)
         } else {
-            arrivals.signal()
+            thread.enqueue { self.runNext() }
         }
     }
 
-    /// Accepts no more jobs. The thread still does the queued jobs, or they fail.
-    ///
-    /// - Parameter isStuck: Whether the thread will never do the queued jobs.
-    func close(_ reason: CryptokiError, isStuck: Bool = false) {
-        let stranded: [any TokenJob] = state.withLock { state in
-            state.closed = state.closed ?? reason
-            guard isStuck else { return [] }
-            defer { state.jobs = [] }
-            return state.jobs
+    private func runNext() {
+        let job: (any TokenJob)? = state.withLock { state in
+            state.current = state.jobs.isEmpty ? nil : state.jobs.removeFirst()
+            return state.current
         }
-        for job in stranded { job.fail(reason) }
-        arrivals.signal()
+        job?.run()
+        state.withLock { $0.current = nil }
     }
-
-    /// The thread's loop: does the jobs until the queue is closed and empty.
-    func serve() {
-        while true {
-            arrivals.wait()
-            let next: (any TokenJob)? = state.withLock { state in
-                state.current = state.jobs.popLast()
-                return state.current
-            }
-            if let next {
-                next.run()
-            } else if state.withLock({ $0.closed != nil }) {
-                return
-            }
-        }
-    }
-
-    var isWorkAbandoned: Bool { state.withLock { $0.current }?.isAbandoned ?? false }
 
     /// Called while the watch prevents the end of the call, so that the current job is the one that made the call.
     private func expire(_ function: String) {
-        let current = state.withLock { $0.current }
         let killProcess = onExpiry(function)
-        if killProcess == nil { close(.wedged(by: function), isStuck: true) }
+        let (current, stranded): ((any TokenJob)?, [any TokenJob]) = state.withLock { state in
+            guard killProcess == nil else { return (state.current, []) }
+            state.refusal = .wedged(by: function)
+            defer { state.jobs = [] }
+            return (state.current, state.jobs)
+        }
+        for job in stranded { job.fail(.wedged(by: function)) }
         // Before the process is killed, because the job must fail with the timeout and not with the result of that.
         current?.fail(.timedOut(in: function))
         killProcess?()
@@ -136,10 +101,12 @@ extension CryptokiError {
     static func timedOut(in function: String) -> CryptokiError {
         CryptokiError(.timedOut, function: function, reason: "the module did not answer in time")
     }
+
+    static var cancelled: CryptokiError { CryptokiError(.cancelled, reason: "it was cancelled") }
 }
 
 /// A job for a ``TokenThread``, without the type of its result.
-protocol TokenJob: Sendable {
+private protocol TokenJob: Sendable {
     /// Does the work, unless no task waits for it any more.
     func run()
     /// Ends the wait with an error. A later result of the work is ignored.
@@ -149,103 +116,158 @@ protocol TokenJob: Sendable {
 }
 
 /// A job and the task that waits for it. The first of the work itself, the watchdog, and cancellation ends the wait.
-final class AwaitedJob<R: Sendable>: TokenJob {
+private final class AwaitedJob<R: Sendable>: TokenJob {
     typealias Outcome = Result<R, CryptokiError>
 
-    private enum State {
-        case new
-        case waiting(UnsafeContinuation<Outcome, Never>)
-        case settled(Outcome)
-        case delivered
+    private struct State {
+        var continuation: UnsafeContinuation<Outcome, Never>?
+        var outcome: Outcome?
     }
 
-    private let state = Mutex(State.new)
-    private let work: @Sendable () -> Outcome
+    private let state = Mutex(State())
+    private let work: @Sendable () throws(CryptokiError) -> R
 
-    init(_ work: @escaping @Sendable () -> Outcome) { self.work = work }
+    init(_ work: @escaping @Sendable () throws(CryptokiError) -> R) { self.work = work }
 
     /// Sets the continuation. A job that was cancelled before resumes it immediately.
     func deliver(to continuation: UnsafeContinuation<Outcome, Never>) {
         let outcome: Outcome? = state.withLock { state in
-            if case .settled(let outcome) = state {
-                state = .delivered
-                return outcome
-            }
-            state = .waiting(continuation)
-            return nil
+            if state.outcome == nil { state.continuation = continuation }
+            return state.outcome
         }
         if let outcome { continuation.resume(returning: outcome) }
     }
 
     func run() {
         guard !isAbandoned else { return }
-        settle(work())
+        settle(Result { () throws(CryptokiError) in try work() })
     }
 
     func fail(_ error: CryptokiError) { settle(.failure(error)) }
 
-    func cancel() { fail(CryptokiError(.cancelled, reason: "it was cancelled")) }
-
-    var isAbandoned: Bool {
-        state.withLock { state in
-            switch state {
-            case .new, .waiting: false
-            case .settled, .delivered: true
-            }
-        }
-    }
+    var isAbandoned: Bool { state.withLock { $0.outcome != nil } }
 
     private func settle(_ outcome: Outcome) {
         let waiting: UnsafeContinuation<Outcome, Never>? = state.withLock { state in
-            switch state {
-            case .new:
-                state = .settled(outcome)
-                return nil
-            case .waiting(let continuation):
-                state = .delivered
-                return continuation
-            case .settled, .delivered:
-                return nil
-            }
+            guard state.outcome == nil else { return nil }
+            state.outcome = outcome
+            defer { state.continuation = nil }
+            return state.continuation
         }
         waiting?.resume(returning: outcome)
     }
 }
 
-/// A detached thread of the operating system, for blocking C calls. It ends with its work.
-enum OperatingSystemThread {
-    /// - Returns: Whether the system could start a thread.
-    @discardableResult
-    static func start(_ work: @escaping @Sendable () -> Void) -> Bool {
-        var thread = pthread_t()
-        let box = Unmanaged.passRetained(Box(work))
-        let status = pthread_create(
-            &thread, nil,
-            { argument in
-                guard let argument else { return nil }
-                Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().run()
-                return nil
-            }, box.toOpaque())
-        if status == 0 {
-            pthread_detach(thread)
-        } else {
-            box.release()
-        }
-        return status == 0
+/// A thread that checks all watches every 20 milliseconds while any call is in progress, and sleeps otherwise.
+///
+/// A timer for each call would make signatures slower; this costs one atomic load per call.
+final class Watchdog: Sendable {
+    static let shared = Watchdog()
+
+    /// The time between checks in microseconds, which is the precision of deadlines.
+    private static let period: UInt32 = 20_000
+    /// The number of checks without a call before the thread sleeps.
+    private static let maximumIdleChecks = 50
+
+    private struct Attended {
+        weak var watch: CallWatch?
     }
 
-    private final class Box: Sendable {
-        private let work: @Sendable () -> Void
+    private let attended = Mutex<[Attended]>([])
+    private let isAsleep = Atomic(false)
+    private let alarm = DispatchSemaphore(value: 0)
 
-        init(_ work: @escaping @Sendable () -> Void) { self.work = work }
+    private init() {
+        BlockingThread.start { self.watch() }
+    }
 
-        func run() {
-            // p11-kit may write to the socket of a killed process; SIGPIPE would end this process.
-            var signals = sigset_t()
-            sigemptyset(&signals)
-            sigaddset(&signals, SIGPIPE)
-            pthread_sigmask(SIG_BLOCK, &signals, nil)
-            work()
+    func attend(_ watch: CallWatch) {
+        attended.withLock { attended in
+            attended.removeAll { $0.watch == nil }
+            attended.append(Attended(watch: watch))
+        }
+    }
+
+    func wake() {
+        guard isAsleep.load(ordering: .sequentiallyConsistent),
+            isAsleep.exchange(false, ordering: .sequentiallyConsistent)
+        else { return }
+        alarm.signal()
+    }
+
+    private func watch() {
+        var idleChecks = 0
+        while true {
+            if checkAll() {
+                idleChecks = 0
+            } else {
+                idleChecks += 1
+            }
+            if idleChecks > Self.maximumIdleChecks {
+                isAsleep.store(true, ordering: .sequentiallyConsistent)
+                // A call that began before the flag was set did not signal: check once more before sleeping.
+                if checkAll() {
+                    wake()
+                }
+                alarm.wait()
+                idleChecks = 0
+            } else {
+                usleep(Self.period)
+            }
+        }
+    }
+
+    /// - Returns: Whether any call is in progress.
+    private func checkAll() -> Bool {
+        let watches = attended.withLock { $0.compactMap(\.watch) }
+        let now = ContinuousClock.now
+        for watch in watches { watch.check(at: now) }
+        return watches.contains { $0.isCalling }
+    }
+}
+
+/// The current Cryptoki call of a thread and its deadline.
+final class CallWatch: Sendable {
+    private enum State {
+        case idle
+        case calling(function: String, deadline: ContinuousClock.Instant)
+        /// The deadline passed and the call has not returned.
+        case overdue
+    }
+
+    private let state = Mutex(State.idle)
+    private let handler = Mutex<(@Sendable (_ function: String) -> Void)?>(nil)
+
+    init() { Watchdog.shared.attend(self) }
+
+    /// Sets a handler that the watchdog's thread calls once for each call that exceeds its deadline.
+    ///
+    /// The call does not end while the handler runs, even if the module returns, so that the handler never affects the next
+    /// call. The handler must be fast, and must not use this watch.
+    func onExpiry(_ handler: @escaping @Sendable (_ function: String) -> Void) {
+        self.handler.withLock { $0 = handler }
+    }
+
+    /// Makes a call, which has a deadline.
+    func during<R, E: Error>(_ function: String, within limit: Duration, _ call: () throws(E) -> R) throws(E) -> R {
+        let deadline = ContinuousClock.now + limit
+        state.withLock { $0 = .calling(function: function, deadline: deadline) }
+        Watchdog.shared.wake()
+        defer { state.withLock { $0 = .idle } }
+        return try call()
+    }
+
+    /// Whether a call is in progress and not overdue.
+    var isCalling: Bool {
+        state.withLock { if case .calling = $0 { true } else { false } }
+    }
+
+    func check(at now: ContinuousClock.Instant) {
+        let handler = handler.withLock { $0 }
+        state.withLock { state in
+            guard case .calling(let function, let deadline) = state, deadline <= now else { return }
+            state = .overdue
+            handler?(function)
         }
     }
 }

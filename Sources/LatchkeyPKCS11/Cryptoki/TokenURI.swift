@@ -29,30 +29,24 @@ public struct TokenURI: Hashable, Sendable {
     /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may contain a secret.
     package init(_ text: String) throws(CryptokiError) {
         let parsed = try ParsedURI(Self.withModuleInQuery(text))
-        guard !parsed.hasPINValue else {
-            throw CryptokiError(
-                .invalidURI, reason: "the URI contains a PIN (pin-value), which other processes can read")
-        }
-        guard !parsed.hasPINSource else {
-            throw CryptokiError(
-                .invalidURI, reason: "the URI names a source for the PIN (pin-source), which is not supported")
-        }
-        guard !parsed.hasUnrecognized else {
-            throw CryptokiError(
-                .invalidURI,
-                reason:
-                    "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
-                    + "id, object, and after a question mark module-path and module-name)")
-        }
-        guard !parsed.namesSlot else {
-            throw CryptokiError(
-                .invalidURI,
-                reason: "the URI names a slot (slot-*), which can hold different tokens: name the token")
-        }
-        guard !parsed.namesLibrary else {
-            throw CryptokiError(
-                .invalidURI, reason: "the URI describes a module (library-*), which is not supported: use module-path")
-        }
+        let refusals = [
+            (parsed.hasPINValue, "the URI contains a PIN (pin-value), which other processes can read"),
+            (
+                parsed.hasPINSource,
+                "the URI names a source for the PIN (pin-source), which is not supported"
+            ),
+            (
+                parsed.hasUnrecognized,
+                "the URI has an attribute that p11-kit does not know (it knows token, manufacturer, model, serial, "
+                    + "id, object, and after a question mark module-path and module-name)"
+            ),
+            (parsed.namesSlot, "the URI names a slot (slot-*), which can hold different tokens: name the token"),
+            (
+                parsed.namesLibrary,
+                "the URI describes a module (library-*), which is not supported: use module-path"
+            ),
+        ]
+        for (isRefused, reason) in refusals where isRefused { throw CryptokiError(.invalidURI, reason: reason) }
         try self.init(parsed)
     }
 

@@ -87,7 +87,7 @@ final class LoginReuse: Sendable {
             // Before the token is used: the connection ends a login that is not kept after this and each later operation,
             // even if no session can be opened, and repeats a failed reset of the card.
             guard end(generation) else { return }
-            try? await token.perform { [self] (session) throws(CryptokiError) in
+            try? await token.withSession { [self] (session) throws(CryptokiError) in
                 guard end(generation) else { return }
                 try session.logout()
             }
@@ -104,4 +104,12 @@ final class LoginReuse: Sendable {
             return true
         }
     }
+}
+
+/// The time for which a login may be reused after the operation that logged in.
+struct ReuseWindow: Hashable, Sendable {
+    /// 0 ends the login with the operation.
+    let seconds: Int
+    /// ``LoginReuse/endings`` when the operation began. An operation that began before an end leaves no login.
+    let endings: Int
 }

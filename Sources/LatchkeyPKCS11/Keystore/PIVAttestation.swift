@@ -78,24 +78,27 @@ extension PKCS11Keystore {
     ///
     /// - Throws: `KeystoreError`; `unsupported` for a key without an attestation.
     public func attest(_ key: HardwareKey, challenge: Data) async throws(KeystoreError) -> KeyAttestation {
-        let operation = "attest a key"
-        guard (8...32).contains(challenge.count) else {
-            throw .invalidInput(operation, "the challenge has \(challenge.count) bytes and must have 8 to 32")
-        }
-        let blob = try TokenKeyBlob.of(key, operation)
-        guard blob.attestation.count == 2 else {
-            throw .unsupported(
-                operation, "the token returned no attestation for this key",
-                recovery: "YubiKeys attest keys that they generated, through Yubico's module.")
-        }
-        do {
-            return KeyAttestation(
-                format: KeyAttestation.piv, statement: blob.attestation[0], signature: Data(),
-                publicArea: key.publicKey.x963Representation,
-                attestationKey: try PIVAttestation.issuerKey(of: blob.attestation[1]),
-                certificates: [blob.attestation[1]])
+        do throws(KeystoreError) {
+            guard (8...32).contains(challenge.count) else {
+                throw .invalidInput("the challenge has \(challenge.count) bytes and must have 8 to 32")
+            }
+            let blob = try TokenKeyBlob.of(key)
+            guard blob.attestation.count == 2 else {
+                throw .unsupported(
+                    "the token returned no attestation for this key",
+                    recovery: "YubiKeys attest keys that they generated, through Yubico's module.")
+            }
+            do {
+                return KeyAttestation(
+                    format: KeyAttestation.piv, statement: blob.attestation[0], signature: Data(),
+                    publicArea: key.publicKey.x963Representation,
+                    attestationKey: try PIVAttestation.issuerKey(of: blob.attestation[1]),
+                    certificates: [blob.attestation[1]])
+            } catch {
+                throw KeystoreError.damaged("the stored attestation can't be read: \(error)")
+            }
         } catch {
-            throw .damaged(operation, "the stored attestation can't be read: \(error)")
+            throw error.during("attest a key")
         }
     }
 }

@@ -13,56 +13,54 @@ extension PKCS11Keystore {
     public func createKey(
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
-        let operation = uri.namesKey ? "adopt a key" : "create a key"
-        let snapshot = try await takeSnapshot(operation, for: uri.keyID)
-        try snapshot.profile.check(request.policy, operation)
-        guard request.policy.requirement != .none || snapshot.token.module.profile.signsWithoutLogin else {
-            throw .unsupported(
-                operation, "this module requires a login for every signature, even if the token does not",
-                recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
+        do throws(KeystoreError) {
+            let snapshot = try await takeSnapshot(for: uri.keyID)
+            try snapshot.profile.check(request.policy)
+            guard request.policy.requirement != .none || snapshot.module.signsWithoutLogin else {
+                throw .unsupported(
+                    "this module requires a login for every signature, even if the token does not",
+                    recovery: "Use the policy `pin`, or another module (OpenSC signs with slot 9e of a PIV card).")
+            }
+            let newKey =
+                uri.namesKey
+                ? try await adopt(request, snapshot, presence) : try await generate(request, snapshot, presence)
+            let terms = KeyTerms(
+                request.policy, on: snapshot.profile, needsTouch: newKey.attestation?.touch == .always)
+            let blob = TokenKeyBlob(
+                name: TokenName(snapshot.information, id: newKey.id), publicKeyHash: newKey.publicKey.fingerprint,
+                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(newKey.attributes),
+                attestation: newKey.attestation?.certificates ?? [],
+                binding: KeyBinding(id: request.id, label: request.label))
+            return HardwareKey(
+                id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
+                publicKey: newKey.publicKey, label: request.label, createdAt: Date(), blob: try blob.serialized())
+        } catch {
+            throw error.during(uri.namesKey ? "adopt a key" : "create a key")
         }
-        let newKey =
-            uri.namesKey
-            ? try await adopt(request, snapshot, operation, presence)
-            : try await generate(request, snapshot, operation, presence)
-        let terms = KeyTerms(
-            request.policy, on: snapshot.profile, needsTouch: newKey.attestation?.touch == .always)
-        let blob = TokenKeyBlob(
-            name: TokenName(snapshot.information, id: newKey.id), publicKey: newKey.publicKey, terms: terms,
-            isAdopted: uri.namesKey, facts: KeyFacts(newKey.attributes),
-            attestation: newKey.attestation?.certificates ?? [],
-            binding: KeyBinding(id: request.id, label: request.label))
-        return HardwareKey(
-            id: request.id, backend: backend, policy: terms.policy, assurance: terms.assurance,
-            publicKey: newKey.publicKey, label: request.label, createdAt: Date(),
-            blob: try blob.serialized(operation))
     }
 
     private func generate(
-        _ request: KeyRequest, _ snapshot: TokenSnapshot, _ operation: String, _ presence: any PresenceAuthority
+        _ request: KeyRequest, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
-        let slots = try await slots(for: request.policy, snapshot, operation)
-        let pair = KeyPairRequest(
-            id: try await freeID(in: slots, snapshot, operation), label: request.label ?? "Latchkey", use: .sign,
-            isPrivate: request.policy.requirement != .none,
-            alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0)
-        if snapshot.token.module.profile.generator == .securityOfficer {
-            return try await generateAsSecurityOfficer(pair, in: slots, request, snapshot, operation, presence)
-        }
-        let id = pair.id
-        let hasRun = Mutex(false)
+        let slots = try await slots(for: request.policy, snapshot)
         let needsLogin = request.policy.requirement != .none
+        let pair = KeyPairRequest(
+            id: try await freeID(in: slots, snapshot), label: request.label ?? "Latchkey", use: .sign,
+            isPrivate: needsLogin,
+            // If the module does not accept it, the keystore logs in for each single use.
+            alwaysAuthenticates: request.policy.requirement == .pin && request.policy.reuseSeconds == 0
+                && snapshot.module.takesAlwaysAuthenticate)
+        if snapshot.module.generator == .securityOfficer {
+            return try await generateAsSecurityOfficer(pair, in: slots, request, snapshot, presence)
+        }
+        let isRepeated = RepetitionCheck()
         return try await use(
-            snapshot, under: request.policy, for: request.prompt, operation, presence
+            snapshot, under: request.policy, for: request.prompt, presence
         ) { (session, proof) throws(CryptokiError) in
             // Only this call uses the ID: a key that has it when the closure runs again is from the first run.
-            if hasRun.withLock({ hasRun in
-                defer { hasRun = true }; return hasRun
-            }) {
-                try session.destroyKey(id: id)
-            }
+            if isRepeated() { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
-            let key = try session.generateWithPINAtUse(pair)
+            let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key) { () throws(CryptokiError) in
                 try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
                 guard key.attributes.isPrivate == needsLogin else {
@@ -80,20 +78,18 @@ extension PKCS11Keystore {
     /// The slot is chosen again after the prompts, during which another program may have created a key.
     private func generateAsSecurityOfficer(
         _ pair: KeyPairRequest, in slots: [PIVSlot]?, _ request: KeyRequest, _ snapshot: TokenSnapshot,
-        _ operation: String, _ presence: any PresenceAuthority
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> NewKey {
-        let officer = try await officerProof(snapshot, for: request.prompt, operation, presence)
-        let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, operation, presence) : nil
-        let hint = TouchHint(presence, for: request.prompt, on: snapshot.token.module.profile.family)
-        if let user, case .pin = user { try await checkPIN(user, snapshot, operation) }
-        return try await asSecurityOfficer(officer, snapshot, operation) { (session) throws(CryptokiError) in
+        let officer = try await officerProof(snapshot, for: request.prompt, presence)
+        let user = pair.isPrivate ? try await userProof(snapshot, for: request.prompt, presence) : nil
+        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
+        // With a wrong PIN the new key could not be tested or deleted.
+        if let user, case .pin = user { try await checkPIN(user, snapshot, presence) }
+        return try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
             try session.checkCancellation()
             var pair = pair
-            if let slots {
-                guard let free = try session.firstFree(of: slots) else { throw .occupied(slots) }
-                pair.id = free.id
-            }
-            let key = try session.generateWithPINAtUse(pair)
+            if let slots { pair.id = try session.firstFree(of: slots).id }
+            let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key) { () throws(CryptokiError) in
                 try hint.during { () throws(CryptokiError) in try session.selfTest(key, with: user) }
                 return NewKey(key, attestation: try session.attestation(of: key))
@@ -101,70 +97,62 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Verifies the user's PIN before the token creates a key: with a wrong PIN that key could not be tested or deleted.
     private func checkPIN(
-        _ proof: LoginProof, _ snapshot: TokenSnapshot, _ operation: String
+        _ proof: LoginProof, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        let login = snapshot.login
-        try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
-            login.forget()
-            try session.login(.user, with: proof)
-            try session.logout()
+        do {
+            try await snapshot.token.withLogin(.user, proof) { (_) throws(CryptokiError) in }
+        } catch {
+            throw await explained(error, snapshot, presence)
         }
+        presence.accepted()
     }
 
     /// The slots of a PIV card that enforce a policy; nil for a token that accepts any `CKA_ID`.
     private func slots(
-        for policy: AccessPolicy, _ snapshot: TokenSnapshot, _ operation: String
+        for policy: AccessPolicy, _ snapshot: TokenSnapshot
     ) async throws(KeystoreError) -> [PIVSlot]? {
-        try await checkGeneration(snapshot, operation)
-        guard snapshot.token.module.profile.identifiers == .slot else {
+        try await checkGeneration(snapshot)
+        guard snapshot.module.identifiers == .slot else {
             if let slot = options.slot {
-                throw .invalidInput(operation, "the token is not a PIV card and has no slot \(slot)")
+                throw .invalidInput("the token is not a PIV card and has no slot \(slot)")
             }
             return nil
         }
         guard snapshot.showsOccupiedSlots else {
             throw .unsupported(
-                operation,
                 "YubiKeys before firmware 5.3 do not report whether a slot holds a key, and would overwrite it",
                 recovery:
                     "Create one with `ykman piv keys generate`, then adopt it by a URI with `id=`, for example `id=%01` "
                     + "for slot 9a.")
         }
         let fitting = PIVSlot.candidates(for: policy)
-        guard options.slot.map(fitting.contains) ?? true else {
+        guard let slot = options.slot else { return fitting }
+        guard fitting.contains(slot) else {
             throw .unsupported(
-                operation, "the slot \(options.slot?.description ?? "") can't enforce the policy ‘\(policy)’",
+                "the slot \(slot) can't enforce the policy ‘\(policy)’",
                 recovery: "These can: \(fitting.map(\.description).joined(separator: ", ")).")
         }
-        return options.slot.map { [$0] } ?? fitting
+        return [slot]
     }
 
     /// An unused `CKA_ID`: of the first free one of the slots, or 16 random bytes.
-    private func freeID(
-        in slots: [PIVSlot]?, _ snapshot: TokenSnapshot, _ operation: String
-    ) async throws(KeystoreError) -> Data {
-        guard let slots else {
-            var generator = SystemRandomNumberGenerator()
-            return Data((0..<16).map { _ in UInt8.random(in: .min ... .max, using: &generator) })
-        }
-        return try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
-            guard let free = try session.firstFree(of: slots) else { throw .occupied(slots) }
-            return free.id
+    private func freeID(in slots: [PIVSlot]?, _ snapshot: TokenSnapshot) async throws(KeystoreError) -> Data {
+        guard let slots else { return SecretBytes.random(count: 16).withUnsafeBytes { Data($0) } }
+        return try await snapshot.token.inspect { (session) throws(CryptokiError) in
+            try session.firstFree(of: slots).id
         }
     }
 
     /// Refuses, before any prompt, a token or module that is known not to generate keys.
-    func checkGeneration(_ snapshot: TokenSnapshot, _ operation: String) async throws(KeystoreError) {
-        let hasMechanism = try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
+    func checkGeneration(_ snapshot: TokenSnapshot) async throws(KeystoreError) {
+        let hasMechanism = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.supports(.ecKeyPairGeneration)
         }
-        let module = snapshot.token.module.profile
-        let isOpenSCsPIV = snapshot.profile.isPIV && module.family == .opensc
-        guard hasMechanism, !isOpenSCsPIV, module.generator != .unavailable else {
+        let isOpenSCsPIV = snapshot.profile.isPIV && snapshot.module.family == .opensc
+        guard hasMechanism, !isOpenSCsPIV else {
             throw .unsupported(
-                operation, "this module can't create P-256 keys on this token",
+                "this module can't create P-256 keys on this token",
                 recovery:
                     "Create one with the token's own tool (YubiKey: `ykman piv keys generate`), then adopt it by a "
                     + "URI with `id=`, for example `id=%01` for slot 9a.")
@@ -172,8 +160,60 @@ extension PKCS11Keystore {
     }
 }
 
+extension PKCS11Keystore {
+    /// Adopts a key that is on the token already, after the checks that a new key gets, if the token enforces exactly the
+    /// requested policy.
+    private func adopt(
+        _ request: KeyRequest, _ snapshot: TokenSnapshot, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> NewKey {
+        let (id, label) = (uri.keyID, uri.keyLabel)
+        let absent = KeystoreError.notFound(
+            "the token has no P-256 key by that name",
+            recovery: "List its keys with `latchkey token list`, or name only the token to create a new key.")
+        if id != nil, snapshot.publicKey == nil { throw absent }
+        let hint = TouchHint(presence, for: request.prompt, on: snapshot.module.family)
+        let newKey: NewKey
+        do {
+            newKey = try await use(
+                snapshot, under: request.policy, for: request.prompt, presence
+            ) { (session, proof) throws(CryptokiError) in
+                let key = try session.key(id: id, label: label)
+                guard (1...64).contains(key.id.count) else {
+                    throw CryptokiError(
+                        .unsupported,
+                        reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID")
+                }
+                try session.checkProtection(of: key)
+                try hint.during { () throws(CryptokiError) in
+                    try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
+                }
+                return NewKey(key, attestation: try session.attestation(of: key))
+            }
+        } catch {
+            // Without a login a private key is invisible.
+            guard request.policy.requirement == .none, error.code == .notFound || error.code == .passcodeNotSet else {
+                throw error
+            }
+            throw snapshot.publicKey == nil ? absent : mismatch(needsLogin: true)
+        }
+        let needsLogin = newKey.needsLogin(on: snapshot.profile)
+        guard needsLogin == (request.policy.requirement != .none) else { throw mismatch(needsLogin: needsLogin) }
+        guard request.policy.reuseSeconds == 0 || newKey.attributes.alwaysAuthenticates != true else {
+            throw .unsupported(
+                "the token requires the PIN for each use of this key", recovery: "Omit the reuse time.")
+        }
+        return newKey
+    }
+
+    private func mismatch(needsLogin: Bool) -> KeystoreError {
+        .unsupported(
+            needsLogin ? "the token requires a PIN for this key" : "the token uses this key without a PIN",
+            recovery: needsLogin ? "Use the policy `pin`." : "Use the policy `none`, or a key that needs the PIN.")
+    }
+}
+
 /// A key pair that was just generated or adopted, and the facts that the token reports about it.
-struct NewKey: Sendable {
+private struct NewKey: Sendable {
     let id: Data
     let publicKey: PublicKey
     let attributes: TokenKey.Attributes
@@ -185,29 +225,36 @@ struct NewKey: Sendable {
         attributes = key.attributes
         self.attestation = attestation
     }
+
+    /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN policy decide, because
+    /// modules report `CKA_PRIVATE` without reading the card.
+    func needsLogin(on profile: TokenProfile) -> Bool {
+        if let pin = attestation?.pin { return pin != .never }
+        if profile.isPIV { return id != PIVSlot.cardAuthentication.id }
+        return attributes.isPrivate ?? true
+    }
 }
 
-extension CryptokiError {
-    fileprivate static func occupied(_ slots: [PIVSlot]) -> CryptokiError {
-        CryptokiError(
-            .occupied,
-            reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
-                + slots.map(\.description).joined(separator: ", "))
+/// Tells a closure that may run twice whether it runs again.
+final class RepetitionCheck: Sendable {
+    private let hasRun = Mutex(false)
+
+    func callAsFunction() -> Bool {
+        hasRun.withLock { hasRun in
+            defer { hasRun = true }
+            return hasRun
+        }
     }
 }
 
 extension Session {
-    fileprivate func firstFree(of slots: [PIVSlot]) throws(CryptokiError) -> PIVSlot? {
+    /// - Throws: `occupied`.
+    fileprivate func firstFree(of slots: [PIVSlot]) throws(CryptokiError) -> PIVSlot {
         for slot in slots where try !isOccupied(id: slot.id) { return slot }
-        return nil
-    }
-
-    /// Generates a key pair. Drops `CKA_ALWAYS_AUTHENTICATE` if the module does not accept it; the keystore then logs in for
-    /// each single use.
-    func generateWithPINAtUse(_ pair: KeyPairRequest) throws(CryptokiError) -> TokenKey {
-        var pair = pair
-        pair.alwaysAuthenticates = pair.alwaysAuthenticates && profile.takesAlwaysAuthenticate
-        return try generateKeyPair(pair)
+        throw CryptokiError(
+            .occupied,
+            reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
+                + slots.map(\.description).joined(separator: ", "))
     }
 
     /// Destroys a new key if `body` throws.

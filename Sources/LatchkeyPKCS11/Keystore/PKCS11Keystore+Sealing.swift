@@ -3,12 +3,14 @@ internal import FoundationEssentials
 public import Latchkey
 
 /// How the computer and a token share a secret that only the token can compute again.
-enum KeyEstablishment: Hashable, Sendable {
+///
+/// The raw value is the version of the ``SealedBox/Header``.
+enum KeyEstablishment: Int, Hashable, Sendable {
     /// Key agreement: ECDH over P-256 between a key on the token and a point with an unknown logarithm (NIST SP 800-56A).
-    case agreement
+    case agreement = 1
     /// The signature of an RSA key on the token, for tokens without ECDH. RSASSA-PKCS1-v1_5 is deterministic (RFC 8017
     /// section 8.2).
-    case signature
+    case signature = 2
 }
 
 /// A secret that is shared with a token, and the header of the box that it encrypts.
@@ -24,70 +26,72 @@ extension PKCS11Keystore {
         _ secret: SecretBytes, policy: AccessPolicy, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SealedSecret {
-        let operation = "seal a secret"
-        guard secret.count == SealedBox.secretBytes else {
-            throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
-        }
-        let snapshot = try await takeSnapshot(operation)
-        try snapshot.profile.check(policy, operation)
-        let shared =
-            switch try await keyEstablishment(on: snapshot, operation) {
-            case .agreement: try await agreeOnSecret(policy, snapshot, prompt, operation, presence)
-            case .signature: try await signForSecret(policy, snapshot, prompt, operation, presence)
-            case nil:
-                throw KeystoreError.unsupported(
-                    operation, "the token's module has neither key agreement (ECDH) nor RSA signatures",
-                    recovery: "Use a token that has one of them, or keep the secret in memory.")
+        do throws(KeystoreError) {
+            guard secret.count == SealedBox.secretBytes else {
+                throw .invalidInput("it has \(secret.count) bytes and must have \(SealedBox.secretBytes)")
             }
-        do {
-            let box = try SealedBox(sealing: secret, header: shared.header, sharedSecret: shared.secret)
-            return SealedSecret(
-                backend: backend, policy: policy, assurance: shared.header.terms.assurance,
-                blob: try DigestedStructure.serialized(box))
+            let snapshot = try await takeSnapshot()
+            try snapshot.profile.check(policy)
+            let shared =
+                switch try await keyEstablishment(on: snapshot) {
+                case .agreement: try await agreeOnSecret(policy, snapshot, prompt, presence)
+                case .signature: try await signForSecret(policy, snapshot, prompt, presence)
+                case nil:
+                    throw KeystoreError.unsupported(
+                        "the token's module has neither key agreement (ECDH) nor RSA signatures",
+                        recovery: "Use a token that has one of them, or keep the secret in memory.")
+                }
+            do {
+                let box = try SealedBox(sealing: secret, header: shared.header, sharedSecret: shared.secret)
+                return SealedSecret(
+                    backend: backend, policy: policy, assurance: shared.header.terms.assurance,
+                    blob: try DigestedStructure.serialized(box))
+            } catch {
+                throw KeystoreError(code: .failed, reason: "it can't be encrypted: \(error)", recovery: "Try again.")
+            }
         } catch {
-            throw KeystoreError(
-                operation: operation, code: .failed, reason: "it can't be encrypted: \(error)", recovery: "Try again.")
+            throw error.during("seal a secret")
         }
     }
 
     public func unseal(
         _ secret: SealedSecret, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let operation = "open a sealed secret"
-        let box = try box(of: secret, operation)
-        let shared =
-            switch box.header.message {
-            case .agreement: try await agreedSecret(box.header, prompt, operation, presence)
-            case .signature: try await signedSecret(box.header, prompt, operation, presence)
+        do throws(KeystoreError) {
+            let box = try box(of: secret)
+            let shared =
+                switch box.header.establishment {
+                case .agreement: try await agreedSecret(box.header, prompt, presence)
+                case .signature: try await signedSecret(box.header, prompt, presence)
+                }
+            do {
+                return try box.open(sharedSecret: shared)
+            } catch {
+                throw KeystoreError.damaged("its stored bytes can't be decrypted with the token's key")
             }
-        do {
-            return try box.open(sharedSecret: shared)
         } catch {
-            throw .damaged(operation, "its stored bytes can't be decrypted with the token's key")
+            throw error.during("open a sealed secret")
         }
     }
 
     /// Reads a stored secret, and checks that its policy and assurance are those in its stored bytes.
-    func box(of secret: SealedSecret, _ operation: String) throws(KeystoreError) -> SealedBox {
-        guard secret.backend == backend else { throw .otherBackend(operation, secret.backend) }
+    func box(of secret: SealedSecret) throws(KeystoreError) -> SealedBox {
+        guard secret.backend == backend else { throw .otherBackend(secret.backend) }
         let box: SealedBox
         do {
             box = try DigestedStructure.parsed(secret.blob, as: SealedBox.self)
         } catch {
-            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+            throw .damaged("its stored bytes can't be read: \(error)")
         }
         guard box.header.terms == KeyTerms(policy: secret.policy, assurance: secret.assurance) else {
-            throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
+            throw .damaged("its policy or assurance is not that of its stored bytes")
         }
         return box
     }
 
     /// How the token can share a secret; nil if it can't.
-    func keyEstablishment(
-        on snapshot: TokenSnapshot, _ operation: String
-    ) async throws(KeystoreError) -> KeyEstablishment? {
-        let token = try await agreementSnapshot(snapshot, operation).token
-        return try await inspect(token, operation) { (session) throws(CryptokiError) in
+    func keyEstablishment(on snapshot: TokenSnapshot) async throws(KeystoreError) -> KeyEstablishment? {
+        try await agreementSnapshot(snapshot).token.inspect { (session) throws(CryptokiError) in
             if try session.supports(.ecdh1Derive) { return .agreement }
             guard session.profile.generator == .user, try session.supports(.sha256RSA) else { return nil }
             return try session.supports(.rsaKeyPairGeneration) ? .signature : nil
@@ -104,11 +108,10 @@ extension KeyPairRequest {
     }
 
     /// The `CKA_ID` of the sealing key for a policy: 16 bytes, the same each time.
-    ///
-    /// - Parameter version: ``SealedBox/Message/version`` of the boxes that the key opens.
-    static func sealingID(for policy: AccessPolicy, version: Int) -> Data {
+    static func sealingID(for policy: AccessPolicy, _ establishment: KeyEstablishment) -> Data {
         let access = policy.requirement == .none ? "open" : "guarded"
-        return Data(SHA256.hash(data: Data("Latchkey sealing key \(version): \(access)".utf8)).prefix(16))
+        return Data(
+            SHA256.hash(data: Data("Latchkey sealing key \(establishment.rawValue): \(access)".utf8)).prefix(16))
     }
 }
 

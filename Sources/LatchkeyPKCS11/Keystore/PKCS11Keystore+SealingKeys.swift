@@ -8,33 +8,32 @@ internal import Latchkey
 extension PKCS11Keystore {
     /// Agrees on a new secret, with a new key if the token has none yet.
     func agreeOnSecret(
-        _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
+        _ policy: AccessPolicy, _ token: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
         let profile = token.profile
         let id =
             profile.isPIV
             ? (policy.requirement == .none ? PIVSlot.cardAuthentication : .keyManagement).id
-            : KeyPairRequest.sealingID(for: policy, version: 1)
+            : KeyPairRequest.sealingID(for: policy, .agreement)
         let pair = KeyPairRequest(sealing: .derive, id: id, policy: policy)
-        let snapshot = try await agreementSnapshot(takeSnapshot(operation, for: id), operation)
+        let snapshot = try await agreementSnapshot(takeSnapshot(for: id))
         if snapshot.publicKey == nil {
-            try await generateAsSecurityOfficer(pair, snapshot, prompt, operation, presence)
+            try await generateAsSecurityOfficer(pair, snapshot, prompt, presence)
         }
-        let module = snapshot.token.module.profile
+        let module = snapshot.module
         let hint = TouchHint(presence, for: prompt, on: module.family)
         let name = TokenName(token.information, id: id)
         let salt = SealedBox.newSalt()
         // Only the token can compute the secret, so only the token, with its PIN if it has one, can have sealed with it.
         let generates = snapshot.publicKey == nil && module.generator == .user
         return try await use(
-            snapshot, under: policy, for: prompt, isExclusive: generates, operation, presence
+            snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementSealingKey(pair)
             let needsTouch = try session.attestation(of: key)?.touch == .always
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), message: .agreement(salt: salt))
+                terms: KeyTerms(policy, on: profile, needsTouch: needsTouch), establishment: .agreement, salt: salt)
             let point = try header.point()
             let secret = try hint.during { () throws(CryptokiError) in
                 try session.sharedSecret(of: key, with: point)
@@ -45,14 +44,13 @@ extension PKCS11Keystore {
 
     /// Computes the secret of a box again on the token.
     func agreedSecret(
-        _ header: SealedBox.Header, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
+        _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let snapshot = try await agreementSnapshot(
-            takeSnapshot(operation, for: header.name, withHash: header.publicKeyHash), operation)
-        let hint = TouchHint(presence, for: prompt, on: snapshot.token.module.profile.family)
+            takeSnapshot(of: header.name, withHash: header.publicKeyHash))
+        let hint = TouchHint(presence, for: prompt, on: snapshot.module.family)
         return try await use(
-            snapshot, under: header.terms.policy, for: prompt, operation, presence
+            snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.agreementKey(id: header.name.id)
             let point = try header.point()
@@ -64,7 +62,7 @@ extension PKCS11Keystore {
     ///
     /// A login there is never kept: it would be the card's login, which every program on the card could use.
     func agreementSnapshot(
-        _ snapshot: TokenSnapshot, _ operation: String
+        _ snapshot: TokenSnapshot
     ) async throws(KeystoreError) -> TokenSnapshot {
         do {
             guard let token = try await snapshot.token.agreementToken() else { return snapshot }
@@ -72,19 +70,18 @@ extension PKCS11Keystore {
                 token: token, information: snapshot.information, profile: snapshot.profile,
                 publicKey: snapshot.publicKey, login: token.login, keepsLogin: false)
         } catch {
-            throw KeystoreError(error, during: operation, profile: snapshot.token.module.profile)
+            throw KeystoreError(error, profile: snapshot.module)
         }
     }
 
     /// Generates the sealing key before the user logs in, if only the security officer may create keys.
     private func generateAsSecurityOfficer(
-        _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
+        _ pair: KeyPairRequest, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try await checkGeneration(snapshot, operation)
-        guard snapshot.token.module.profile.generator == .securityOfficer else { return }
-        let officer = try await officerProof(snapshot, for: prompt, operation, presence)
-        try await asSecurityOfficer(officer, snapshot, operation) { (session) throws(CryptokiError) in
+        try await checkGeneration(snapshot)
+        guard snapshot.module.generator == .securityOfficer else { return }
+        let officer = try await officerProof(snapshot, for: prompt, presence)
+        try await asSecurityOfficer(officer, snapshot) { (session) throws(CryptokiError) in
             // A key that another program created during the prompt can be used too.
             guard try !session.isOccupied(id: pair.id) else { return }
             _ = try session.generateKeyPair(pair)
@@ -99,24 +96,23 @@ extension PKCS11Keystore {
 extension PKCS11Keystore {
     /// Signs a new header, with a new key if the token has none yet.
     func signForSecret(
-        _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
+        _ policy: AccessPolicy, _ snapshot: TokenSnapshot, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> EstablishedSecret {
-        let id = KeyPairRequest.sealingID(for: policy, version: 2)
+        let id = KeyPairRequest.sealingID(for: policy, .signature)
         let pair = KeyPairRequest(sealing: .signRSA, id: id, policy: policy)
         let name = TokenName(snapshot.information, id: id)
         let profile = snapshot.profile
         let salt = SealedBox.newSalt()
-        let generates = try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
+        let generates = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.rsaPublicKey(id: id) == nil
         }
         return try await use(
-            snapshot, under: policy, for: prompt, isExclusive: generates, operation, presence
+            snapshot, under: policy, for: prompt, isExclusive: generates, presence
         ) { (session, _) throws(CryptokiError) in
             let key = try session.signatureSealingKey(pair)
             let header = SealedBox.Header(
                 name: name, publicKeyHash: key.publicKey.fingerprint,
-                terms: KeyTerms(policy, on: profile, needsTouch: false), message: .signature(salt: salt))
+                terms: KeyTerms(policy, on: profile, needsTouch: false), establishment: .signature, salt: salt)
             return EstablishedSecret(
                 header: header, secret: try session.signature(of: try header.statement(), with: key))
         }
@@ -124,31 +120,27 @@ extension PKCS11Keystore {
 
     /// Signs the header of a box again.
     func signedSecret(
-        _ header: SealedBox.Header, _ prompt: PromptContext, _ operation: String,
-        _ presence: any PresenceAuthority
+        _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let snapshot = try await takeSnapshot(operation, for: header)
+        let snapshot = try await takeSnapshot(for: header)
         return try await use(
-            snapshot, under: header.terms.policy, for: prompt, operation, presence
+            snapshot, under: header.terms.policy, for: prompt, presence
         ) { (session, _) throws(CryptokiError) in
             try session.signature(of: try header.statement(), with: session.rsaKey(id: header.name.id))
         }
     }
 
     /// Finds the token and the sealing key of a box, and checks that both are the stored ones.
-    func takeSnapshot(_ operation: String, for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
+    func takeSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot {
         let name = header.name
-        guard case .signature = header.message else {
-            return try await takeSnapshot(operation, for: name, withHash: header.publicKeyHash)
+        guard header.establishment == .signature else {
+            return try await takeSnapshot(of: name, withHash: header.publicKeyHash)
         }
-        let snapshot = try await takeSnapshot(operation) { (information) throws(KeystoreError) in
-            try name.check(information, operation)
-        }
-        let publicKey = try await inspect(snapshot.token, operation) { (session) throws(CryptokiError) in
+        let snapshot = try await takeSnapshot(on: name)
+        let publicKey = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.rsaPublicKey(id: name.id)
         }
-        guard let publicKey else { throw .keyGone(operation, name) }
-        guard publicKey.fingerprint == header.publicKeyHash else { throw .keyReplaced(operation, name) }
+        try name.check(header.publicKeyHash, found: publicKey?.fingerprint)
         return snapshot
     }
 }
@@ -164,7 +156,7 @@ extension Session {
             key = try agreementKey(id: pair.id)
         } else {
             try checkCancellation()
-            key = try generateWithPINAtUse(pair)
+            key = try generateKeyPair(pair)
         }
         try checkProtection(of: key, isGenerated: true)
         try checkAttestation(of: key, needsPIN: pair.isPrivate)

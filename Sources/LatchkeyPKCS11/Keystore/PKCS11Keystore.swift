@@ -35,23 +35,26 @@ public struct PKCS11Keystore: Keystore {
         do {
             self.init(uri: try TokenURI(uri), options: options)
         } catch {
-            throw .invalidInput("read the token's URI", error.reason)
+            throw KeystoreError.invalidInput(error.reason).during("read the token's URI")
         }
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
-        let operation = "look at the token"
-        let snapshot = try await takeSnapshot(operation)
-        let (information, profile) = (snapshot.information, snapshot.profile)
-        let seals = try await keyEstablishment(on: snapshot, operation) != nil
-        return KeystoreCapabilities(
-            device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
-                + "\(information.serial), firmware \(information.firmwareVersion)",
-            root: profile.root,
-            requirements: snapshot.token.module.profile.signsWithoutLogin
-                ? profile.requirements : profile.requirements.subtracting([.none]),
-            sealing: seals ? profile.requirements : [], readsFingers: profile.verifiesUserItself,
-            canAttest: snapshot.token.module.profile.family == .ykcs11)
+        do throws(KeystoreError) {
+            let snapshot = try await takeSnapshot()
+            let (information, profile) = (snapshot.information, snapshot.profile)
+            let seals = try await keyEstablishment(on: snapshot) != nil
+            return KeystoreCapabilities(
+                device: "\(information.manufacturer) \(information.model) ‘\(information.label)’, serial number "
+                    + "\(information.serial), firmware \(information.firmwareVersion)",
+                root: profile.root,
+                requirements: snapshot.module.signsWithoutLogin
+                    ? profile.requirements : profile.requirements.subtracting([.none]),
+                sealing: seals ? profile.requirements : [], readsFingers: profile.verifiesUserItself,
+                canAttest: snapshot.module.family == .ykcs11)
+        } catch {
+            throw error.during("look at the token")
+        }
     }
 
     /// Ends the login on the token for all keystores that share it.
@@ -70,17 +73,24 @@ public struct PKCS11Keystore: Keystore {
     }
 
     public func pinStatus() async throws(KeystoreError) -> PINStatus {
-        PINStatus(try await takeSnapshot("read the token's PIN flags").information)
+        do {
+            return PINStatus(try await takeSnapshot().information)
+        } catch {
+            throw error.during("read the token's PIN flags")
+        }
     }
 
     /// Changes the label of a key in the store. The token keeps the label with which the key was created. Does not prompt.
     public func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
-        let operation = "rename a key"
-        var blob = try TokenKeyBlob.of(key, operation)
-        blob.binding = KeyBinding(id: key.id, label: label)
-        return key.replacing(blob: try blob.serialized(operation), label: label)
+        do {
+            var blob = try TokenKeyBlob.of(key)
+            blob.binding = KeyBinding(id: key.id, label: label)
+            return key.replacing(blob: try blob.serialized(), label: label)
+        } catch {
+            throw error.during("rename a key")
+        }
     }
 }
 

@@ -33,40 +33,9 @@ struct SealedBox: Hashable, Sendable {
         let name: TokenName
         let publicKeyHash: Data
         let terms: KeyTerms
-        let message: Message
-    }
-
-    /// How the token computes the shared secret from the header, with a random salt of 32 bytes.
-    enum Message: Hashable, Sendable {
-        /// Key agreement with a point.
-        case agreement(salt: Data)
-        /// A signature of a statement.
-        case signature(salt: Data)
-
-        /// The version of the ``Header``.
-        var version: Int {
-            switch self {
-            case .agreement: 1
-            case .signature: 2
-            }
-        }
-
-        var salt: Data {
-            switch self {
-            case .agreement(let salt), .signature(let salt): salt
-            }
-        }
-
-        init(version: Int, salt: Data) throws {
-            guard salt.count == SealedBox.saltBytes else {
-                throw ASN1Error.invalidASN1Object(reason: "a salt has the wrong length")
-            }
-            switch version {
-            case 1: self = .agreement(salt: salt)
-            case 2: self = .signature(salt: salt)
-            default: throw ASN1Error.invalidASN1Object(reason: "another version")
-            }
-        }
+        let establishment: KeyEstablishment
+        /// Random, so that each box has another shared secret. 32 bytes.
+        let salt: Data
     }
 
     static func newSalt() -> Data { SecretBytes.random(count: saltBytes).withUnsafeBytes { Data($0) } }
@@ -99,8 +68,8 @@ struct SealedBox: Hashable, Sendable {
             var serializer = DER.Serializer()
             try serializer.serialize(header)
             self.header = serializer.serializedBytes
-            let salt = header.message.salt + header.publicKeyHash
-            let name = "Latchkey PKCS#11 seal \(header.message.version)"
+            let salt = header.salt + header.publicKeyHash
+            let name = "Latchkey PKCS#11 seal \(header.establishment.rawValue)"
             let input = sharedSecret.withUnsafeBytes { SymmetricKey(data: $0) }
             key = HKDF<SHA256>.deriveKey(
                 inputKeyMaterial: input, salt: salt, info: Data("\(name): key".utf8), outputByteCount: 32)
@@ -143,27 +112,29 @@ extension SealedBox.Header: DERImplicitlyTaggable {
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
-            let version = try Int(derEncoded: &nodes)
+            guard let establishment = KeyEstablishment(rawValue: try Int(derEncoded: &nodes)) else {
+                throw ASN1Error.invalidASN1Object(reason: "another version")
+            }
             let name = try TokenName(derEncoded: &nodes)
             let hash = try ASN1OctetString(derEncoded: &nodes)
             let terms = try KeyTerms(derEncoded: &nodes)
             let salt = try ASN1OctetString(derEncoded: &nodes)
-            guard hash.bytes.count == SHA256.byteCount else {
-                throw ASN1Error.invalidASN1Object(reason: "a hash has the wrong length")
+            guard hash.bytes.count == SHA256.byteCount, salt.bytes.count == SealedBox.saltBytes else {
+                throw ASN1Error.invalidASN1Object(reason: "a hash or salt has the wrong length")
             }
             return Self(
                 name: name, publicKeyHash: Data(hash.bytes), terms: terms,
-                message: try SealedBox.Message(version: version, salt: Data(salt.bytes)))
+                establishment: establishment, salt: Data(salt.bytes))
         }
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
         try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(message.version)
+            try coder.serialize(establishment.rawValue)
             try coder.serialize(name)
             try coder.serialize(ASN1OctetString(contentBytes: Array(publicKeyHash)[...]))
             try coder.serialize(terms)
-            try coder.serialize(ASN1OctetString(contentBytes: Array(message.salt)[...]))
+            try coder.serialize(ASN1OctetString(contentBytes: Array(salt)[...]))
         }
     }
 }

@@ -29,40 +29,31 @@ struct TokenKeyBlob: Hashable, Sendable {
 }
 
 extension TokenKeyBlob {
-    init(
-        name: TokenName, publicKey: PublicKey, terms: KeyTerms, isAdopted: Bool, facts: KeyFacts, attestation: [Data],
-        binding: KeyBinding
-    ) {
-        self.init(
-            name: name, publicKeyHash: publicKey.fingerprint, terms: terms, isAdopted: isAdopted, facts: facts,
-            attestation: attestation, binding: binding)
-    }
-
     /// Reads a stored key, and checks that its public fields match its stored bytes.
-    static func of(_ key: HardwareKey, _ operation: String) throws(KeystoreError) -> TokenKeyBlob {
-        guard key.backend == PKCS11Keystore.backend else { throw .otherBackend(operation, key.backend) }
+    static func of(_ key: HardwareKey) throws(KeystoreError) -> TokenKeyBlob {
+        guard key.backend == PKCS11Keystore.backend else { throw .otherBackend(key.backend) }
         let blob: TokenKeyBlob
         do {
             blob = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self)
         } catch {
-            throw .damaged(operation, "its stored bytes can't be read: \(error)")
+            throw .damaged("its stored bytes can't be read: \(error)")
         }
         guard blob.publicKeyHash == key.publicKey.fingerprint else {
-            throw .damaged(operation, "its public key is not that of its stored bytes")
+            throw .damaged("its public key is not that of its stored bytes")
         }
         guard blob.terms == KeyTerms(policy: key.policy, assurance: key.assurance) else {
-            throw .damaged(operation, "its policy or assurance is not that of its stored bytes")
+            throw .damaged("its policy or assurance is not that of its stored bytes")
         }
-        try KeyBinding.check(blob.binding, of: key, operation)
+        try KeyBinding.check(blob.binding, of: key)
         return blob
     }
 
-    func serialized(_ operation: String) throws(KeystoreError) -> Data {
+    func serialized() throws(KeystoreError) -> Data {
         do {
             return try DigestedStructure.serialized(self)
         } catch {
             throw KeystoreError(
-                operation: operation, code: .failed, reason: "the key's stored form can't be serialized: \(error)",
+                code: .failed, reason: "the key's stored form can't be serialized: \(error)",
                 recovery: "Report this with the token's model.")
         }
     }

@@ -11,8 +11,9 @@ internal import Synchronization
 /// kilobytes.
 ///
 /// Its calls block, and a call blocks forever if the token opens no session. Make them on an operating system thread, with a
-/// deadline, and only after a session was opened directly.
-final class LibP11Context {
+/// deadline, and only after a session was opened directly. Safe to share: a context is used by one thread at a time, while its
+/// token's thread waits.
+final class LibP11Context: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<PKCS11_CTX>
     private let slots: UnsafeMutableBufferPointer<PKCS11_SLOT>
 
@@ -31,16 +32,13 @@ final class LibP11Context {
         slots = UnsafeMutableBufferPointer(start: first, count: Int(count))
     }
 
-    /// The tokens that were in the slots.
-    var tokens: [LibP11Token] {
-        slots.indices.compactMap { index in
-            slots[index].token.map { LibP11Token(context: self, token: $0) }
-        }
-    }
-
-    /// The one token with this information.
+    /// The one token with this information that was in the slots.
     func token(_ information: TokenInformation) throws(CryptokiError) -> LibP11Token {
-        let fitting = tokens.filter { $0.identity == LibP11Token.Identity(information) }
+        let wanted = [information.manufacturer, information.model, information.serial, information.label]
+        let fitting = slots.compactMap(\.token).filter { token in
+            [token.pointee.manufacturer, token.pointee.model, token.pointee.serialnr, token.pointee.label]
+                .map { $0.map { String(cString: $0) } ?? "" } == wanted
+        }
         guard let token = fitting.first else {
             throw CryptokiError(.tokenAbsent, function: "PKCS11_enumerate_slots", reason: "the token was removed")
         }
@@ -50,7 +48,7 @@ final class LibP11Context {
                 reason: "\(fitting.count) tokens have the label ‘\(information.label)’ and the serial number"
                     + " ‘\(information.serial)’")
         }
-        return token
+        return LibP11Token(context: self, token: token)
     }
 }
 
@@ -71,17 +69,7 @@ final class LibP11Contexts: Sendable {
         }
     }
 
-    private struct Entry {
-        let epoch: Int
-        let context: KeptContext
-    }
-
-    /// A context is used by one thread at a time, while its token's thread waits.
-    private struct KeptContext: @unchecked Sendable {
-        let value: LibP11Context
-    }
-
-    private let entries = Mutex<[Key: Entry]>([:])
+    private let entries = Mutex<[Key: (epoch: Int, context: LibP11Context)]>([:])
 
     private init() {}
 
@@ -90,11 +78,11 @@ final class LibP11Contexts: Sendable {
         let key = Key(token)
         let epoch = token.module.epoch
         if let entry = entries.withLock({ $0[key] }), entry.epoch == epoch {
-            return try entry.context.value.token(token.information)
+            return try entry.context.token(token.information)
         }
-        let context = KeptContext(value: try LibP11Context(modulePath: token.module.path))
-        entries.withLock { $0[key] = Entry(epoch: epoch, context: context) }
-        return try context.value.token(token.information)
+        let context = try LibP11Context(modulePath: token.module.path)
+        entries.withLock { $0[key] = (epoch, context) }
+        return try context.token(token.information)
     }
 
     /// Forgets the token's context without freeing it.
@@ -105,37 +93,9 @@ final class LibP11Contexts: Sendable {
 
 /// One token in a ``LibP11Context``.
 struct LibP11Token {
-    /// Identifies a token, since slot numbers change.
-    struct Identity: Hashable {
-        let manufacturer: String
-        let model: String
-        let serial: String
-        let label: String
-    }
-
     let context: LibP11Context
     let token: UnsafeMutablePointer<PKCS11_TOKEN>
 
-    var identity: Identity {
-        Identity(
-            manufacturer: Self.text(token.pointee.manufacturer), model: Self.text(token.pointee.model),
-            serial: Self.text(token.pointee.serialnr), label: Self.text(token.pointee.label))
-    }
-
-    private static func text(_ pointer: UnsafeMutablePointer<CChar>?) -> String {
-        pointer.map { String(cString: $0) } ?? ""
-    }
-}
-
-extension LibP11Token.Identity {
-    init(_ information: TokenInformation) {
-        self.init(
-            manufacturer: information.manufacturer, model: information.model, serial: information.serial,
-            label: information.label)
-    }
-}
-
-extension LibP11Token {
     /// The private key with a `CKA_ID` as an `EVP_PKEY`; the caller frees it with `EVP_PKEY_free`.
     ///
     /// The token's session is logged in, and libp11's sessions share the login, so libp11 does not get the PIN.
@@ -172,5 +132,46 @@ extension LibP11Token {
         let count = EVP_PKEY_get1_encoded_public_key(key, &encoded)
         defer { CRYPTO_free(encoded, #file, #line) }
         return count > 0 ? bytes(encoded, count) : nil
+    }
+}
+
+/// Reads the cause of a libp11 error from OpenSSL's error queue, and empties the queue.
+///
+/// The first entry is often misleading ("expecting an rsa key" for a removed card). The module's code is the reason of the last
+/// entry whose library is the one that libp11 registered for `CKR_…` codes.
+enum LibP11Error {
+    /// OpenSSL's number for the library of `CKR_…` codes. libp11 allocates it at its first use without a lock: two threads
+    /// could get two numbers, and one of them could not read its errors. It is therefore allocated here, once, before any other
+    /// use of libp11.
+    private static let library: Int32 = {
+        ERR_load_PKCS11_strings()
+        return ERR_get_CKR_code()
+    }()
+
+    /// - Parameter function: The libp11 function that failed.
+    static func take(_ function: String) -> CryptokiError {
+        var answer: UInt?
+        var last: UInt = 0
+        while true {
+            let code = ERR_get_error()
+            guard code != 0 else { break }
+            last = code
+            if ERR_GET_LIB(code) == library { answer = UInt(truncatingIfNeeded: ERR_GET_REASON(code)) }
+        }
+        // libp11 reports its own code as the module's if it did not get a PIN.
+        if let answer, answer != UInt(P11_R_UI_FAILED) {
+            return CryptokiError(ReturnValue(rawValue: answer), from: function)
+        }
+        if answer != nil {
+            return CryptokiError(.loginNeeded, function: function, reason: "the proof is valid for one signature only")
+        }
+        let words = ERR_reason_error_string(last).map { String(cString: $0) } ?? "it gives no reason"
+        return CryptokiError(.unsupported, function: function, reason: "libp11 failed: \(words)")
+    }
+
+    /// Empties the queue, so that old errors are not reported for the next call. Call it before every use of libp11.
+    static func clear() {
+        _ = library
+        ERR_clear_error()
     }
 }

@@ -28,21 +28,36 @@ extension PKCS11Keystore {
         of key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
         within limit: Duration = .seconds(60), _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) async throws -> R {
-        let operation = "use a key with OpenSSL"
-        let blob = try TokenKeyBlob.of(key, operation)
+        let outcome: Result<R, any Error>
+        do throws(KeystoreError) {
+            outcome = try await lend(key, for: prompt, authorizedBy: presence, within: limit, body)
+        } catch {
+            throw error.during("use a key with OpenSSL")
+        }
+        return try outcome.get()
+    }
+
+    /// - Returns: The result or error of `body`.
+    private func lend<R: Sendable>(
+        _ key: HardwareKey, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority,
+        within limit: Duration, _ body: @escaping @Sendable (OpaquePointer) throws -> R
+    ) async throws(KeystoreError) -> Result<R, any Error> {
+        let blob = try TokenKeyBlob.of(key)
         let policy = blob.terms.policy
         // If a key requires its PIN for each use, the token itself enforces one signature per proof.
         guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {
-            throw KeystoreError.proofForEachUse(operation)
+            throw .unsupported(
+                "the key's policy requires the PIN for each use",
+                recovery: "Sign one digest at a time, or create a key with a reuse time.")
         }
-        let snapshot = try await takeSnapshot(operation, for: blob.name, withHash: blob.publicKeyHash)
+        let snapshot = try await takeSnapshot(of: blob.name, withHash: blob.publicKeyHash)
         guard !snapshot.token.module.isIsolated else {
-            throw KeystoreError.unsupported(
-                operation, "the token's module runs in a separate process, where OpenSSL can't use it",
+            throw .unsupported(
+                "the token's module runs in a separate process, where OpenSSL can't use it",
                 recovery: "Run it in this process: --token-isolation never (TokenOptions.isolation = .never).")
         }
         let (id, publicKey) = (blob.name.id, key.publicKey)
-        let outcome = try await use(snapshot, under: policy, for: prompt, operation, presence) {
+        return try await use(snapshot, under: policy, for: prompt, presence) {
             (session, proof) throws(CryptokiError) in
             let found = try session.key(id: id, publicKey: publicKey)
             // The attribute may have changed since the key was stored.
@@ -54,7 +69,6 @@ extension PKCS11Keystore {
                 limit: limit)
             return try loan.lend(body)
         }
-        return try outcome.get()
     }
 }
 
@@ -79,17 +93,32 @@ struct EVPKeyLoan: Sendable {
     /// Lends the key to `body` on a separate thread, while the token's thread, on which this is called, waits.
     ///
     /// - Returns: The result or error of `body`.
-    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`.
+    /// libp11 0.4.12 waits forever after a failed `C_OpenSession`, and a module may hang. A thread that does not return in time
+    /// is abandoned.
+    ///
+    /// - Throws: Errors before `body` is called, so that it may be called again; `timedOut`, and afterwards always `wedged`.
     func lend<R: Sendable>(
         _ body: @escaping @Sendable (OpaquePointer) throws -> R
     ) throws(CryptokiError) -> Result<R, any Error> {
         let proof = ContextProof(self.proof)
         // A `body` that exceeded the limit must not sign any more.
         defer { proof.revoke() }
-        return try LibP11Thread.run("libp11", in: token.module, within: limit) { [self] in
-            Result { () throws(CryptokiError) in try lendHere(proof, body) }
+        guard !Self.hanging.withLock({ $0.contains(token.module.path) }) else { throw .wedged(by: "libp11") }
+        // The module is not finalized before the thread has returned.
+        _ = try token.module.beginCall(waitingAtMost: limit)
+        let outcome = BlockingThread.run(within: limit) { [self] in
+            defer { token.module.endCall() }
+            return Result { () throws(CryptokiError) in try lendHere(proof, body) }
         }
+        guard let outcome else {
+            Self.hanging.withLock { _ = $0.insert(token.module.path) }
+            throw .timedOut(in: "libp11")
+        }
+        return try outcome.get()
     }
+
+    /// The modules for which libp11 is no longer called.
+    private static let hanging = Mutex<Set<String>>([])
 
     private func lendHere<R: Sendable>(
         _ proof: ContextProof, _ body: @Sendable (OpaquePointer) throws -> R

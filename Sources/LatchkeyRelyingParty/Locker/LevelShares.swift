@@ -5,7 +5,7 @@ package import Latchkey
 /// The server's shares of the keys that protect an enrolled device's data. The device needs them to unseal its keys.
 package struct LevelShares: Sendable, Equatable {
     /// The length of a share in bytes.
-    package static let length = 32
+    private static let length = 32
 
     /// The share of the level `background`, 32 bytes. The server also releases it to the device without its user.
     package let background: SecretBytes
@@ -15,27 +15,20 @@ package struct LevelShares: Sendable, Equatable {
     /// - Returns: nil unless both shares have 32 bytes.
     package init?(background: SecretBytes, active: SecretBytes) {
         guard background.count == Self.length, active.count == Self.length else { return nil }
-        self.init(checked: background, active)
+        self.background = background
+        self.active = active
     }
 
     /// Creates shares from the system's random number generator.
-    package static func random() -> LevelShares {
-        LevelShares(checked: .random(count: length), .random(count: length))
-    }
-
-    private init(checked background: SecretBytes, _ active: SecretBytes) {
-        self.background = background
-        self.active = active
+    package init() {
+        background = .random(count: Self.length)
+        active = .random(count: Self.length)
     }
 }
 
 /// Seals shares for the database with AES-256-GCM and a random nonce. A sealed share opens only for its enrolment and
 /// level.
 struct LevelShareSeal: Sendable {
-    private enum Level: String {
-        case background, active
-    }
-
     private let key: SymmetricKey
 
     /// - Parameter key: 32 bytes.
@@ -51,8 +44,8 @@ struct LevelShareSeal: Sendable {
     /// Seals both shares. A sealed share has 60 bytes: nonce, ciphertext, tag.
     func seal(_ shares: LevelShares, of enrolmentID: String) throws -> (background: Data, active: Data) {
         (
-            try seal(shares.background, context(.background, enrolmentID)),
-            try seal(shares.active, context(.active, enrolmentID))
+            try seal(shares.background, context("background", enrolmentID)),
+            try seal(shares.active, context("active", enrolmentID))
         )
     }
 
@@ -62,8 +55,8 @@ struct LevelShareSeal: Sendable {
     ///   or were changed.
     func open(background: Data, active: Data, of enrolmentID: String) throws -> LevelShares {
         guard
-            let background = try? open(background, context(.background, enrolmentID)),
-            let active = try? open(active, context(.active, enrolmentID)),
+            let background = try? open(background, context("background", enrolmentID)),
+            let active = try? open(active, context("active", enrolmentID)),
             let shares = LevelShares(background: background, active: active)
         else {
             throw KeystoreError(
@@ -85,7 +78,7 @@ struct LevelShareSeal: Sendable {
         return SecretBytes(share)
     }
 
-    private func context(_ level: Level, _ enrolmentID: String) -> Data {
-        Data("latchkey locker share\n\(level.rawValue)\n\(enrolmentID)".utf8)
+    private func context(_ level: String, _ enrolmentID: String) -> Data {
+        Data("latchkey locker share\n\(level)\n\(enrolmentID)".utf8)
     }
 }

@@ -1,6 +1,7 @@
 package import FoundationEssentials
 package import GRDB
 package import Latchkey
+internal import LatchkeyJOSE
 
 /// The enrolled devices of one project, with their keys and the server's level shares, in SQLite. Each call is atomic.
 ///
@@ -71,20 +72,19 @@ package struct LockerRegistry {
             guard try count(of: enrolment.userID, in: database) < limit else {
                 throw LockerRequestError(.enrolmentLimit, "the user has \(limit) enrolments already")
             }
-            let isTaken = try Bool.fetchOne(
-                database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
-                arguments: [enrolment.id])
-            guard isTaken != true else { throw LockerRequestError(.keyTaken, "the device key is enrolled already") }
+            let (key, created) = (enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970)
             try database.execute(
-                sql: """
+                literal: """
                     INSERT INTO latchkey_locker_enrolment (
                         id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at
-                    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                    """,
-                arguments: [
-                    enrolment.id, project, enrolment.userID, enrolment.clientID, enrolment.deviceKey.kid.rawValue, jwk,
-                    info, sealed?.background, sealed?.active, enrolment.createdAt.timeIntervalSince1970,
-                ])
+                    ) VALUES (
+                        \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
+                        \(sealed?.background), \(sealed?.active), \(created)
+                    ) ON CONFLICT (id) DO NOTHING
+                    """)
+            guard database.changesCount == 1 else {
+                throw LockerRequestError(.keyTaken, "the device key is enrolled already")
+            }
             for key in enrolment.easyAccessKeys { try Self.insert(key, of: enrolment.id, in: database) }
         }
     }
@@ -96,31 +96,21 @@ package struct LockerRegistry {
 
     /// Returns a user's enrolments, oldest first.
     package func enrolments(of userID: String) async throws -> [LockerEnrolment] {
-        try await database.read { database in
-            try Row.fetchAll(
-                database,
-                sql: """
-                    SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ? ORDER BY created_at, id
-                    """,
-                arguments: [project, userID]
-            ).map { try Self.enrolment($0, in: database) }
-        }
+        try await database.read { try enrolments("user_id = \(userID) ORDER BY created_at, id", in: $0) }
     }
 
     /// Returns the shares of an enrolment; nil if none are stored.
     ///
     /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment.
     package func levelShares(of id: String) async throws -> LevelShares? {
-        let sealed = try await database.read { database -> (background: Data?, active: Data?) in
-            let row = try Row.fetchOne(
-                database,
-                sql: """
-                    SELECT background_share, active_share FROM latchkey_locker_enrolment WHERE project = ? AND id = ?
-                    """,
-                arguments: [project, id])
-            guard let row else { throw Self.revoked }
-            return (row["background_share"], row["active_share"])
+        let shares: SQLRequest<Row> = """
+            SELECT background_share, active_share FROM latchkey_locker_enrolment
+            WHERE project = \(project) AND id = \(id)
+            """
+        let sealed = try await database.read { database -> (background: Data?, active: Data?)? in
+            try shares.fetchOne(database).map { ($0["background_share"], $0["active_share"]) }
         }
+        guard let sealed else { throw Self.revoked }
         guard let background = sealed.background, let active = sealed.active else { return nil }
         return try seal.open(background: background, active: active, of: id)
     }
@@ -150,22 +140,24 @@ package struct LockerRegistry {
     /// Removes the easy-access key of this name, or all easy-access keys without a name. Does nothing if no key
     /// matches.
     package func removeEasyAccessKeys(named kid: KeyID?, of id: String) async throws {
-        try await database.write { database in
-            try database.execute(
-                sql: """
-                    DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(?, kid) AND enrolment_id IN
-                        (SELECT id FROM latchkey_locker_enrolment WHERE project = ? AND id = ?)
-                    """,
-                arguments: [kid?.rawValue, project, id])
+        try await database.write {
+            try $0.execute(
+                literal: """
+                    DELETE FROM latchkey_locker_easy_access_key WHERE kid = coalesce(\(kid?.rawValue), kid) AND
+                        enrolment_id IN
+                        (SELECT id FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id))
+                    """)
         }
     }
 
     /// Records that the device got tokens or shares. Does nothing if there is no such enrolment.
     package func recordUse(of id: String, at time: Date) async throws {
-        try await database.write { database in
-            try database.execute(
-                sql: "UPDATE latchkey_locker_enrolment SET last_used_at = ? WHERE project = ? AND id = ?",
-                arguments: [time.timeIntervalSince1970, project, id])
+        try await database.write {
+            try $0.execute(
+                literal: """
+                    UPDATE latchkey_locker_enrolment SET last_used_at = \(time.timeIntervalSince1970)
+                    WHERE project = \(project) AND id = \(id)
+                    """)
         }
     }
 
@@ -176,7 +168,7 @@ package struct LockerRegistry {
     package func remove(id: String) async throws -> Bool {
         try await database.write { database in
             try database.execute(
-                sql: "DELETE FROM latchkey_locker_enrolment WHERE project = ? AND id = ?", arguments: [project, id])
+                literal: "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)")
             return database.changesCount == 1
         }
     }
@@ -186,29 +178,35 @@ extension LockerRegistry {
     private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
 
     private func enrolment(_ id: String, in database: Database) throws -> LockerEnrolment? {
-        try Row.fetchOne(
-            database, sql: "SELECT * FROM latchkey_locker_enrolment WHERE project = ? AND id = ?",
-            arguments: [project, id]
-        ).map { try Self.enrolment($0, in: database) }
+        try enrolments("id = \(id)", in: database).first
+    }
+
+    private func enrolments(_ condition: SQL, in database: Database) throws -> [LockerEnrolment] {
+        let rows: SQLRequest<Row> = """
+            SELECT * FROM latchkey_locker_enrolment WHERE project = \(project) AND \(condition)
+            """
+        return try rows.fetchAll(database).map { try Self.enrolment($0, in: database) }
     }
 
     private func count(of userID: String, in database: Database) throws -> Int {
-        try Int.fetchOne(
-            database, sql: "SELECT count(*) FROM latchkey_locker_enrolment WHERE project = ? AND user_id = ?",
-            arguments: [project, userID]) ?? 0
+        let count: SQLRequest<Int> = """
+            SELECT count(*) FROM latchkey_locker_enrolment WHERE project = \(project) AND user_id = \(userID)
+            """
+        return try count.fetchOne(database) ?? 0
     }
 
     private static func enrolment(_ row: Row, in database: Database) throws -> LockerEnrolment {
         let id: String = row["id"]
-        let keys = try Row.fetchAll(
-            database, sql: "SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = ? ORDER BY kid",
-            arguments: [id])
+        let keys: SQLRequest<Row> = """
+            SELECT kid, jwk FROM latchkey_locker_easy_access_key WHERE enrolment_id = \(id) ORDER BY kid
+            """
         guard let info = DeviceInfo(try JSONColumn.decode(JSONValue.self, from: row["device_info"])) else {
             throw damaged
         }
         return LockerEnrolment(
             id: id, userID: row["user_id"], clientID: row["client_id"], deviceKey: try key(row),
-            easyAccessKeys: try keys.map(key), info: info, createdAt: Date(timeIntervalSince1970: row["created_at"]),
+            easyAccessKeys: try keys.fetchAll(database).map(key), info: info,
+            createdAt: Date(timeIntervalSince1970: row["created_at"]),
             lastUsedAt: (row["last_used_at"] as Double?).map { Date(timeIntervalSince1970: $0) })
     }
 
@@ -219,14 +217,69 @@ extension LockerRegistry {
     }
 
     private static func insert(_ key: LockerKey, of id: String, in database: Database) throws {
+        let jwk = try JSONColumn.encode(JWK(key.publicKey, kid: key.kid))
         try database.execute(
-            sql: "INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk) VALUES (?, ?, ?)",
-            arguments: [id, key.kid.rawValue, try JSONColumn.encode(JWK(key.publicKey, kid: key.kid))])
+            literal: """
+                INSERT INTO latchkey_locker_easy_access_key (enrolment_id, kid, jwk)
+                VALUES (\(id), \(key.kid.rawValue), \(jwk))
+                """)
     }
 
     private static var damaged: KeystoreError {
         KeystoreError(
             operation: "read an enrolment", code: .damaged, reason: "its database row is damaged",
             recovery: "Restore the database from a backup, or revoke the enrolment and enrol the device again.")
+    }
+}
+
+/// A device that is enrolled for a user, with its keys.
+package struct LockerEnrolment: Hashable, Sendable, Identifiable {
+    /// The maximum number of easy-access keys. A change of the key adds the new one before it removes the old one.
+    package static let maximumEasyAccessKeys = 2
+
+    /// The SHA-256 thumbprint of the device key (RFC 7638 section 3), 43 characters of base64url: the device can
+    /// compute it before it is enrolled. Older enrolments have a UUID.
+    package let id: String
+    /// The user who owns the device.
+    package let userID: String
+    /// The client that enrolled the device. Other clients cannot use the enrolment.
+    package let clientID: String
+    /// The key that authenticates the device, but not its user.
+    package let deviceKey: LockerKey
+    /// The keys that authenticate the device and its user, at most ``maximumEasyAccessKeys``, sorted by name.
+    package let easyAccessKeys: [LockerKey]
+    /// The device's description of itself at the enrolment.
+    package let info: DeviceInfo
+    /// The time of the enrolment.
+    package let createdAt: Date
+    /// The time when the device last got tokens or shares; nil for never.
+    package let lastUsedAt: Date?
+
+    /// - Parameter id: nil for the thumbprint of the device key.
+    package init(
+        id: String? = nil, userID: String, clientID: String, deviceKey: LockerKey,
+        easyAccessKeys: [LockerKey] = [], info: DeviceInfo, createdAt: Date, lastUsedAt: Date? = nil
+    ) {
+        self.id = id ?? deviceKey.publicKey.thumbprint
+        self.userID = userID
+        self.clientID = clientID
+        self.deviceKey = deviceKey
+        self.easyAccessKeys = easyAccessKeys
+        self.info = info
+        self.createdAt = createdAt
+        self.lastUsedAt = lastUsedAt
+    }
+}
+
+/// A named public key of an enrolled device.
+package struct LockerKey: Hashable, Sendable {
+    /// The name of the key, unique within its enrolment.
+    package let kid: KeyID
+    /// The public key.
+    package let publicKey: PublicKey
+
+    package init(kid: KeyID, publicKey: PublicKey) {
+        self.kid = kid
+        self.publicKey = publicKey
     }
 }

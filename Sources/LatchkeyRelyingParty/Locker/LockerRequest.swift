@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 package import Latchkey
+package import LatchkeyJOSE
 
 /// A parsed, well-formed locker assertion. Nothing about it is verified.
 package struct LockerRequest: Sendable {
@@ -27,14 +28,11 @@ package struct LockerRequest: Sendable {
         var isTimely: Bool { self != .revoke }
     }
 
-    /// The header's `typ`.
-    package static let type = "vnd.latchkey.locker-request"
-    /// The maximum length of an assertion in bytes.
-    package static let maximumLength = 16_384
+    private static let type = "vnd.latchkey.locker-request"
     /// The maximum length of ``metadata`` in bytes of JSON without white space.
-    package static let maximumMetadataLength = 4_096
+    private static let maximumMetadataLength = 4_096
     /// The maximum time between `iat` and `exp` in seconds.
-    package static let maximumLifetime = 300.0
+    private static let maximumLifetime = 300.0
 
     /// The requested action.
     package let action: Action
@@ -67,51 +65,48 @@ package struct LockerRequest: Sendable {
     ///
     /// - Throws: ``LockerRequestError`` with code `malformed`.
     package init(_ compact: String) throws(LockerRequestError) {
-        guard compact.utf8.count <= Self.maximumLength else { throw Self.malformed("it is too long") }
-        guard let parts = JWS.parse(compact) else { throw Self.malformed("it is not a compact JWS") }
-        let header = try Self.object(parts.header, named: "header")
-        let payload = try Self.object(parts.payload, named: "payload")
-
+        let jws = try ClientJWS(compact, invalid: LockerRequestReason.malformed)
+        let (header, payload) = (jws.header, jws.payload)
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw Self.malformed("its action is unknown")
         }
         guard let audience = payload["aud"]?.string else { throw Self.malformed("aud is not a string") }
-        guard let signature = ECDSASignature(rawRepresentation: parts.signature) else {
+        guard let signature = ECDSASignature(rawRepresentation: jws.signature) else {
             throw Self.malformed("the signature does not have 64 bytes")
+        }
+        guard header["typ"]?.string == Self.type else { throw Self.malformed("typ is not \(Self.type)") }
+        guard header["alg"]?.string == "ES256" else { throw Self.malformed("alg is not ES256") }
+        // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
+        guard header["crit"] == nil else { throw Self.malformed("the header has crit") }
+        for (name, isAllowed) in [
+            ("iss", action != .enrol), ("device_info", action == .enrol), ("exp", action.isTimely),
+            ("challenge", action.isTimely), ("easy_access_kid", action == .easyAccessDisable),
+        ] where !isAllowed && payload[name] != nil {
+            throw Self.malformed("the action does not allow \(name)")
         }
         self.action = action
         self.audience = audience
         self.signature = signature
-        signingInput = parts.signingInput
-        kid = try Self.keyID(header)
+        signingInput = jws.signingInput
+        kid = try Self.keyID("kid", of: header)
         publicKey = try Self.publicKey(header["jwk"], named: kid, for: action)
-        enrolmentID = try Self.enrolmentID(payload["iss"], for: action)
-        validity = try Self.validity(payload, for: action)
+        enrolmentID = action == .enrol ? nil : try Self.keyID("iss", of: payload).rawValue
+        validity = try Self.validity(payload, isTimely: action.isTimely)
         metadata = try Self.metadata(payload["metadata"])
-        easyAccessKeyID = try Self.easyAccessKeyID(payload["easy_access_kid"], for: action)
-        info = try Self.deviceInfo(payload["device_info"], for: action)
+        easyAccessKeyID = payload["easy_access_kid"] == nil ? nil : try Self.keyID("easy_access_kid", of: payload)
+        info = payload["device_info"].flatMap(DeviceInfo.init)
+        guard action != .enrol || info != nil else { throw Self.malformed("device_info does not name a model") }
     }
 }
 
 extension LockerRequest {
     private static func malformed(_ detail: String) -> LockerRequestError { LockerRequestError(.malformed, detail) }
 
-    private static func object(_ json: Data, named name: String) throws(LockerRequestError) -> [String: JSONValue] {
-        guard let value = try? JSONDecoder().decode([String: JSONValue].self, from: json) else {
-            throw malformed("the \(name) is not a JSON object")
+    private static func keyID(_ name: String, of members: [String: JSONValue]) throws(LockerRequestError) -> KeyID {
+        guard let id = members[name]?.string.flatMap(KeyID.init) else {
+            throw malformed("\(name) is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
-        return value
-    }
-
-    private static func keyID(_ header: [String: JSONValue]) throws(LockerRequestError) -> KeyID {
-        guard header["typ"]?.string == type else { throw malformed("typ is not \(type)") }
-        guard header["alg"]?.string == "ES256" else { throw malformed("alg is not ES256") }
-        // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
-        guard header["crit"] == nil else { throw malformed("the header has crit") }
-        guard let kid = header["kid"]?.string.flatMap(KeyID.init) else {
-            throw malformed("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
-        }
-        return kid
+        return id
     }
 
     private static func publicKey(
@@ -131,27 +126,11 @@ extension LockerRequest {
         return key
     }
 
-    private static func enrolmentID(_ value: JSONValue?, for action: Action) throws(LockerRequestError) -> String? {
-        guard action != .enrol else {
-            guard value == nil else { throw malformed("the action does not allow iss") }
-            return nil
-        }
-        guard let id = value?.string.flatMap(KeyID.init) else {
-            throw malformed("iss is not 8 to 64 characters of A-Z a-z 0-9 _ -")
-        }
-        return id.rawValue
-    }
-
     private static func validity(
-        _ payload: [String: JSONValue], for action: Action
+        _ payload: [String: JSONValue], isTimely: Bool
     ) throws(LockerRequestError) -> Validity? {
         guard let issuedAt = payload["iat"]?.number else { throw malformed("iat is not a number") }
-        guard action.isTimely else {
-            guard payload["exp"] == nil, payload["challenge"] == nil else {
-                throw malformed("the action does not allow exp or challenge")
-            }
-            return nil
-        }
+        guard isTimely else { return nil }
         guard let expiresAt = payload["exp"]?.number else { throw malformed("exp is not a number") }
         guard expiresAt > issuedAt, expiresAt <= issuedAt + maximumLifetime else {
             throw malformed("exp is not within \(Int(maximumLifetime)) seconds after iat")
@@ -162,32 +141,10 @@ extension LockerRequest {
 
     private static func metadata(_ value: JSONValue?) throws(LockerRequestError) -> JSONValue? {
         guard let value else { return nil }
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .withoutEscapingSlashes
         guard
-            value.object != nil, let json = try? encoder.encode(value), json.count <= maximumMetadataLength
+            value.object != nil, let json = try? JSONColumn.encode(value), json.utf8.count <= maximumMetadataLength
         else { throw malformed("metadata is not an object of at most \(maximumMetadataLength) bytes") }
         return value
-    }
-
-    private static func easyAccessKeyID(
-        _ value: JSONValue?, for action: Action
-    ) throws(LockerRequestError) -> KeyID? {
-        guard let value else { return nil }
-        guard action == .easyAccessDisable else { throw malformed("the action does not allow easy_access_kid") }
-        guard let kid = value.string.flatMap(KeyID.init) else {
-            throw malformed("easy_access_kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
-        }
-        return kid
-    }
-
-    private static func deviceInfo(_ value: JSONValue?, for action: Action) throws(LockerRequestError) -> DeviceInfo? {
-        guard action == .enrol else {
-            guard value == nil else { throw malformed("the action does not allow device_info") }
-            return nil
-        }
-        guard let info = value.flatMap(DeviceInfo.init) else { throw malformed("device_info does not name a model") }
-        return info
     }
 }
 
@@ -217,48 +174,36 @@ package struct LockerCountersignature: Sendable {
     }
 }
 
-/// The reason why a locker request was refused.
-///
-/// Send only ``oauthError`` to the client, which has fewer details. Log the rest.
-package struct LockerRequestError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The reasons.
-    package enum Code: String, Sendable, CaseIterable {
-        /// The form or the header is invalid, or a member is missing, invalid or not allowed.
-        case malformed
-        /// The assertion is for another action, server or enrolment.
-        case misdirected
-        /// The assertion has expired, or was issued in the future.
-        case untimely
-        /// The challenge is unknown, expired, used, or for another purpose.
-        case challengeRejected
-        /// The signature does not verify.
-        case invalidSignature
-        /// The device key's signature over the assertion does not verify.
-        case invalidCountersignature
-        /// The new key, or its name, belongs to another key of the enrolment; or the device key is enrolled already.
-        case keyTaken
-        /// There is no such enrolment, or its device key has another name.
-        case enrolmentRevoked
-        /// The enrolment has no easy-access key of this name.
-        case easyAccessRevoked
-        /// The enrolment has the maximum number of easy-access keys.
-        case easyAccessLimit
-        /// The user has the maximum number of enrolments.
-        case enrolmentLimit
-    }
+/// The reason why a locker request was refused. Its detail never contains text from the request.
+package typealias LockerRequestError = VerificationError<LockerRequestReason>
 
-    /// The reason.
-    package let code: Code
-    /// Details, for a log. It never contains text from the request.
-    package let detail: String
+/// The reasons why a locker request is refused.
+package enum LockerRequestReason: String, Sendable, CaseIterable {
+    /// The form or the header is invalid, or a member is missing, invalid or not allowed.
+    case malformed
+    /// The assertion is for another action, server or enrolment.
+    case misdirected
+    /// The assertion has expired, or was issued in the future.
+    case untimely
+    /// The challenge is unknown, expired, used, or for another purpose.
+    case challengeRejected
+    /// The signature does not verify.
+    case invalidSignature
+    /// The device key's signature over the assertion does not verify.
+    case invalidCountersignature
+    /// The new key, or its name, belongs to another key of the enrolment; or the device key is enrolled already.
+    case keyTaken
+    /// There is no such enrolment, or its device key has another name.
+    case enrolmentRevoked
+    /// The enrolment has no easy-access key of this name.
+    case easyAccessRevoked
+    /// The enrolment has the maximum number of easy-access keys.
+    case easyAccessLimit
+    /// The user has the maximum number of enrolments.
+    case enrolmentLimit
+}
 
-    package init(_ code: Code, _ detail: String) {
-        self.code = code
-        self.detail = detail
-    }
-
-    package var description: String { "\(code.rawValue): \(detail)" }
-
+extension LockerRequestError {
     /// The response to the client, from the protocol's table of errors (`LockerProtocol.md`).
     package var oauthError: OAuthError {
         switch code {

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import LatchkeyJOSE
 
 /// Verifies locker assertions, in this order: form, action, audience, enrolment ID and time, then the challenge, then
 /// the enrolment and its key, and last the signatures.
@@ -7,11 +8,13 @@ internal import Latchkey
 /// The challenge is used as soon as all checks without a lookup have succeeded, also if a later check fails. Every
 /// attempt needs a new challenge, and a malformed assertion does not use one.
 ///
+/// `audience` is the server's issuer, which `aud` must equal exactly; `enrolmentID` is the enrolment that `iss` must
+/// equal. All functions throw ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected` or
+/// `invalidSignature`, and, if there is no enrolment or its device key has another name, `enrolmentRevoked`; or the
+/// stores' errors.
+///
 /// The caller compares the session's user and the client with those of the ``LockerEnrolment``.
 package struct LockerRequestVerifier: Sendable {
-    /// The accepted deviation of the client's clock in seconds, in both directions.
-    package static let clockSkew = 300.0
-
     private let challenges: any ChallengeStore
     private let registry: LockerRegistry
     private let clock: WallClock
@@ -23,29 +26,24 @@ package struct LockerRequestVerifier: Sendable {
         self.clock = clock
     }
 
-    /// Verifies an assertion to enrol a device, without enrolling it.
-    ///
-    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected` or `invalidSignature`;
-    ///   or the challenge store's error.
-    package func verifyEnrolment(_ request: LockerRequest, audience: String) async throws -> LockerEnrolmentProof {
+    /// Verifies an assertion to enrol a device, without enrolling it. The result does not identify a user. The session
+    /// of the request does.
+    package func verifyEnrolment(
+        _ request: LockerRequest, audience: String
+    ) async throws -> (deviceKey: LockerKey, info: DeviceInfo) {
         try await admit(request, as: .enrol, audience: audience, enrolmentID: nil)
         guard let key = request.publicKey, let info = request.info else {
             throw LockerRequestError(.malformed, "the assertion has no key or no device_info")
         }
         try verifySignature(of: request, with: key)
-        return LockerEnrolmentProof(deviceKey: LockerKey(kid: request.kid, publicKey: key), info: info)
+        return (LockerKey(kid: request.kid, publicKey: key), info)
     }
 
     /// Verifies an assertion to add an easy-access key and the device's countersignature, without adding the key.
     ///
-    /// - Parameters:
-    ///   - countersignature: The device key's signature over the assertion.
-    ///   - audience: The server's issuer, which `aud` must equal exactly.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
+    /// - Parameter countersignature: The device key's signature over the assertion.
     /// - Returns: The enrolment and the sender's key.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
-    ///   `invalidSignature` or `invalidCountersignature`; or the stores' errors.
+    /// - Throws: ``LockerRequestError`` also with code `invalidCountersignature`.
     package func verifyEasyAccessEnabling(
         _ request: LockerRequest, countersignature: LockerCountersignature, audience: String, enrolmentID: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
@@ -61,14 +59,12 @@ package struct LockerRequestVerifier: Sendable {
 
     /// Verifies an assertion of an easy-access key.
     ///
-    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
     /// - Returns: The enrolment that the key belongs to, and the key.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked`,
-    ///   `easyAccessRevoked` or `invalidSignature`; or the stores' errors.
+    /// - Throws: ``LockerRequestError`` also with code `easyAccessRevoked`.
     package func verifyEasyAccess(
         _ request: LockerRequest, audience: String
     ) async throws -> (enrolment: LockerEnrolment, key: LockerKey) {
-        try await admit(request, as: .easyAccess, audience: audience, enrolmentID: request.enrolmentID)
+        try await admit(request, as: .easyAccess, audience: audience, enrolmentID: nil)
         let enrolment = try await enrolment(of: request)
         guard let key = enrolment.easyAccessKeys.first(where: { $0.kid == request.kid }) else {
             throw LockerRequestError(.easyAccessRevoked, "the enrolment has no easy-access key of this name")
@@ -77,53 +73,23 @@ package struct LockerRequestVerifier: Sendable {
         return (enrolment, key)
     }
 
-    /// Verifies an assertion of a device key for background access.
-    ///
-    /// - Parameter audience: The server's issuer, which `aud` must equal exactly.
-    /// - Returns: The enrolment that the key belongs to.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `untimely`, `challengeRejected`, `enrolmentRevoked` or
-    ///   `invalidSignature`; or the stores' errors.
-    package func verifyBackgroundAccess(_ request: LockerRequest, audience: String) async throws -> LockerEnrolment {
-        try await admit(request, as: .backgroundAccess, audience: audience, enrolmentID: request.enrolmentID)
-        return try verify(request, byDeviceKeyOf: await enrolment(of: request))
-    }
-
-    /// Verifies an assertion of a device key for its level shares.
+    /// Verifies an assertion of a device key for background access or level shares, or to disable easy access, without
+    /// doing what it requests.
     ///
     /// - Parameters:
-    ///   - audience: The server's issuer, which `aud` must equal exactly.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
+    ///   - action: The only action that is accepted.
+    ///   - enrolmentID: nil accepts any enrolment.
     /// - Returns: The enrolment that the key belongs to.
-    /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
-    package func verifyLevelShares(
-        _ request: LockerRequest, audience: String, enrolmentID: String
+    package func verifyDevice(
+        _ request: LockerRequest, for action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws -> LockerEnrolment {
-        try await admit(request, as: .levelShares, audience: audience, enrolmentID: enrolmentID)
-        return try verify(request, byDeviceKeyOf: await enrolment(of: request))
-    }
-
-    /// Verifies an assertion of a device key to disable easy access, without removing keys.
-    ///
-    /// - Parameters:
-    ///   - audience: The server's issuer, which `aud` must equal exactly.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
-    /// - Returns: The enrolment that the key belongs to.
-    /// - Throws: As ``verifyBackgroundAccess(_:audience:)``.
-    package func verifyEasyAccessDisabling(
-        _ request: LockerRequest, audience: String, enrolmentID: String
-    ) async throws -> LockerEnrolment {
-        try await admit(request, as: .easyAccessDisable, audience: audience, enrolmentID: enrolmentID)
+        try await admit(request, as: action, audience: audience, enrolmentID: enrolmentID)
         return try verify(request, byDeviceKeyOf: await enrolment(of: request))
     }
 
     /// Verifies an assertion of a device key to revoke its enrolment, without deleting it.
     ///
-    /// - Parameters:
-    ///   - audience: The server's issuer, which `aud` must equal exactly.
-    ///   - enrolmentID: The enrolment that `iss` must equal.
     /// - Returns: The enrolment; nil if it was deleted already, and with it the key to verify the signature.
-    /// - Throws: ``LockerRequestError`` with code `misdirected`, `enrolmentRevoked` if the enrolment's device key has
-    ///   another name, or `invalidSignature`; or the registry's error.
     package func verifyRevocation(
         _ request: LockerRequest, audience: String, enrolmentID: String
     ) async throws -> LockerEnrolment? {
@@ -132,7 +98,7 @@ package struct LockerRequestVerifier: Sendable {
         return try verify(request, byDeviceKeyOf: enrolment)
     }
 
-    /// Does the checks of all actions: action, audience, enrolment ID, time, and last the challenge.
+    /// Does the checks of all actions: action, audience, enrolment ID unless it is nil, time, and last the challenge.
     private func admit(
         _ request: LockerRequest, as action: LockerRequest.Action, audience: String, enrolmentID: String?
     ) async throws {
@@ -140,15 +106,14 @@ package struct LockerRequestVerifier: Sendable {
             throw LockerRequestError(.misdirected, "the action is not \(action.rawValue)")
         }
         guard request.audience == audience else { throw LockerRequestError(.misdirected, "aud is not the issuer") }
-        guard request.enrolmentID == enrolmentID else {
+        guard enrolmentID == nil || request.enrolmentID == enrolmentID else {
             throw LockerRequestError(.misdirected, "iss names another enrolment")
         }
         guard let validity = request.validity else { return }
         let now = Double(clock.seconds)
-        guard now >= validity.issuedAt - Self.clockSkew else {
-            throw LockerRequestError(.untimely, "iat is in the future")
-        }
-        guard now < validity.expiresAt + Self.clockSkew else { throw LockerRequestError(.untimely, "it has expired") }
+        let skew = BiometricRequestVerifier.clockSkew
+        guard now >= validity.issuedAt - skew else { throw LockerRequestError(.untimely, "iat is in the future") }
+        guard now < validity.expiresAt + skew else { throw LockerRequestError(.untimely, "it has expired") }
         guard try await challenges.consume(validity.challenge, for: .lockerRequest) else {
             throw LockerRequestError(
                 .challengeRejected, "the challenge is unknown, expired, used or for another purpose")

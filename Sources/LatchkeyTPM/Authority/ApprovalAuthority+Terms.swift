@@ -10,52 +10,57 @@ extension ApprovalAuthority {
     package func terms(
         for user: UInt32, _ policy: AccessPolicy, enrolmentSet: Data?
     ) async throws(KeystoreError) -> PresenceTerms {
-        let operation = "state the broker's terms"
-        let isBoundToSet = policy.requirement == .biometryCurrentSet
-        guard !isBoundToSet || enrolmentSet?.count == 32 else {
-            throw .unsupported(
-                operation, "the presence broker cannot detect changes of the enrolled fingers",
-                recovery: "Ask an administrator to let it read fprintd's prints, or use the policy ‘biometry-any’.")
-        }
-        if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
-        return try await work(operation) { (tpm, store) throws(TPMError) in
-            var terms = PresenceTerms(
-                user: user, authority: store.current?.publicArea ?? Data(),
-                authorityHandle: try tpm.authorityHandle(store)?.rawValue)
-            if isBoundToSet {
-                terms.enrolmentSet = enrolmentSet
-                terms.counter = try store.user(user).enrolment?.counter.map { (area) throws(TPMError) in
-                    let index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area)))
-                    return PresenceTerms.Counter(publicArea: area, value: try tpm.value(of: index))
+        do throws(KeystoreError) {
+            let isBoundToSet = policy.requirement == .biometryCurrentSet
+            guard !isBoundToSet || enrolmentSet?.count == 32 else {
+                throw .unsupported(
+                    "the presence broker cannot detect changes of the enrolled fingers",
+                    recovery: "Ask an administrator to let it read fprintd's prints, or use the policy ‘biometry-any’.")
+            }
+            if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
+            return try await work { (tpm, store) throws(TPMError) in
+                var terms = PresenceTerms(
+                    user: user, authority: store.current?.publicArea ?? Data(),
+                    authorityHandle: try tpm.authorityHandle(store)?.rawValue)
+                if isBoundToSet {
+                    terms.enrolmentSet = enrolmentSet
+                    terms.counter = try store.user(user).enrolment?.counter.map { (area) throws(TPMError) in
+                        let index = try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area)))
+                        return PresenceTerms.Counter(publicArea: area, value: try tpm.value(of: index))
+                    }
                 }
+                if policy.hasPIN {
+                    terms.userPIN = try tpm.settledPIN(of: user, store)?.terms(try tpm.authorityName(store))
+                }
+                return terms
             }
-            if policy.hasPIN {
-                terms.userPIN = try tpm.settledPIN(of: user, store)?.terms(try tpm.authorityName(store))
-            }
-            return terms
-        }
+        } catch { throw error.during("state the broker's terms") }
     }
 
     /// Records a user's enrolled fingers. A change invalidates the keys that were bound to the old set. Restoring an old state of
     /// the broker does not restore them.
     package func note(_ enrolmentSet: Data, of user: UInt32) async throws(KeystoreError) {
-        let operation = "record the enrolled fingers"
-        try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
-            var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
-            let isIntact =
-                try enrolment.counter.map { (area) throws(TPMError) in try tpm.isIntact(area, store) } ?? false
-            guard enrolment.set != enrolmentSet || (enrolment.counter != nil && !isIntact) else { return .success(()) }
-            if isIntact, let area = enrolment.counter {
-                try tpm.increment(try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area))), of: user, store)
-            } else {
-                if let area = enrolment.counter { try tpm.removeUnwritten(area) }
-                enrolment.counter = try tpm.makeCounter(of: user, store).map { Data($0.publicArea.marshalled) }
+        do throws(KeystoreError) {
+            try await work { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
+                var enrolment = store.user(user).enrolment ?? .init(set: Data(), counter: nil)
+                let isIntact =
+                    try enrolment.counter.map { (area) throws(TPMError) in try tpm.isIntact(area, store) } ?? false
+                guard enrolment.set != enrolmentSet || (enrolment.counter != nil && !isIntact) else {
+                    return .success(())
+                }
+                if isIntact, let area = enrolment.counter {
+                    try tpm.increment(
+                        try NVIndex(publicArea: NVPublicArea(unmarshalling: Array(area))), of: user, store)
+                } else {
+                    if let area = enrolment.counter { try tpm.removeUnwritten(area) }
+                    enrolment.counter = try tpm.makeCounter(of: user, store).map { Data($0.publicArea.marshalled) }
+                }
+                enrolment.set = enrolmentSet
+                return store.attempt { () throws(KeystoreError) in
+                    try store.update(user) { $0.enrolment = enrolment }
+                }
             }
-            enrolment.set = enrolmentSet
-            return store.attempt { () throws(KeystoreError) in
-                try store.update(user) { $0.enrolment = enrolment }
-            }
-        }
+        } catch { throw error.during("record the enrolled fingers") }
     }
 
     /// Whether keys of a user are bound to the enrolled fingers, so that changes must be detected.
@@ -130,11 +135,11 @@ extension TPM {
     ///
     /// - Returns: nil if the TPM has no memory.
     fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws(TPMError) -> NVIndex? {
-        guard let place = try freeIndex() else { return nil }
+        guard let handle = try freeIndex() else { return nil }
         let policy = PolicyDigest().signed(
             by: try authorityName(store), policyRef: PresenceReference.enrolmentChange(of: user))
         let area = NVPublicArea(
-            index: place, attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .counter], authPolicy: policy.bytes,
+            index: handle, attributes: [.policyWrite, .authRead, .ownerRead, .noDA, .counter], authPolicy: policy.bytes,
             dataSize: 8)
         // Record the index first, so that it is found again after a crash.
         try record(.init(set: Data(), counter: Data(area.written.marshalled)), of: user, store)

@@ -9,50 +9,53 @@ extension ApprovalAuthority {
     /// - Throws: `KeystoreError` with code `conflict` when the user's PIN is set, because a new index would replace it without proof.
     ///   `unsupported` when the TPM has no memory or does not support such indices.
     package func makePIN(for user: UInt32) async throws(KeystoreError) -> UnsetUserPIN {
-        let operation = "create an index for a PIN"
-        return try await work(operation) { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
-            if try tpm.settledPIN(of: user, store) != nil {
-                return .failure(.conflict(operation, "the PIN is already set", recovery: "Change it instead."))
+        do throws(KeystoreError) {
+            return try await work { (tpm, store) throws(TPMError) -> Result<UnsetUserPIN, KeystoreError> in
+                if try tpm.settledPIN(of: user, store) != nil {
+                    return .failure(.conflict("the PIN is already set", recovery: "Change it instead."))
+                }
+                let name = try tpm.authorityName(store)
+                if let existing = store.user(user).pin, let initial = existing.initialValue {
+                    return .success(UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial)))
+                }
+                guard let handle = try tpm.freeIndex() else { return .failure(Self.noMemory) }
+                let (pin, area) = AuthorityState.UserPIN.make(of: user, at: handle, by: name)
+                let recorded = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
+                if case .failure(let error) = recorded { return .failure(error) }
+                do throws(TPMError) {
+                    try tpm.define(pin, area, store)
+                } catch {
+                    let forgotten = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = nil }
+                    }
+                    guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }
+                    if case .failure(let error) = forgotten { return .failure(error) }
+                    return .failure(Self.noMemory)
+                }
+                return .success(
+                    UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data())))
             }
-            let name = try tpm.authorityName(store)
-            if let existing = store.user(user).pin, let initial = existing.initialValue {
-                return .success(UnsetUserPIN(pin: existing.terms(name), initialValue: SecretBytes(initial)))
-            }
-            guard let place = try tpm.freeIndex() else { return .failure(Self.noMemory(operation)) }
-            let (pin, area) = AuthorityState.UserPIN.make(of: user, at: place, by: name)
-            let recorded = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = pin } }
-            if case .failure(let error) = recorded { return .failure(error) }
-            do throws(TPMError) {
-                try tpm.define(pin, area, store)
-            } catch {
-                let forgotten = store.attempt { () throws(KeystoreError) in try store.update(user) { $0.pin = nil } }
-                guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }
-                if case .failure(let error) = forgotten { return .failure(error) }
-                return .failure(Self.noMemory(operation))
-            }
-            return .success(
-                UnsetUserPIN(pin: pin.terms(name), initialValue: SecretBytes(pin.initialValue ?? Data())))
-        }
+        } catch { throw error.during("create an index for a PIN") }
     }
 
     /// Resets the count of a user's wrong PINs, after a fingerprint or for the administrator.
     ///
     /// - Throws: `KeystoreError` with code `notFound` when the user has no PIN.
     package func resetPIN(of user: UInt32) async throws(KeystoreError) {
-        let operation = "reset a PIN's count"
-        try await work(operation) { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
-            guard let pin = try tpm.settledPIN(of: user, store) else {
-                return .failure(
-                    .notFound(operation, "the user \(user) has no PIN", recovery: "Set one first."))
+        do throws(KeystoreError) {
+            try await work { (tpm, store) throws(TPMError) -> Result<Void, KeystoreError> in
+                guard let pin = try tpm.settledPIN(of: user, store) else {
+                    return .failure(
+                        .notFound("the user \(user) has no PIN", recovery: "Set one first."))
+                }
+                try tpm.reset(pin, store)
+                return .success(())
             }
-            try tpm.reset(pin, store)
-            return .success(())
-        }
+        } catch { throw error.during("reset a PIN's count") }
     }
 
-    private static func noMemory(_ operation: String) -> KeystoreError {
+    private static var noMemory: KeystoreError {
         .unsupported(
-            operation, "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN."
+            "the TPM has no memory for the user's PIN", recovery: "Create keys that each have their own PIN."
         )
     }
 }
@@ -60,14 +63,14 @@ extension ApprovalAuthority {
 extension AuthorityState.UserPIN {
     /// - Returns: The stored record, and the public area of the index before its first write.
     fileprivate static func make(
-        of user: UInt32, at place: TPMHandle, by authority: TPMName
+        of user: UInt32, at handle: TPMHandle, by authority: TPMName
     ) -> (AuthorityState.UserPIN, NVPublicArea) {
         let making = SecretBytes.random(count: 16).withUnsafeBytes { Array($0) }
         let reference = PresenceReference.reset(of: user, making: making)
         let policy = PolicyDigest().signed(by: authority, policyRef: reference)
         let branches = [policy, PresenceProtection.UserPIN.changePolicy]
         let area = NVPublicArea(
-            index: place, attributes: PresenceProtection.UserPIN.attributes,
+            index: handle, attributes: PresenceProtection.UserPIN.attributes,
             authPolicy: PolicyDigest.or(branches)?.bytes ?? [], dataSize: 8)
         let initial = SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
         return (

@@ -27,10 +27,12 @@ package struct ApprovalAuthority: Sendable {
         directory: String, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
     ) async throws(KeystoreError) {
         device = TPMDevice(connect: connect)
-        store = try AuthorityStore(directory: directory)
-        try await work("start the presence broker") { (tpm, store) throws(TPMError) in
-            try tpm.prepareAuthority(store)
-        }
+        do throws(KeystoreError) {
+            store = try AuthorityStore(directory: directory)
+            try await work { (tpm, store) throws(TPMError) in
+                try tpm.prepareAuthority(store)
+            }
+        } catch { throw error.during("start the presence broker") }
     }
 
     /// Approves one use of one key, for the user of the verified fingerprint.
@@ -42,69 +44,70 @@ package struct ApprovalAuthority: Sendable {
     package func approve(
         _ request: ApprovalRequest, for user: UInt32, enrolmentSet: Data?, elapsed: Duration
     ) async throws(KeystoreError) -> PresenceApproval {
-        let operation = "approve a use"
-        try check(request)
-        let isBoundToSet = request.policy.requirement == .biometryCurrentSet
-        guard !isBoundToSet || enrolmentSet?.count == 32 else {
-            throw .invalidInput(operation, "the set of enrolled fingers is not known")
-        }
-        if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
-        let reference = PresenceReference.use(
-            by: user, under: request.policy, enrolmentSet: isBoundToSet ? enrolmentSet.map { Array($0) } : nil)
-        let isReusable = request.policy.reuseSeconds > 0
-        let approval = Approval(
-            nonceTPM: Array(request.nonceTPM),
-            expiration: isReusable
-                ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds,
-            commandHash: isReusable ? [] : request.commandHash, policyRef: reference)
-        let signature = try await work(operation) { (tpm, store) throws(TPMError) in
-            try tpm.withAuthority(store) { (authority) throws(TPMError) in try authority.sign(approval) }
-        }
-        guard let signature = ECDSASignature(signature) else {
-            throw KeystoreError(
-                TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"), during: operation)
-        }
-        return PresenceApproval(expiration: approval.expiration, signature: signature)
+        do throws(KeystoreError) {
+            try check(request)
+            let isBoundToSet = request.policy.requirement == .biometryCurrentSet
+            guard !isBoundToSet || enrolmentSet?.count == 32 else {
+                throw .invalidInput("the set of enrolled fingers is not known")
+            }
+            if isBoundToSet, let enrolmentSet { try await note(enrolmentSet, of: user) }
+            let reference = PresenceReference.use(
+                by: user, under: request.policy, enrolmentSet: isBoundToSet ? enrolmentSet.map { Array($0) } : nil)
+            let isReusable = request.policy.reuseSeconds > 0
+            let approval = Approval(
+                nonceTPM: Array(request.nonceTPM),
+                expiration: isReusable
+                    ? -Int32(request.policy.reuseSeconds + Int(elapsed.components.seconds) + 1) : Self.approvalSeconds,
+                commandHash: isReusable ? [] : request.commandHash, policyRef: reference)
+            let signature = try await work { (tpm, store) throws(TPMError) in
+                try tpm.withAuthority(store) { (authority) throws(TPMError) in try authority.sign(approval) }
+            }
+            guard let signature = ECDSASignature(signature) else {
+                throw KeystoreError(
+                    TPMError(.forged, command: .sign, reason: "the approval is not an ECDSA signature"))
+            }
+            return PresenceApproval(expiration: approval.expiration, signature: signature)
+        } catch { throw error.during("approve a use") }
     }
 
     /// Checks a request as far as possible without a fingerprint and without the TPM. Call it before the prompt.
     ///
     /// - Throws: `KeystoreError` with code `invalidInput` for a request that is not valid.
     package func check(_ request: ApprovalRequest) throws(KeystoreError) {
-        let operation = "approve a use"
-        // The Name's hash algorithm is SHA-256.
-        guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]) else {
-            throw .invalidInput(operation, "the key's Name has another format")
-        }
-        // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could contain all three.
-        guard request.nonceTPM.count == Session.nonceBytes else {
-            throw .invalidInput(operation, "the session's nonce does not have \(Session.nonceBytes) bytes")
-        }
-        guard request.policy.hasFinger else { throw .invalidInput(operation, "the policy permits no fingerprint") }
-        let texts = [request.context.reason, request.context.container]
-        guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
-            throw .invalidInput(
-                operation, "its reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
-        }
+        do throws(KeystoreError) {
+            // The Name's hash algorithm is SHA-256.
+            guard request.keyName.count == 34, request.keyName.starts(with: [0x00, 0x0b]) else {
+                throw .invalidInput("the key's Name has another format")
+            }
+            // The signed message joins nonce, expiration and cpHash without separators, so a longer nonce could contain all three.
+            guard request.nonceTPM.count == Session.nonceBytes else {
+                throw .invalidInput("the session's nonce does not have \(Session.nonceBytes) bytes")
+            }
+            guard request.policy.hasFinger else { throw .invalidInput("the policy permits no fingerprint") }
+            let texts = [request.context.reason, request.context.container]
+            guard texts.allSatisfy({ $0.utf8.count <= ApprovalRequest.maximumTextBytes }) else {
+                throw .invalidInput("its reason or container is longer than \(ApprovalRequest.maximumTextBytes) bytes")
+            }
+        } catch { throw error.during("approve a use") }
     }
 
-    /// Runs one visit to the TPM and its change of the state. Visits are serialized.
+    /// Uses the TPM on one connection and changes the state. Calls are serialized.
     func work<R: Sendable>(
-        _ operation: String, _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> Result<R, KeystoreError>
+        _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> Result<R, KeystoreError>
     ) async throws(KeystoreError) -> R {
         let result: Result<R, KeystoreError>
         do {
-            result = try await device.visit { [store] (tpm) throws(TPMError) in try body(tpm, store) }
+            result = try await device.run { [store] (tpm) throws(TPMError) in try body(tpm, store) }
         } catch {
-            throw KeystoreError(error, during: operation)
+            throw KeystoreError(error)
         }
         return try result.get()
     }
 
     func work<R: Sendable>(
-        _ operation: String, _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> R
+        _ body: @Sendable (TPM, AuthorityStore) throws(TPMError) -> R
     ) async throws(KeystoreError) -> R {
-        try await work(operation) { (tpm, store) throws(TPMError) -> Result<R, KeystoreError> in
+        try await work { (tpm, store) throws(TPMError) -> Result<R, KeystoreError> in
             .success(try body(tpm, store))
         }
     }

@@ -23,7 +23,7 @@ final class AuthorityStore: Sendable {
         let bytes = file.withUnsafeBytes { Data($0) }
         guard let read = try? JSONDecoder().decode(AuthorityState.self, from: bytes),
             read.version == AuthorityState.currentVersion
-        else { throw .damaged("start the presence broker", "\(path) cannot be decoded") }
+        else { throw .damaged("\(path) cannot be decoded") }
         state = Mutex(read)
         secret = try AuthoritySecret(directory: directory, isNew: false)
     }
@@ -105,7 +105,7 @@ struct AuthoritySecret: Sendable {
         let path = "\(directory)/authority.secret"
         guard isNew else {
             guard let kept = try PrivateFile.read(path), kept.count == Self.count else {
-                throw .damaged("start the presence broker", "\(path) is missing or was changed")
+                throw .damaged("\(path) is missing or was changed")
             }
             bytes = kept
             return
@@ -169,7 +169,7 @@ enum PrivateFile {
 
     static func unusable(_ path: String, _ reason: String) -> KeystoreError {
         KeystoreError(
-            operation: "use \(path)", code: .unavailable, reason: reason,
+            code: .unavailable, reason: "\(path) cannot be used: \(reason)",
             recovery: "Give the service a private state directory with mode 0700.")
     }
 }

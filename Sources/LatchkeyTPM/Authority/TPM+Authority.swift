@@ -5,7 +5,7 @@ internal import TPM2
 extension TPM {
     /// The handles for the persistent approval key, in the owner's range (TCG registry of reserved TPM 2.0 handles and
     /// localities).
-    private static let places = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
+    private static let keyHandles = (0..<16).map { TPMHandle(rawValue: 0x8102_4c4b + $0) }
     /// The handles of the broker's indices, in the owner's range.
     private static let indices = UInt32(0x0180_4c00)..<0x0180_4cff
     /// The maximum number of indices in a range, for all users together. It leaves TPM memory for other programs.
@@ -13,16 +13,13 @@ extension TPM {
 
     /// Creates the approval key at the first start, and makes it persistent, so that clients need not load it.
     func prepareAuthority(_ store: AuthorityStore) throws(TPMError) -> Result<Void, KeystoreError> {
-        let operation = "start the presence broker"
         guard let state = store.current else {
             let root = try discoverStorageRoot(pinned: nil)
             let authValue = try authValue(store)
-            let created = try withStorageRoot(root) { (parent) throws(TPMError) in
-                try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                    try create(
-                        KeyTemplates.approvalKey, authValue: authValue, under: parent,
-                        authorizedBy: .lastUse(of: session, protecting: .decrypt))
-                }
+            let created = try withSaltedSession(under: root) { (session, parent) throws(TPMError) in
+                try create(
+                    KeyTemplates.approvalKey, authValue: authValue, under: parent,
+                    authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             let made = AuthorityState(
                 root: root.anchor, publicArea: Data(created.publicArea.marshalled),
@@ -36,7 +33,7 @@ extension TPM {
         let root = try StorageRoot(anchor: state.root)
         guard try discoverStorageRoot(pinned: root).name == root.name else {
             return .failure(
-                .wrongDevice(operation, "its key belongs to another TPM, or this TPM was cleared"))
+                .wrongDevice("its key belongs to another TPM, or this TPM was cleared"))
         }
         try persistAuthority(store)
         return .success(())
@@ -70,9 +67,10 @@ extension TPM {
 
     /// Finds the persistent approval key. One command, and one for each handle in use.
     func authorityHandle(_ store: AuthorityStore) throws(TPMError) -> TPMHandle? {
-        guard let state = store.current, let first = Self.places.first else { return nil }
+        guard let state = store.current, let first = Self.keyHandles.first else { return nil }
         let publicArea = try PublicArea(unmarshalling: Array(state.publicArea))
-        for handle in try handles(from: first, count: UInt32(Self.places.count)) where Self.places.contains(handle) {
+        for handle in try handles(from: first, count: UInt32(Self.keyHandles.count))
+        where Self.keyHandles.contains(handle) {
             guard try readPublic(handle).publicArea == publicArea else { continue }
             return handle
         }
@@ -97,12 +95,12 @@ extension TPM {
     }
 
     private func persistAuthority(_ store: AuthorityStore) throws(TPMError) {
-        guard try authorityHandle(store) == nil, let first = Self.places.first else { return }
-        let used = Set(try handles(from: first, count: UInt32(Self.places.count)))
-        guard let place = Self.places.first(where: { !used.contains($0) }) else { return }
+        guard try authorityHandle(store) == nil, let first = Self.keyHandles.first else { return }
+        let used = Set(try handles(from: first, count: UInt32(Self.keyHandles.count)))
+        guard let handle = Self.keyHandles.first(where: { !used.contains($0) }) else { return }
         try withAuthority(store) { (authority) throws(TPMError) in
             do throws(TPMError) {
-                try evictControl(authority.key, at: place)
+                try evictControl(authority.key, at: handle)
             } catch {
                 // Without memory or the owner's password, clients load the public area for each use.
                 guard error.responseCode != nil else { throw error }

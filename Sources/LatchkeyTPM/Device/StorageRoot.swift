@@ -41,12 +41,8 @@ extension StorageRoot {
 
     /// The stored trust anchor: a version, the location, whether the TPM is software, the public area.
     var anchor: Data {
-        var writer = TPMWriter()
-        writer.write(Self.version)
-        writer.write(location.rawValue)
-        writer.write(UInt8(assuranceRoot == .tpm ? 0 : 1))
-        writer.writeSized(publicArea)
-        return Data(writer.bytes)
+        let isSimulated = UInt8(assuranceRoot == .tpm ? 0 : 1)
+        return Data(TPMWriter(Self.version, location.rawValue, isSimulated, TPM2B(publicArea)).bytes)
     }
 
     /// - Throws: ``TPMError`` of kind `malformed`.
@@ -123,6 +119,15 @@ extension TPM {
         }
     }
 
+    /// Lends a session that is salted to the pinned storage root key, and that key.
+    func withSaltedSession<R>(
+        _ kind: Session.Kind = .hmac, under root: StorageRoot, _ body: (Session, TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try withStorageRoot(root) { (parent) throws(TPMError) in
+            try withSession(kind, saltedTo: parent) { (session) throws(TPMError) in try body(session, parent) }
+        }
+    }
+
     private func transientRoot(_ pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
         try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
             try described(.transient, primary, pinned)
@@ -147,73 +152,71 @@ extension TPM {
         _ location: StorageRoot.Location, _ object: TPMObject, _ pinned: StorageRoot?
     ) throws(TPMError) -> StorageRoot {
         // The same key proves the same TPM, so its stored assurance is still valid.
-        let assuranceRoot = pinned?.name == object.name ? pinned?.assuranceRoot : nil
-        if let assuranceRoot {
-            return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
-        }
-        return try StorageRoot(
-            location: location, assuranceRoot: try TPMIdentity(self).isSimulated ? .swtpm : .tpm,
-            publicArea: object.publicArea)
+        let assuranceRoot: AssuranceLevel.Root =
+            if let pinned, pinned.name == object.name { pinned.assuranceRoot } else {
+                try TPMIdentity(self).isSimulated ? .swtpm : .tpm
+            }
+        return try StorageRoot(location: location, assuranceRoot: assuranceRoot, publicArea: object.publicArea)
     }
 }
 
 extension TPMKeystore {
     /// The storage root key for a new object. Reads it before the prompt, so that the user does not choose a PIN for a key that
     /// cannot be created. One command once it is pinned.
-    func presentRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot {
-        let pinned = try await pinnedRoot(operation)
-        let found = try await discoverRoot(operation, pinned: pinned)
-        return try await accept(found, pinned, operation)
+    func presentRoot() async throws(KeystoreError) -> StorageRoot {
+        let pinned = try await pinnedRoot()
+        let found = try await withTPM(explainedBy: { Self.explainDiscovery($0) }) { (tpm) throws(TPMError) in
+            try tpm.discoverStorageRoot(pinned: pinned)
+        }
+        return try await accept(found, pinned)
     }
 
     /// The storage root key for the use of an object. No command once it is pinned.
-    func root(named name: TPMName, _ operation: String) async throws(KeystoreError) -> StorageRoot {
-        if let pinned = try await pinnedRoot(operation) {
-            guard pinned.name == name else { throw otherTPM(operation) }
+    func root(named name: TPMName) async throws(KeystoreError) -> StorageRoot {
+        if let pinned = try await pinnedRoot() {
+            guard pinned.name == name else { throw Self.otherTPM() }
             return pinned
         }
-        let found = try await foundRoot(operation)
-        guard let found, found.name == name else { throw otherTPM(operation) }
-        return try await accept(found, nil, operation)
+        guard let found = try await foundRoot(), found.name == name else { throw Self.otherTPM() }
+        return try await accept(found, nil)
     }
 
-    func otherTPM(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
-        .wrongDevice(
-            operation, "the key or secret belongs to another TPM, or this TPM was cleared", underlying: underlying)
+    static func otherTPM(underlying: TPMError? = nil) -> KeystoreError {
+        .wrongDevice("the key or secret belongs to another TPM, or this TPM was cleared", underlying: underlying)
     }
 
-    func pinnedRoot(_ operation: String) async throws(KeystoreError) -> StorageRoot? {
+    func pinnedRoot() async throws(KeystoreError) -> StorageRoot? {
         guard let anchor = try await anchors.anchor(StorageRoot.anchorName) else { return nil }
         do {
             return try StorageRoot(anchor: anchor)
         } catch {
-            throw .damaged(operation, "the pinned storage root key cannot be decoded", underlying: .init(error))
+            throw .damaged("the pinned storage root key cannot be decoded", underlying: .init(error))
         }
     }
 
     /// Whether the answering TPM has the pinned storage root key.
-    func isPinned(_ root: StorageRoot, _ operation: String) async throws(KeystoreError) -> Bool {
-        try await foundRoot(operation, expecting: root.location)?.name == root.name
+    func isPinned(_ root: StorageRoot) async throws(KeystoreError) -> Bool {
+        try await foundRoot(expecting: root.location)?.name == root.name
     }
 
     private func accept(
-        _ found: StorageRoot, _ pinned: StorageRoot?, _ operation: String
+        _ found: StorageRoot, _ pinned: StorageRoot?
     ) async throws(KeystoreError) -> StorageRoot {
         var existing = pinned
         if existing == nil {
             guard try await storedParents().allSatisfy({ $0 == found.name }) else {
                 throw KeystoreError(
-                    operation: operation, code: .wrongDevice,
+                    code: .wrongDevice,
                     reason:
                         "the pinned storage root key is missing from the store, and the stored keys belong to another "
                         + "storage root key than this TPM's",
                     recovery: "Use the machine on which the keys were created, or restore the store from a backup.")
             }
             _ = try await anchors.anchor(StorageRoot.anchorName, is: found.anchor)
-            existing = try await pinnedRoot(operation)
+            existing = try await pinnedRoot()
         }
         guard let existing, existing.name == found.name else {
-            throw .wrongDevice(operation, "the keys of this store belong to another TPM, or this TPM was cleared")
+            throw .wrongDevice("the keys of this store belong to another TPM, or this TPM was cleared")
         }
         return existing
     }
@@ -226,32 +229,25 @@ extension TPMKeystore {
             })
     }
 
-    private func discoverRoot(_ operation: String, pinned: StorageRoot?) async throws(KeystoreError) -> StorageRoot {
-        do {
-            return try await device.visit { (tpm) throws(TPMError) in try tpm.discoverStorageRoot(pinned: pinned) }
-        } catch {
-            guard [.createPrimary, .evictControl].contains(error.command), let code = error.responseCode,
-                code.base == .badAuth || code.base == .authFail
-            else { throw KeystoreError(error, during: operation) }
-            throw KeystoreError(
-                operation: operation, code: .unavailable,
-                reason: "the TPM has no storage root key and its owner password is set",
-                recovery:
-                    "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
-                    + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
-        }
+    private static func explainDiscovery(_ error: TPMError) -> KeystoreError {
+        guard [.createPrimary, .evictControl].contains(error.command), let code = error.responseCode,
+            code.base == .badAuth || code.base == .authFail
+        else { return KeystoreError(error) }
+        return KeystoreError(
+            code: .unavailable,
+            reason: "the TPM has no storage root key and its owner password is set",
+            recovery:
+                "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
+                + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
     }
 
     /// Finds the storage root key without making it persistent.
     private func foundRoot(
-        _ operation: String, expecting location: StorageRoot.Location = .persistent
+        expecting location: StorageRoot.Location = .persistent
     ) async throws(KeystoreError) -> StorageRoot? {
-        try await visit(operation) { (tpm) throws(TPMError) in
-            let state = location == .persistent ? try tpm.storageRootState() : .foreign
-            switch state {
-            case .absent: return nil
-            case .usable, .foreign: return try tpm.discoverStorageRoot(pinned: nil)
-            }
+        try await withTPM { (tpm) throws(TPMError) in
+            if location == .persistent, case .absent = try tpm.storageRootState() { return nil }
+            return try tpm.discoverStorageRoot(pinned: nil)
         }
     }
 }

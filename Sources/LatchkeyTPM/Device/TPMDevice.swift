@@ -1,15 +1,15 @@
-internal import Dispatch
 internal import Glibc
+internal import Latchkey
 internal import TPM2
 
-/// One TPM, used by one operation at a time.
+/// One TPM, used by one operation at a time, on a thread of its own: calls to a TPM block for up to minutes.
 ///
-/// A connection lasts for one visit, so that a prompt does not block other processes. A visit has no suspension point, so it
-/// leaves no loaded objects. Only a connection to a resource manager, which has its own object slots, may stay open during a
+/// A connection lasts for one call of ``run(_:)``, so that a prompt does not block other processes. That call has no suspension
+/// point, so it leaves no loaded objects. Only a connection to a resource manager, which has its own object slots, may stay open during a
 /// prompt.
 actor TPMDevice {
     /// The maximum number of tries while other processes use all memory of the TPM: a wait of about 1.3 seconds.
-    private static let maximumVisits = 8
+    private static let maximumTries = 8
 
     /// A connection that stays open during a prompt.
     private struct Held {
@@ -22,12 +22,12 @@ actor TPMDevice {
     /// Whether a resource manager shares the TPM.
     nonisolated let isShared: Bool
 
-    private let executor = TPMExecutor()
+    private let thread = BlockingThread()
     private let connect: @Sendable () throws(TPMError) -> any TPMTransport
     private var held: [UInt64: Held] = [:]
     private var nextID: UInt64 = 0
 
-    nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
+    nonisolated var unownedExecutor: UnownedSerialExecutor { thread.asUnownedSerialExecutor() }
 
     init(isShared: Bool = false, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport) {
         self.isShared = isShared
@@ -39,11 +39,11 @@ actor TPMDevice {
     /// Without a resource manager, all processes share three slots without a lock: tpm2-tss opens a new connection to swtpm for
     /// each command. If there is no free slot, nothing stays loaded and no PIN was proven, so the operation is repeated
     /// after a random pause.
-    func visit<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
+    func run<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         var pause: UInt32 = 10_000
-        for _ in 1..<Self.maximumVisits {
+        for _ in 1..<Self.maximumTries {
             do throws(TPMError) {
-                return try visitOnce(body)
+                return try connected(body)
             } catch {
                 guard Self.foundNoSlot(error) else { throw error }
             }
@@ -51,7 +51,7 @@ actor TPMDevice {
             usleep(UInt32.random(in: pause / 2...pause))
             pause *= 2
         }
-        return try visitOnce(body)
+        return try connected(body)
     }
 
     /// Connects, and keeps the connection with a session and a loaded object until ``use(_:_:)`` or ``drop(_:)``.
@@ -95,7 +95,7 @@ actor TPMDevice {
         held.transport.close()
     }
 
-    private func visitOnce<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
+    private func connected<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
         let transport = ResubmittingTransport(try connect())
         defer { transport.close() }
         return try body(TPM(transport))
@@ -110,16 +110,6 @@ actor TPMDevice {
             true
         default: false
         }
-    }
-}
-
-/// Runs an actor on its own queue, since calls to a TPM block for up to minutes.
-final class TPMExecutor: SerialExecutor {
-    private let queue = DispatchQueue(label: "org.latchkey.tpm")
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
 }
 

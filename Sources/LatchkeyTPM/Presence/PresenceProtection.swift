@@ -141,21 +141,14 @@ extension PresenceProtection {
 
     /// The stored bytes.
     var bytes: [UInt8] {
-        var writer = TPMWriter()
-        writer.write(Self.version)
-        writer.write(parts)
+        var writer = TPMWriter(Self.version, parts)
         if let finger {
-            writer.write(finger.user)
-            writer.writeSized(finger.authority)
-            writer.write(finger.handle ?? .null)
-            writer.writeSized(finger.enrolmentSet ?? [])
-            if let counter = finger.counter {
-                writer.writeSized(counter.index.publicArea)
-                writer.write(counter.value)
-            }
+            writer.write(
+                finger.user, TPM2B(finger.authority), finger.handle ?? .null, TPM2B(finger.enrolmentSet ?? []))
+            if let counter = finger.counter { writer.write(TPM2B(counter.index.publicArea), counter.value) }
         }
         if let userPIN {
-            writer.writeSized(userPIN.index.publicArea)
+            writer.write(TPM2B(userPIN.index.publicArea))
             writer.write(userPIN.resetPolicy.bytes)
         }
         if let authValue { writer.write(authValue) }
@@ -194,8 +187,8 @@ extension PresenceProtection.Finger {
     fileprivate init(from reader: inout TPMReader, hasCounter: Bool) throws(TPMError) {
         user = try reader.read()
         authority = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
-        let place = try reader.read(TPMHandle.self)
-        handle = place == .null ? nil : place
+        let storedHandle = try reader.read(TPMHandle.self)
+        handle = storedHandle == .null ? nil : storedHandle
         let set = try reader.readSized(maximum: 32)
         enrolmentSet = set.isEmpty ? nil : set
         counter =
@@ -212,43 +205,29 @@ enum PresenceReference {
     /// The reference for the use of one user's keys under one policy, and for one set of enrolled fingers if the policy is bound
     /// to it. Includes the reuse time, so that a reusable approval does not authorize a key without reuse.
     static func use(by user: UInt32, under policy: AccessPolicy, enrolmentSet: [UInt8]?) -> [UInt8] {
-        var message = domain("approval")
-        message.write(user)
-        message.writeSized(Array(policy.requirement.rawValue.utf8))
-        message.write(UInt16(policy.reuseSeconds))
-        message.writeSized(enrolmentSet ?? [])
-        return digest(message)
+        digest(
+            "approval", user, TPM2B(Array(policy.requirement.rawValue.utf8)), UInt16(policy.reuseSeconds),
+            TPM2B(enrolmentSet ?? []))
     }
 
     /// The reference for the proof of a user's PIN.
     static func pin(under policy: AccessPolicy) -> [UInt8] {
-        var message = domain("pin")
-        message.write(UInt16(policy.reuseSeconds))
-        return digest(message)
+        digest("pin", UInt16(policy.reuseSeconds))
     }
 
     /// The reference for the broker's writes of the count of one PIN. `making` is random for each index.
     static func reset(of user: UInt32, making: [UInt8]) -> [UInt8] {
-        var message = domain("pin-reset")
-        message.write(user)
-        message.writeSized(making)
-        return digest(message)
+        digest("pin-reset", user, TPM2B(making))
     }
 
     /// The reference for the broker's count of changes of one user's enrolled fingers.
     static func enrolmentChange(of user: UInt32) -> [UInt8] {
-        var message = domain("enrolment-change")
-        message.write(user)
-        return digest(message)
+        digest("enrolment-change", user)
     }
 
-    private static func domain(_ kind: String) -> TPMWriter {
-        var message = TPMWriter()
-        message.writeSized(Array("org.latchkey.presence/v1/\(kind)".utf8))
-        return message
-    }
-
-    private static func digest(_ message: TPMWriter) -> [UInt8] {
-        Array(SHA256.hash(data: message.bytes))
+    private static func digest(_ kind: String, _ values: any TPMMarshallable...) -> [UInt8] {
+        var message = TPMWriter(TPM2B(Array("org.latchkey.presence/v1/\(kind)".utf8)))
+        for value in values { message.write(value) }
+        return Array(SHA256.hash(data: message.bytes))
     }
 }

@@ -7,22 +7,22 @@ extension TPMKeystore {
     /// A policy with a fingerprint requires the presence broker. A PIN does not. If there is a broker, all keys of the user share
     /// one PIN with its own count: the user sets it once, and proves it to create another key.
     func protection(
-        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProtection? {
         guard policy.requirement != .none else { return nil }
         guard let broker = presence.broker?.approvals else {
             guard policy.hasFinger else { return nil }
             throw KeystoreError(
-                operation: operation, code: .unavailable, reason: "only the presence broker can verify a fingerprint",
+                code: .unavailable, reason: "only the presence broker can verify a fingerprint",
                 recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
         }
         guard var terms = try await terms(of: broker, policy) else { return nil }
         if policy.hasPIN {
             if let existing = terms.userPIN {
-                try await confirmUserPIN(existing, root, prompt, operation, presence)
+                try await confirmUserPIN(existing, root, prompt, presence)
             } else {
-                terms.userPIN = try await newUserPIN(broker, root, prompt, operation, presence)
+                terms.userPIN = try await newUserPIN(broker, root, prompt, presence)
             }
         }
         guard policy.hasFinger || terms.userPIN != nil else { return nil }
@@ -30,7 +30,7 @@ extension TPMKeystore {
             return try PresenceProtection(terms, for: policy)
         } catch {
             throw KeystoreError(
-                operation: operation, code: .refused, reason: "the presence broker's terms are not valid: \(error)",
+                code: .refused, reason: "the presence broker's terms are not valid: \(error)",
                 recovery: "Ask an administrator to check latchkey-presenced.", underlying: .init(error))
         }
     }
@@ -53,24 +53,23 @@ extension TPMKeystore {
     /// Verifies that the user knows the existing PIN. Another program could have set it, and could then use a key that is bound
     /// to it.
     private func confirmUserPIN(
-        _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ existing: PresenceTerms.UserPIN, _ root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        let pin: PresenceProtection.UserPIN
-        do {
-            pin = try PresenceProtection.UserPIN(existing)
-        } catch {
-            throw KeystoreError(error, during: operation)
+        let pin = try KeystoreError.explaining { () throws(TPMError) in try PresenceProtection.UserPIN(existing)
         }
-        let status = try await userPINStatus(pin, operation)
-        guard !status.isLockedOut else { throw .userPINLocked(operation) }
-        let typed = try await askForCurrentPIN(status, prompt, operation, presence)
-        do {
-            let value = try pin.authValue(typed)
-            try await device.visit { (tpm) throws(TPMError) in try tpm.readWithUserPIN(pin, value, under: root) }
-        } catch {
-            guard error.command == .nvRead else { throw KeystoreError(error, during: operation) }
-            throw await explainUserPIN(error, pin, operation)
+        let typed = try await currentUserPIN(pin, prompt, presence)
+        let explain: Explanation = { error in
+            error.command == .nvRead ? await explainUserPIN(error, pin) : KeystoreError(error)
+        }
+        try await presence.reporting(typed) { () async throws(KeystoreError) in
+            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+                let value = try pin.authValue(typed)
+                try tpm.withSaltedSession(under: root) { (session, _) throws(TPMError) in
+                    // The index counts a wrong PIN.
+                    _ = try tpm.nvRead(pin.index, authorizedBy: .lastUse(of: session, authValue: value))
+                }
+            }
         }
     }
 
@@ -78,7 +77,7 @@ extension TPMKeystore {
     ///
     /// - Returns: nil if the TPM has no memory for an index.
     private func newUserPIN(
-        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext, _ operation: String,
+        _ broker: any ApprovalService, _ root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceTerms.UserPIN? {
         let unset: UnsetUserPIN
@@ -88,17 +87,14 @@ extension TPMKeystore {
             guard error.code == .unsupported else { throw error }
             return nil
         }
-        let pin = try await newPIN(isCounted: false, prompt, operation, presence)
-        do {
+        let pin = try await newPIN(isCounted: false, prompt, presence)
+        try await withTPM { (tpm) throws(TPMError) in
             let index = try PresenceProtection.UserPIN(unset.pin)
             let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
-            let value = try index.authValue(pin)
-            try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changeIndexPIN(of: index.index, index.branches, from: initial, to: value, under: root)
-            }
-        } catch {
-            throw KeystoreError(error, during: operation)
+            try tpm.changeIndexPIN(
+                of: index.index, index.branches, from: initial, to: index.authValue(pin), under: root)
         }
+        presence.accepted()
         return unset.pin
     }
 }
@@ -112,32 +108,19 @@ extension PresenceProtection.UserPIN {
 }
 
 extension TPM {
-    /// Reads the index with its authValue. The index counts a wrong PIN.
-    fileprivate func readWithUserPIN(
-        _ pin: PresenceProtection.UserPIN, _ value: AuthValue, under root: StorageRoot
-    ) throws(TPMError) {
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-                _ = try nvRead(pin.index, authorizedBy: .lastUse(of: session, authValue: value))
-            }
-        }
-    }
-
     /// Changes the PIN of an index in the TPM. The old PIN no longer works, also for copies of the stored keys and secrets.
     ///
     /// - Parameter branches: The branches of the index's policy. The second one permits the change with the current PIN.
     func changeIndexPIN(
         of index: NVIndex, _ branches: [PolicyDigest], from old: AuthValue, to new: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
-                try policyAuthValue(session)
-                try policyCommandCode(.nvChangeAuth, in: session)
-                try policyOR(branches, in: session)
-                try nvChangeAuth(
-                    of: index, to: new,
-                    authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
-            }
+        try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
+            try policyAuthValue(session)
+            try policyCommandCode(.nvChangeAuth, in: session)
+            try policyOR(branches, in: session)
+            try nvChangeAuth(
+                of: index, to: new,
+                authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }
 }

@@ -46,13 +46,20 @@ struct RevocableSecret: Hashable, Sendable {
         self.storedAuthValue = storedAuthValue
     }
 
+    /// - Throws: `KeystoreError` with code `invalidInput` unless the secret has ``byteCount`` bytes.
+    static func checkCount(of secret: SecretBytes) throws(KeystoreError) {
+        guard secret.count == byteCount else {
+            throw .invalidInput("the secret has \(secret.count) bytes and must have \(byteCount)")
+        }
+    }
+
     /// The branches of the index's policy.
     var branches: [PolicyDigest] { Self.branches(branch) }
 
     /// The public area of a new index before its write.
-    static func unwritten(_ branch: PolicyDigest, hasPIN: Bool, at place: TPMHandle) -> NVPublicArea {
+    static func unwritten(_ branch: PolicyDigest, hasPIN: Bool, at handle: TPMHandle) -> NVPublicArea {
         NVPublicArea(
-            index: place, attributes: hasPIN ? [.authRead, .authWrite] : [.authRead, .authWrite, .noDA],
+            index: handle, attributes: hasPIN ? [.authRead, .authWrite] : [.authRead, .authWrite, .noDA],
             authPolicy: PolicyDigest.or(branches(branch))?.bytes ?? [], dataSize: UInt16(byteCount))
     }
 
@@ -90,11 +97,9 @@ extension PolicyDigest {
 ///         authValue   [0] EXPLICIT OCTET STRING OPTIONAL }     -- 32 bytes, absent for a PIN
 ///
 /// The digest detects accidental damage. With a damaged Name, the TPM would count the right PIN as a wrong one.
-extension RevocableSecret {
-    private static let version = 1
-}
-
 extension RevocableSecret: StoredStructure {
+    private static let version = 1
+
     static var defaultIdentifier: ASN1Identifier { .sequence }
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
@@ -102,32 +107,25 @@ extension RevocableSecret: StoredStructure {
             guard try Int(derEncoded: &nodes) == Self.version else {
                 throw ASN1Error.invalidASN1Object(reason: "unknown version")
             }
-            let parentName = try ASN1OctetString(derEncoded: &nodes)
-            let index = try ASN1OctetString(derEncoded: &nodes)
-            guard let branch = PolicyDigest(bytes: Array(try ASN1OctetString(derEncoded: &nodes).bytes)) else {
+            let parentName = TPMName(bytes: try DER.octets(&nodes))
+            let index = try NVPublicArea(unmarshalling: try DER.octets(&nodes))
+            guard let branch = PolicyDigest(bytes: try DER.octets(&nodes)) else {
                 throw ASN1Error.invalidASN1Object(reason: "a branch is not a digest")
             }
-            let authValue = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
-                try Array(ASN1OctetString(derEncoded: $0).bytes)
-            }
             return try RevocableSecret(
-                parentName: TPMName(bytes: Array(parentName.bytes)),
-                index: NVPublicArea(unmarshalling: Array(index.bytes)), branch: branch,
-                storedAuthValue: authValue)
+                parentName: parentName,
+                index: index, branch: branch,
+                storedAuthValue: try DER.octets(&nodes, tag: 0))
         }
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(Self.version)
-            try coder.serialize(ASN1OctetString(contentBytes: parentName.bytes[...]))
-            try coder.serialize(ASN1OctetString(contentBytes: index.publicArea.marshalled[...]))
-            try coder.serialize(ASN1OctetString(contentBytes: branch.bytes[...]))
-            if let storedAuthValue {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: storedAuthValue[...]), explicitlyTaggedWithTagNumber: 0,
-                    tagClass: .contextSpecific)
-            }
+            try coder.serialize(octets: parentName.bytes)
+            try coder.serialize(octets: index.publicArea.marshalled)
+            try coder.serialize(octets: branch.bytes)
+            try coder.serialize(octets: storedAuthValue, tag: 0)
         }
     }
 }

@@ -11,14 +11,14 @@ extension TPM {
     ///
     /// - Parameter isContended: Whether another program took the first handle. The search then starts at a random handle.
     /// - Throws: ``TPMError`` with ``ResponseCode/nvSpace`` when the maximum number of indices is in use.
-    func freePlace(isContended: Bool) throws(TPMError) -> TPMHandle {
-        let places = RevocableSecret.indices
-        guard let place = try freeIndex(in: places, from: isContended ? .random(in: places) : nil) else {
+    func freeHandle(isContended: Bool) throws(TPMError) -> TPMHandle {
+        let handles = RevocableSecret.indices
+        guard let handle = try freeIndex(in: handles, from: isContended ? .random(in: handles) : nil) else {
             throw TPMError(
                 .response(.nvSpace), command: .nvDefineSpace,
                 reason: "the maximum number of revocable secrets is reached")
         }
-        return place
+        return handle
     }
 
     /// Defines an index and writes a secret to it: StartAuthSession, NV_DefineSpace, NV_Write. Removes the index on failure.
@@ -27,7 +27,7 @@ extension TPM {
     func writeNewIndex(
         _ secret: SecretBytes, in area: NVPublicArea, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) {
-        try withSession(under: root) { (session) throws(TPMError) in
+        try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             let index = try nvDefineSpace(
                 area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt))
             do throws(TPMError) {
@@ -49,10 +49,12 @@ extension TPM {
     func readSecret(
         _ secret: RevocableSecret, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) -> SecretBytes {
-        try withSession(under: root) { (session) throws(TPMError) in
+        try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             try nvRead(
                 secret.index, authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
-            ) { bytes in SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) } }
+            ) {
+                SecretBytes(copying: $0)
+            }
         }
     }
 
@@ -83,7 +85,7 @@ extension TPM {
     func remove(_ secret: RevocableSecret, under root: StorageRoot) throws(TPMError) {
         if let existing = try existingIndex(of: secret) {
             do {
-                return try withSession(under: root) { (session) throws(TPMError) in
+                return try withSaltedSession(under: root) { (session, _) throws(TPMError) in
                     try nvUndefineSpace(existing, authorizedBy: .lastUse(of: session))
                 }
             } catch {
@@ -91,7 +93,7 @@ extension TPM {
                 guard error.command == .nvUndefineSpace, error.responseCode?.base == .handle else { throw error }
             }
         }
-        try withSession(under: root) { (session) throws(TPMError) in
+        try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             guard let found = try provenIndex(at: secret.index.handle, auditedBy: session),
                 found.publicArea.written == secret.index.publicArea
             else { return }
@@ -101,25 +103,16 @@ extension TPM {
 
     /// Whether an index exists unchanged. The answer is authenticated.
     func hasIndex(_ index: NVIndex, under root: StorageRoot) throws(TPMError) -> Bool {
-        try withSession(under: root) { (session) throws(TPMError) in
+        try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             try provenIndex(at: index.handle, auditedBy: session) == index
         }
     }
 
     /// The authenticated content of an index without an authValue. Nil if the index does not exist unchanged.
     func provenBytes(of index: NVIndex, under root: StorageRoot) throws(TPMError) -> [UInt8]? {
-        try withSession(under: root) { (session) throws(TPMError) in
+        try withSaltedSession(under: root) { (session, _) throws(TPMError) in
             guard try provenIndex(at: index.handle, auditedBy: session) == index else { return nil }
             return try nvRead(index, authorizedBy: .continuing(session))
-        }
-    }
-
-    /// Lends an HMAC session that is salted to the pinned storage root key.
-    private func withSession<R>(
-        under root: StorageRoot, _ body: (Session) throws(TPMError) -> R
-    ) throws(TPMError) -> R {
-        try withStorageRoot(root) { (parent) throws(TPMError) in
-            try withSession(.hmac, saltedTo: parent, body)
         }
     }
 }

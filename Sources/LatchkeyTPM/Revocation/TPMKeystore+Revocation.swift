@@ -4,7 +4,7 @@ internal import TPM2
 
 extension TPMKeystore {
     /// The maximum number of handles to try. Another program may take a free handle first.
-    private static let maximumPlaces = 4
+    private static let maximumHandles = 4
 
     /// Writes the secret to the TPM's non-volatile memory.
     ///
@@ -15,33 +15,32 @@ extension TPMKeystore {
         authorizedBy presence: any PresenceAuthority,
         announcing announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
-        let operation = "seal a secret"
-        guard secret.count == RevocableSecret.byteCount else {
-            throw .invalidInput(operation, "it has \(secret.count) bytes and must have \(RevocableSecret.byteCount)")
-        }
-        try await checkRevocable(policy, operation, presence)
-        let root = try await presentRoot(operation)
-        return try await storeRevocably(secret, policy, under: root, prompt, operation, presence, announce)
+        do throws(KeystoreError) {
+            try RevocableSecret.checkCount(of: secret)
+            try await checkRevocable(policy, presence)
+            let root = try await presentRoot()
+            return try await storeRevocably(secret, policy, under: root, prompt, presence, announce)
+        } catch { throw error.during("seal a secret") }
     }
 
     /// Checks the conditions for a revocable key or secret, before any prompt.
     func checkRevocable(
-        _ policy: AccessPolicy, _ operation: String, _ presence: any PresenceAuthority
+        _ policy: AccessPolicy, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
-        try checkSupport(policy, operation)
+        try checkSupport(policy)
         guard policy.fits(nil) else {
             throw .unsupported(
-                operation, "a TPM can only revoke a key or secret with the policy ‘none’, or with a PIN for each use",
+                "a TPM can only revoke a key or secret with the policy ‘none’, or with a PIN for each use",
                 recovery: "Use the policy ‘none’ or ‘pin’, or create it without revocation.")
         }
         if policy.hasPIN, let broker = presence.broker?.approvals, try await terms(of: broker, policy) != nil {
             throw .unsupported(
-                operation, "the presence broker manages your PIN, which all your keys share",
+                "the presence broker manages your PIN, which all your keys share",
                 recovery: "Create it without revocation. A change of that PIN also affects all copies.")
         }
-        guard try await visit(operation, { (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
+        guard try await withTPM({ (tpm) throws(TPMError) in try !tpm.isOwnerPasswordSet() }) else {
             throw .unsupported(
-                operation, "the TPM's owner has a password, and only the owner can create revocable keys and secrets",
+                "the TPM's owner has a password, and only the owner can create revocable keys and secrets",
                 recovery: "Create it without revocation, or ask the owner to remove the password.")
         }
     }
@@ -49,168 +48,134 @@ extension TPMKeystore {
     /// Stores a secret in a new index. Prompts for a new PIN if the policy has one.
     func storeRevocably(
         _ secret: SecretBytes, _ policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
-        _ operation: String, _ presence: any PresenceAuthority,
+        _ presence: any PresenceAuthority,
         _ announce: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
-        var place = try await freePlace(isContended: false, operation)
-        let pin = policy.hasPIN ? try await newPIN(prompt, operation, presence) : nil
+        var handle = try await freeHandle(isContended: false)
+        let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
         let branch = PolicyDigest.random()
         let storedAuthValue = pin == nil ? PolicyDigest.random().bytes : nil
-        for _ in 0..<Self.maximumPlaces {
-            let planned = try plan(at: place, branch, storedAuthValue, under: root, operation)
+        for _ in 0..<Self.maximumHandles {
+            let area = RevocableSecret.unwritten(branch, hasPIN: pin != nil, at: handle)
+            let planned = try KeystoreError.explaining { () throws(TPMError) in
+                try RevocableSecret(
+                    parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue)
+            }
             let sealed = SealedSecret(
                 backend: backend, policy: policy, assurance: Self.assurance(of: policy, nil, under: root),
-                isRevocable: true, blob: try serialized(planned, operation))
+                isRevocable: true, blob: try serialized(planned))
             try await announce(sealed)
-            if try await define(planned, holding: secret, pin, under: root, operation) { return sealed }
-            place = try await freePlace(isContended: true, operation)
+            if try await define(planned, area, holding: secret, pin, under: root) {
+                if pin != nil { presence.accepted() }
+                return sealed
+            }
+            handle = try await freeHandle(isContended: true)
         }
-        throw .conflict(operation, "other programs took every free NV index of the TPM")
+        throw .conflict("other programs took every free NV index of the TPM")
     }
 
     /// Removes the index. Succeeds only with an authenticated response that the index is gone, because an attacker on the bus can
     /// forge any other response. Throws `wrongDevice` for another TPM or a TPM that was cleared.
     public func revoke(_ secret: SealedSecret) async throws(KeystoreError) {
-        let operation = "revoke a secret"
-        guard secret.isRevocable else {
-            throw .unsupported(
-                operation, "it was not sealed revocably", recovery: "Delete every copy of the sealed secret.")
-        }
-        let revocable = try revocable(secret, operation)
-        let root = try await root(named: revocable.parentName, operation)
-        do {
-            try await device.visit { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
-        } catch {
-            throw await explainResponse(error, root, hasPIN: false, operation)
-        }
+        do throws(KeystoreError) {
+            guard secret.isRevocable else {
+                throw .unsupported("it was not sealed revocably", recovery: "Delete every copy of the sealed secret.")
+            }
+            let revocable = try revocable(secret)
+            let root = try await root(named: revocable.parentName)
+            let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
+            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in try tpm.remove(revocable, under: root) }
+        } catch { throw error.during("revoke a secret") }
     }
 
     /// Opens a revocable secret: StartAuthSession and NV_Read. For a PIN, first checks that the index exists and how many attempts
     /// are left.
     func unsealRevocable(
-        _ secret: SealedSecret, _ operation: String, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ secret: SealedSecret, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let revocable = try revocable(secret, operation)
-        let root = try await root(named: revocable.parentName, operation)
-        guard secret.assurance == Self.assurance(of: secret.policy, nil, under: root) else {
-            throw .damaged(operation, "its stored assurance ‘\(secret.assurance)’ does not match this TPM")
+        let revocable = try revocable(secret)
+        let root = try await root(named: revocable.parentName)
+        try check(secret.assurance, of: secret.policy, nil, under: root)
+        try await checkExisting([revocable], under: root)
+        let pin = revocable.hasPIN ? try await currentPIN(prompt, presence) : nil
+        return try await presence.reporting(pin) { () async throws(KeystoreError) in
+            try await open(revocable, pin, under: root)
         }
-        try await checkExisting([revocable], under: root, operation)
-        let pin = revocable.hasPIN ? try await currentPIN(prompt, operation, presence) : nil
-        do {
-            let authValue = try revocable.authValue(pin)
-            return try await device.visit { (tpm) throws(TPMError) in
-                try tpm.readSecret(revocable, authValue, under: root)
-            }
-        } catch {
-            throw await explainRevocable(error, revocable, root, operation)
+    }
+
+    /// Reads the secret from its index. The TPM checks the PIN.
+    func open(_ secret: RevocableSecret, _ pin: PIN?, under root: StorageRoot) async throws(KeystoreError)
+        -> SecretBytes
+    {
+        let explain: Explanation = { await explainRevocable($0, secret, root) }
+        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.readSecret(secret, try secret.authValue(pin), under: root)
         }
     }
 
     /// Checks before a PIN prompt that the indices with a PIN exist. Another index at the same handle would count this PIN as a
     /// wrong one. One command for each index.
     func checkExisting(
-        _ secrets: [RevocableSecret], under root: StorageRoot, _ operation: String
+        _ secrets: [RevocableSecret], under root: StorageRoot
     ) async throws(KeystoreError) {
         for secret in secrets where secret.hasPIN {
             var absence: TPMError?
             do {
-                let isThere = try await device.visit { (tpm) throws(TPMError) in
+                let isThere = try await device.run { (tpm) throws(TPMError) in
                     try tpm.nvReadPublic(secret.index.handle).publicArea == secret.index.publicArea
                 }
                 guard !isThere else { continue }
             } catch {
-                guard error.responseCode?.base == .handle else { throw KeystoreError(error, during: operation) }
+                guard error.responseCode?.base == .handle else { throw KeystoreError(error) }
                 absence = error
             }
-            guard try await !hasIndex(secret.index, under: root, operation) else {
-                throw Self.forgedAbsence(operation, absence)
+            guard try await !hasIndex(secret.index, under: root) else {
+                throw Self.forgedAbsence(absence)
             }
-            throw .revoked(operation, underlying: absence)
+            throw .revoked(underlying: absence)
         }
     }
 
     /// Whether an index exists unchanged. The answer is authenticated.
     func hasIndex(
-        _ index: NVIndex, under root: StorageRoot, _ operation: String
+        _ index: NVIndex, under root: StorageRoot
     ) async throws(KeystoreError) -> Bool {
-        do {
-            return try await device.visit { (tpm) throws(TPMError) in try tpm.hasIndex(index, under: root) }
-        } catch {
-            throw await explainResponse(error, root, hasPIN: false, operation)
+        let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
+        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in try tpm.hasIndex(index, under: root)
         }
     }
 
     /// The error for an unauthenticated response that denies an index which the TPM proved to exist.
-    static func forgedAbsence(_ operation: String, _ error: TPMError?) -> KeystoreError {
+    static func forgedAbsence(_ error: TPMError?) -> KeystoreError {
         KeystoreError(
             TPMError(
                 .forged, command: error?.command ?? .nvReadPublic,
-                reason: "it says that an index is missing, but the TPM proved that the index exists"),
-            during: operation)
-    }
-
-    /// Lets the TPM check the PIN. Changes nothing.
-    func confirm(
-        _ pin: PIN, of secret: RevocableSecret, under root: StorageRoot, _ operation: String
-    ) async throws(KeystoreError) {
-        do {
-            let authValue = try secret.authValue(pin)
-            _ = try await device.visit { (tpm) throws(TPMError) in try tpm.readSecret(secret, authValue, under: root) }
-        } catch {
-            throw await explainRevocable(error, secret, root, operation)
-        }
+                reason: "it says that an index is missing, but the TPM proved that the index exists"))
     }
 
     /// Changes the PIN in the TPM. The stored bytes stay the same, and the old PIN no longer works for any copy of them.
     func changeRevocablePIN(
-        of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN, _ operation: String
+        of secret: RevocableSecret, under root: StorageRoot, from old: PIN, to new: PIN
     ) async throws(KeystoreError) {
-        do {
-            let (old, new) = (try secret.authValue(old), try secret.authValue(new))
-            try await device.visit { (tpm) throws(TPMError) in
-                try tpm.changeIndexPIN(of: secret.index, secret.branches, from: old, to: new, under: root)
-            }
-        } catch {
-            throw await explainRevocable(error, secret, root, operation)
+        let explain: Explanation = { await explainRevocable($0, secret, root) }
+        try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.changeIndexPIN(
+                of: secret.index, secret.branches, from: secret.authValue(old), to: secret.authValue(new), under: root)
         }
     }
 
     /// Decodes a stored secret and compares it with the stored policy.
-    func revocable(_ secret: SealedSecret, _ operation: String) throws(KeystoreError) -> RevocableSecret {
-        guard secret.backend == backend else {
-            throw .wrongDevice(operation, "it belongs to a keystore of the type ‘\(secret.backend)’")
-        }
-        let revocable: RevocableSecret
-        do {
-            revocable = try RevocableSecret(secret.blob)
-        } catch {
-            throw .damaged(operation, "its stored bytes cannot be decoded: \(error)")
-        }
+    func revocable(_ secret: SealedSecret) throws(KeystoreError) -> RevocableSecret {
+        let revocable: RevocableSecret = try decoded(secret.blob, backend: secret.backend)
         guard secret.policy.fits(nil), secret.policy.hasPIN == revocable.hasPIN else {
-            throw .damaged(operation, "its stored bytes do not match its policy")
+            throw .damaged("its stored bytes do not match its policy")
         }
         return revocable
     }
 
-    private func freePlace(isContended: Bool, _ operation: String) async throws(KeystoreError) -> TPMHandle {
-        do {
-            return try await device.visit { (tpm) throws(TPMError) in try tpm.freePlace(isContended: isContended) }
-        } catch {
-            throw await explainDefinition(error, operation)
-        }
-    }
-
-    private func plan(
-        at place: TPMHandle, _ branch: PolicyDigest, _ storedAuthValue: [UInt8]?, under root: StorageRoot,
-        _ operation: String
-    ) throws(KeystoreError) -> RevocableSecret {
-        do {
-            let area = RevocableSecret.unwritten(branch, hasPIN: storedAuthValue == nil, at: place)
-            return try RevocableSecret(
-                parentName: root.name, index: area.written, branch: branch, storedAuthValue: storedAuthValue)
-        } catch {
-            throw KeystoreError(error, during: operation)
+    private func freeHandle(isContended: Bool) async throws(KeystoreError) -> TPMHandle {
+        try await withTPM(explainedBy: { await explainDefinition($0) }) { (tpm) throws(TPMError) in
+            try tpm.freeHandle(isContended: isContended)
         }
     }
 
@@ -218,74 +183,62 @@ extension TPMKeystore {
     ///
     /// - Returns: Whether its handle was still free.
     private func define(
-        _ planned: RevocableSecret, holding secret: SecretBytes, _ pin: PIN?, under root: StorageRoot,
-        _ operation: String
+        _ planned: RevocableSecret, _ area: NVPublicArea, holding secret: SecretBytes, _ pin: PIN?,
+        under root: StorageRoot
     ) async throws(KeystoreError) -> Bool {
-        do {
-            let area = RevocableSecret.unwritten(planned.branch, hasPIN: planned.hasPIN, at: planned.index.handle)
-            let authValue = try planned.authValue(pin)
-            try await device.visit { (tpm) throws(TPMError) in
-                try tpm.writeNewIndex(secret, in: area, authValue, under: root)
+        try await withTPM(explainedBy: { await explainDefinition($0) }) { (tpm) throws(TPMError) in
+            do throws(TPMError) {
+                try tpm.writeNewIndex(secret, in: area, try planned.authValue(pin), under: root)
+                return true
+            } catch {
+                guard error.responseCode == .nvDefined else { throw error }
+                return false
             }
-            return true
-        } catch {
-            guard error.responseCode == .nvDefined else { throw await explainDefinition(error, operation) }
-            return false
         }
     }
 
     /// Explains a failed definition of an index. A full TPM is reported as `unsupported`, since it can still create keys that are
     /// not revocable.
-    private func explainDefinition(_ error: TPMError, _ operation: String) async -> KeystoreError {
-        if error.responseCode == .lockout, let state = try? await lockoutState(operation) {
-            return .lockedOut(operation, state.status, underlying: error)
+    private func explainDefinition(_ error: TPMError) async -> KeystoreError {
+        if error.responseCode == .lockout, let status = try? await lockoutStatus() {
+            return .lockedOut(status, underlying: error)
         }
-        guard error.responseCode == .nvSpace else { return KeystoreError(error, during: operation) }
+        guard error.responseCode == .nvSpace else { return KeystoreError(error) }
         return KeystoreError(
-            operation: operation, code: .unsupported,
+            code: .unsupported,
             reason: "the TPM has no memory for another revocable key or secret",
             recovery: "Create it without revocation, or delete unused keys and secrets: see ‘latchkey doctor’.",
             underlying: .init(error))
     }
 
-    private func serialized(_ secret: RevocableSecret, _ operation: String) throws(KeystoreError) -> Data {
-        do {
-            return try secret.serialized
-        } catch {
-            throw KeystoreError(
-                operation: operation, code: .failed, reason: "it cannot be encoded: \(error)",
-                recovery: "Report this as a bug in Latchkey.")
-        }
-    }
-
     /// Explains a failed read or PIN change. After a refused proof, checks in an audited session whether the index exists.
     func explainRevocable(
-        _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot, _ operation: String
+        _ error: TPMError, _ secret: RevocableSecret, _ root: StorageRoot
     ) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
         case (.nvRead, .handle), (.nvRead, .badAuth), (.nvRead, .authFail), (.nvChangeAuth, .handle),
             (.nvChangeAuth, .authFail), (.nvChangeAuth, .policyFail):
             do throws(KeystoreError) {
-                guard try await hasIndex(secret.index, under: root, operation) else {
-                    return .revoked(operation, underlying: error)
+                guard try await hasIndex(secret.index, under: root) else {
+                    return .revoked(underlying: error)
                 }
                 // The proven Name includes the policy.
                 guard ![.handle, .policyFail].contains(error.responseCode?.base) else {
-                    return Self.forgedAbsence(operation, error)
+                    return Self.forgedAbsence(error)
                 }
-                guard secret.hasPIN else { return Self.refusedIndex(operation, error) }
+                guard secret.hasPIN else { return Self.refusedIndex(error) }
             } catch {
                 return error
             }
         default: break
         }
-        return await explainResponse(error, root, hasPIN: secret.hasPIN, operation)
+        return await explainResponse(error, root, hasPIN: secret.hasPIN)
     }
 
     /// The error for a refusal of the stored authValue. The refusal is an error response, which is not authenticated.
-    private static func refusedIndex(_ operation: String, _ error: TPMError) -> KeystoreError {
+    private static func refusedIndex(_ error: TPMError) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .refused,
+            code: .refused,
             reason: "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
             recovery: "Try again. If it fails again, delete the key or secret and create it again.",
             underlying: .init(error))

@@ -26,33 +26,27 @@ struct TPMKeyBlob: Hashable, Sendable {
         let ticket: Ticket
     }
 
-    let key: TSS2PrivateKey
+    var key: TSS2PrivateKey
     let parentName: TPMName
-    let pinSalt: [UInt8]?
+    var pinSalt: [UInt8]?
     let creation: Creation?
-    let protection: PresenceProtection?
+    var protection: PresenceProtection?
     /// The binding of a key to its row. Nil for a secret and for a key of an earlier version.
-    let binding: KeyBinding?
-
-    init(
-        key: TSS2PrivateKey, parentName: TPMName, pinSalt: [UInt8]?, creation: Creation?,
-        protection: PresenceProtection? = nil, binding: KeyBinding? = nil
-    ) {
-        self.protection = protection
-        self.binding = binding
-        self.key = key
-        self.parentName = parentName
-        self.pinSalt = pinSalt
-        self.creation = creation
-    }
+    var binding: KeyBinding?
 
     /// Returns the same object, wrapped with another authValue or bound to another label.
     func replacing(privatePart: PrivateBlob, pinSalt: [UInt8]?, binding: KeyBinding?) -> TPMKeyBlob {
-        TPMKeyBlob(
-            key: TSS2PrivateKey(
-                kind: key.kind, hasEmptyAuth: key.hasEmptyAuth, parent: key.parent, publicArea: key.publicArea,
-                privatePart: privatePart),
-            parentName: parentName, pinSalt: pinSalt, creation: creation, protection: protection, binding: binding)
+        var blob = self
+        blob.key.privatePart = privatePart
+        blob.pinSalt = pinSalt
+        blob.binding = binding
+        return blob
+    }
+}
+
+extension TPMKeyBlob.Creation {
+    init(_ created: CreatedObject) {
+        self.init(hash: created.creationHash, ticket: created.creationTicket)
     }
 }
 
@@ -64,29 +58,27 @@ extension TPMKeyBlob: StoredStructure {
             let version = try Int(derEncoded: &nodes)
             guard (1...2).contains(version) else { throw ASN1Error.invalidASN1Object(reason: "unknown version") }
             let key = try TSS2PrivateKey(derEncoded: &nodes)
-            let parentName = try ASN1OctetString(derEncoded: &nodes)
-            let salt = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) {
-                try Array(ASN1OctetString(derEncoded: $0).bytes)
-            }
+            let parentName = TPMName(bytes: try DER.octets(&nodes))
+            let salt = try DER.octets(&nodes, tag: 0)
             let creation = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 1, tagClass: .contextSpecific) { node in
                 try DER.sequence(node, identifier: .sequence) { nodes in
                     Creation(
-                        hash: Array(try ASN1OctetString(derEncoded: &nodes).bytes),
-                        ticket: try Ticket(unmarshalling: try ASN1OctetString(derEncoded: &nodes).bytes))
+                        hash: try DER.octets(&nodes),
+                        ticket: try Ticket(unmarshalling: try DER.octets(&nodes)))
                 }
             }
-            let protection = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 2, tagClass: .contextSpecific) {
-                try PresenceProtection(bytes: Array(ASN1OctetString(derEncoded: $0).bytes))
+            let protection = try DER.octets(&nodes, tag: 2).map {
+                try PresenceProtection(bytes: $0)
             }
             let binding =
-                try DER.optionalExplicitlyTagged(&nodes, tagNumber: 3, tagClass: .contextSpecific) {
-                    KeyBinding(digest: try ASN1OctetString(derEncoded: $0).bytes)
-                } ?? nil
+                try DER.octets(&nodes, tag: 3).flatMap {
+                    KeyBinding(digest: $0)
+                }
             guard (binding != nil) == (version == 2) else {
                 throw ASN1Error.invalidASN1Object(reason: "the fields do not match the version")
             }
             return TPMKeyBlob(
-                key: key, parentName: TPMName(bytes: Array(parentName.bytes)), pinSalt: salt, creation: creation,
+                key: key, parentName: parentName, pinSalt: salt, creation: creation,
                 protection: protection, binding: binding)
         }
     }
@@ -95,31 +87,19 @@ extension TPMKeyBlob: StoredStructure {
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(binding == nil ? 1 : 2)
             try coder.serialize(key)
-            try coder.serialize(ASN1OctetString(contentBytes: parentName.bytes[...]))
-            if let pinSalt {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: pinSalt[...]), explicitlyTaggedWithTagNumber: 0,
-                    tagClass: .contextSpecific)
-            }
+            try coder.serialize(octets: parentName.bytes)
+            try coder.serialize(octets: pinSalt, tag: 0)
             if let creation { try Self.serialize(creation, into: &coder) }
-            if let protection {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: protection.bytes[...]), explicitlyTaggedWithTagNumber: 2,
-                    tagClass: .contextSpecific)
-            }
-            if let binding {
-                try coder.serialize(
-                    ASN1OctetString(contentBytes: binding.digest[...]), explicitlyTaggedWithTagNumber: 3,
-                    tagClass: .contextSpecific)
-            }
+            try coder.serialize(octets: protection?.bytes, tag: 2)
+            try coder.serialize(octets: binding?.digest, tag: 3)
         }
     }
 
     private static func serialize(_ creation: Creation, into coder: inout DER.Serializer) throws {
         try coder.serialize(explicitlyTaggedWithTagNumber: 1, tagClass: .contextSpecific) { coder in
             try coder.appendConstructedNode(identifier: .sequence) { coder in
-                try coder.serialize(ASN1OctetString(contentBytes: creation.hash[...]))
-                try coder.serialize(ASN1OctetString(contentBytes: creation.ticket.marshalled[...]))
+                try coder.serialize(octets: creation.hash)
+                try coder.serialize(octets: creation.ticket.marshalled)
             }
         }
     }
@@ -145,5 +125,31 @@ extension StoredStructure {
             throw ASN1Error.invalidASN1Object(reason: "the digest is wrong")
         }
         try self.init(derEncoded: structure)
+    }
+}
+
+extension DER {
+    /// Reads an OCTET STRING.
+    static func octets(_ nodes: inout ASN1NodeCollection.Iterator) throws -> [UInt8] {
+        Array(try ASN1OctetString(derEncoded: &nodes).bytes)
+    }
+
+    /// Reads an optional OCTET STRING with an explicit context-specific tag.
+    static func octets(_ nodes: inout ASN1NodeCollection.Iterator, tag: UInt) throws -> [UInt8]? {
+        try optionalExplicitlyTagged(&nodes, tagNumber: tag, tagClass: .contextSpecific) {
+            Array(try ASN1OctetString(derEncoded: $0).bytes)
+        }
+    }
+}
+
+extension DER.Serializer {
+    /// Writes an OCTET STRING.
+    mutating func serialize(octets: [UInt8]) throws { try serialize(ASN1OctetString(contentBytes: octets[...])) }
+
+    /// Writes an OCTET STRING with an explicit context-specific tag, unless it is nil.
+    mutating func serialize(octets: [UInt8]?, tag: UInt) throws {
+        guard let octets else { return }
+        try serialize(
+            ASN1OctetString(contentBytes: octets[...]), explicitlyTaggedWithTagNumber: tag, tagClass: .contextSpecific)
     }
 }

@@ -27,7 +27,15 @@ struct TSS2PrivateKey: Hashable, Sendable {
     let hasEmptyAuth: Bool
     let parent: TPMHandle
     let publicArea: PublicArea
-    let privatePart: PrivateBlob
+    var privatePart: PrivateBlob
+}
+
+extension TSS2PrivateKey {
+    init(kind: Kind, hasEmptyAuth: Bool, parent: TPMHandle, of created: CreatedObject) {
+        self.init(
+            kind: kind, hasEmptyAuth: hasEmptyAuth, parent: parent, publicArea: created.publicArea,
+            privatePart: created.privatePart)
+    }
 }
 
 extension TSS2PrivateKey: DERImplicitlyTaggable {
@@ -47,26 +55,23 @@ extension TSS2PrivateKey: DERImplicitlyTaggable {
             }
             // Latchkey writes no policies, imported secrets or RSA parents, so it does not read them.
             let parent = try UInt32(derEncoded: &nodes)
-            let publicBytes = try ASN1OctetString(derEncoded: &nodes)
-            let privateBytes = try ASN1OctetString(derEncoded: &nodes)
-            var publicReader = TPMReader(publicBytes.bytes)
+            var publicReader = TPMReader(try DER.octets(&nodes))
+            let privatePart = try PrivateBlob(unmarshalling: try DER.octets(&nodes))
             let publicArea = try publicReader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
             try publicReader.finish()
             return TSS2PrivateKey(
                 kind: kind, hasEmptyAuth: emptyAuth ?? false, parent: TPMHandle(rawValue: parent),
-                publicArea: publicArea, privatePart: try PrivateBlob(unmarshalling: privateBytes.bytes))
+                publicArea: publicArea, privatePart: privatePart)
         }
     }
 
     func serialize(into coder: inout DER.Serializer, withIdentifier identifier: ASN1Identifier) throws {
-        var publicBytes = TPMWriter()
-        publicBytes.writeSized(publicArea)
         try coder.appendConstructedNode(identifier: identifier) { coder in
             try coder.serialize(kind.identifier)
             if hasEmptyAuth { try coder.serialize(true, explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) }
             try coder.serialize(parent.rawValue)
-            try coder.serialize(ASN1OctetString(contentBytes: publicBytes.bytes[...]))
-            try coder.serialize(ASN1OctetString(contentBytes: privatePart.marshalled[...]))
+            try coder.serialize(octets: TPM2B(publicArea).marshalled)
+            try coder.serialize(octets: privatePart.marshalled)
         }
     }
 }
@@ -79,16 +84,17 @@ extension TPMKeystore {
     ///
     /// - Throws: `KeystoreError` with code `damaged`, or `wrongDevice` for a key of another keystore.
     public static func tss2PrivateKey(of key: HardwareKey) throws(KeystoreError) -> String {
-        let operation = "export a key"
-        guard key.backend == "tpm" else {
-            throw .wrongDevice(operation, "it belongs to a keystore of the type ‘\(key.backend)’")
-        }
-        do {
-            var serializer = DER.Serializer()
-            try serializer.serialize(try TPMKeyBlob(key.blob).key)
-            return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
-        } catch {
-            throw .damaged(operation, "its stored bytes cannot be decoded: \(error)")
-        }
+        do throws(KeystoreError) {
+            guard key.backend == "tpm" else {
+                throw .wrongDevice("it belongs to a keystore of the type ‘\(key.backend)’")
+            }
+            do {
+                var serializer = DER.Serializer()
+                try serializer.serialize(try TPMKeyBlob(key.blob).key)
+                return PEMDocument(type: TSS2PrivateKey.pemType, derBytes: serializer.serializedBytes).pemString
+            } catch {
+                throw KeystoreError.damaged("its stored bytes cannot be decoded: \(error)")
+            }
+        } catch { throw error.during("export a key") }
     }
 }

@@ -22,6 +22,12 @@ enum PINHardening {
         }
     }
 
+    /// The authValue of a key with its own PIN. Empty for any other key.
+    static func ownAuthValue(_ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?) throws(TPMError) -> AuthValue {
+        guard let pin, let salt else { return .empty }
+        return try authValue(pin, salt: salt, boundTo: binding)
+    }
+
     /// Computes the authValue of a revocable key from the secret in its index: the secret itself, or for a key with a binding
     /// `HKDF-SHA256(secret, "", "latchkey/tpm/revocable/v2" ‖ digest, 32 bytes)`.
     static func authValue(

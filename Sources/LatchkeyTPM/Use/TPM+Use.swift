@@ -63,7 +63,7 @@ extension TPM {
     /// Uses an object with the broker's approval for a suspended session: Load, ContextLoad, the commands of
     /// ``finishWithApproval(_:_:in:_:_:)``, FlushContext.
     ///
-    /// Load comes first: if the TPM has no memory for the object, the session is still suspended and the visit can be
+    /// Load comes first: if the TPM has no memory for the object, the session is still suspended and the call can be
     /// repeated.
     func useWithApproval<R>(
         _ use: KeyUse, _ approval: PresenceApproval, in suspended: SuspendedSession, _ body: TPMKeystore.UseBody<R>
@@ -167,12 +167,9 @@ extension TPM {
                 }
             }
         }
-        let authority = try loadExternal(finger.authority, in: .owner)
-        return try lending(
-            { (authority) throws(TPMError) in
-                try policySigned(approval, signature: signature, by: authority, in: session)
-            }, authority
-        ) { () throws(TPMError) in try flushContext(authority.handle) }
+        return try lending(try loadExternal(finger.authority, in: .owner)) { (authority) throws(TPMError) in
+            try policySigned(approval, signature: signature, by: authority, in: session)
+        }
     }
 
     private func checkCounter(_ use: KeyUse, _ session: Session) throws(TPMError) {

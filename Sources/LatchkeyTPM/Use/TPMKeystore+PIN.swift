@@ -4,21 +4,9 @@ internal import TPM2
 
 extension TPMKeystore {
     /// Rejects a policy that a TPM cannot enforce, before any prompt.
-    func checkSupport(_ policy: AccessPolicy, _ operation: String) throws(KeystoreError) {
+    func checkSupport(_ policy: AccessPolicy) throws(KeystoreError) {
         guard policy.attemptLimit == nil else {
-            throw .unsupported(
-                operation, "a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
-        }
-    }
-
-    /// Rejects a policy that a TPM cannot enforce with this protection.
-    func checkSupport(
-        _ policy: AccessPolicy, _ protection: PresenceProtection?, _ operation: String
-    ) throws(KeystoreError) {
-        guard policy.fits(protection) else {
-            throw .unsupported(
-                operation, "a TPM cannot reuse the proof of a key's own PIN",
-                recovery: "Omit the reuse time, or use a policy with a fingerprint only.")
+            throw .unsupported("a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")
         }
     }
 
@@ -31,15 +19,14 @@ extension TPMKeystore {
     /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's PIN of the presence
     ///   broker has its own count, which the lockout password does not reset.
     func newPIN(
-        isCounted: Bool = true, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+        isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        let pin = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt), to: operation)
-        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters,
-            (presence as? any SetPINAuthority)?.gaveSetPIN != true,
-            try await !visit(operation, { (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
+        let pin = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
+        guard isCounted, !allowsShortPINs, pin.characterCount < Self.minimumPINCharacters, !presence.gaveExistingPIN,
+            try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
         throw KeystoreError(
-            operation: operation, code: .invalidInput,
+            code: .invalidInput,
             reason:
                 "the PIN has fewer than \(Self.minimumPINCharacters) characters, and the TPM's lockout password is empty: "
                 + "every user of the TPM can reset the count of wrong PINs",
@@ -49,86 +36,93 @@ extension TPMKeystore {
 
     /// Prompts for the current PIN, unless the TPM is locked out.
     func currentPIN(
-        _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+        _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        let status = try await lockoutState(operation).status
-        guard !status.isLockedOut else { throw .lockedOut(operation, status) }
-        return try await askForCurrentPIN(status, prompt, operation, presence)
+        let status = try await lockoutStatus()
+        guard !status.isLockedOut else { throw .lockedOut(status) }
+        return try await askForCurrentPIN(status, prompt, presence)
+    }
+
+    /// Prompts for the current PIN of the user, unless it is locked.
+    func currentUserPIN(
+        _ index: PresenceProtection.UserPIN, _ prompt: PromptContext, _ presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PIN {
+        let status = try await userPINStatus(index)
+        guard !status.isLockedOut else { throw .userPINLocked() }
+        return try await askForCurrentPIN(status, prompt, presence)
     }
 
     func askForCurrentPIN(
-        _ status: PINStatus, _ prompt: PromptContext, _ operation: String, _ presence: any PresenceAuthority
+        _ status: PINStatus, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         try await presence.givenPIN(
-            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft), to: operation)
-    }
-
-    /// The authValue of a key with its own PIN. Empty for any other key.
-    func authValue(
-        _ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?, _ operation: String
-    ) throws(KeystoreError) -> AuthValue {
-        guard let pin, let salt else { return .empty }
-        do {
-            return try PINHardening.authValue(pin, salt: salt, boundTo: binding)
-        } catch {
-            throw KeystoreError(error, during: operation)
-        }
+            PINRequest(purpose: .current, context: prompt, attemptsLeft: status.attemptsLeft))
     }
 }
 
 extension TPMKeystore {
+    public func pinStatus() async throws(KeystoreError) -> PINStatus {
+        do throws(KeystoreError) {
+            return try await lockoutStatus()
+        } catch { throw error.during("read the TPM's PIN counter") }
+    }
+
     public func pinStatus(of key: HardwareKey) async throws(KeystoreError) -> PINStatus {
-        let operation = "read the count of wrong PINs"
-        return try await blobPINStatus(keyBlob(of: key, operation), operation)
+        do throws(KeystoreError) { return try await status(of: keyBlob(of: key).protection) } catch {
+            throw error.during("read the count of wrong PINs")
+        }
     }
 
     public func pinStatus(of secret: SealedSecret) async throws(KeystoreError) -> PINStatus {
-        let operation = "read the count of wrong PINs"
-        guard !secret.isRevocable else {
-            _ = try revocable(secret, operation)
-            return try await pinStatus()
-        }
-        let blob = try blob(
-            secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend, operation)
-        return try await blobPINStatus(blob, operation)
+        do throws(KeystoreError) {
+            guard secret.isRevocable else { return try await status(of: blob(secret).protection) }
+            _ = try revocable(secret)
+            return try await lockoutStatus()
+        } catch { throw error.during("read the count of wrong PINs") }
     }
 
-    private func blobPINStatus(_ blob: TPMKeyBlob, _ operation: String) async throws(KeystoreError) -> PINStatus {
-        guard let pin = blob.protection?.userPIN else { return try await pinStatus() }
-        return try await userPINStatus(pin, operation)
+    /// The counter of the PIN of an object.
+    func status(of protection: PresenceProtection?) async throws(KeystoreError) -> PINStatus {
+        guard let pin = protection?.userPIN else { return try await lockoutStatus() }
+        return try await userPINStatus(pin)
+    }
+
+    /// The state of the TPM's dictionary-attack protection. One command.
+    func lockoutStatus() async throws(KeystoreError) -> PINStatus {
+        try await withTPM { (tpm) throws(TPMError) in try LockoutState(tpm).status }
     }
 
     /// Reads the count of a user's PIN. One command.
     ///
     /// The owner's empty password authorizes the read. If the owner has a password, the count is unknown.
     func userPINStatus(
-        _ pin: PresenceProtection.UserPIN, _ operation: String
+        _ pin: PresenceProtection.UserPIN
     ) async throws(KeystoreError) -> PINStatus {
         do {
-            return try await device.visit { (tpm) throws(TPMError) in
+            return try await device.run { (tpm) throws(TPMError) in
                 try UserPINCount(bytes: tpm.nvRead(pin.index, by: Hierarchy.owner)).status
             }
         } catch {
             switch error.responseCode {
             case .badAuth?, .authFail?: return PINStatus(attemptsLeft: nil, attemptLimit: nil, isLockedOut: false)
             // The index is gone, or another program defined it again and did not write it.
-            case .handle?, .nvUninitialized?: throw try await explainAbsence(error, pin, operation)
-            default: throw KeystoreError(error, during: operation)
+            case .handle?, .nvUninitialized?: throw try await explainAbsence(error, pin)
+            default: throw KeystoreError(error)
             }
         }
     }
 
     /// Explains a failed proof of a user's PIN.
     func explainUserPIN(
-        _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
+        _ error: TPMError, _ pin: PresenceProtection.UserPIN
     ) async -> KeystoreError {
         do {
-            let status = try await userPINStatus(pin, operation)
+            let status = try await userPINStatus(pin)
             guard error.responseCode?.base == .authUnavailable else {
-                return .wrongPIN(operation, status, underlying: error)
+                return .wrongPIN(status, underlying: error)
             }
-            guard status.isLockedOut else { return try await explainAbsence(error, pin, operation) }
-            return .userPINLocked(operation, underlying: error)
+            guard status.isLockedOut else { return try await explainAbsence(error, pin) }
+            return .userPINLocked(underlying: error)
         } catch {
             return error
         }
@@ -136,16 +130,14 @@ extension TPMKeystore {
 
     /// Looks for the original index in an audited session: the error response is not authenticated.
     private func explainAbsence(
-        _ error: TPMError, _ pin: PresenceProtection.UserPIN, _ operation: String
+        _ error: TPMError, _ pin: PresenceProtection.UserPIN
     ) async throws(KeystoreError) -> KeystoreError {
-        guard let root = try await pinnedRoot(operation) else { return KeystoreError(error, during: operation) }
-        let isThere = try await hasIndex(pin.index, under: root, operation)
-        return isThere ? Self.forgedAbsence(operation, error) : Self.pinGone(operation, error)
-    }
-
-    private static func pinGone(_ operation: String, _ error: TPMError) -> KeystoreError {
-        KeystoreError(
-            operation: operation, code: .invalidated,
+        guard let root = try await pinnedRoot() else { return KeystoreError(error) }
+        guard try await !hasIndex(pin.index, under: root) else {
+            return Self.forgedAbsence(error)
+        }
+        return KeystoreError(
+            code: .invalidated,
             reason: "your PIN was removed from the TPM and cannot be restored",
             recovery: "Use your fingerprint if the key permits it. Otherwise delete the key and create it again.",
             underlying: .init(error))
@@ -153,9 +145,9 @@ extension TPMKeystore {
 }
 
 extension KeystoreError {
-    static func userPINLocked(_ operation: String, underlying: TPMError? = nil) -> KeystoreError {
+    static func userPINLocked(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            operation: operation, code: .lockedOut, reason: "the PIN is locked after too many wrong attempts",
+            code: .lockedOut, reason: "the PIN is locked after too many wrong attempts",
             recovery:
                 "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
                 + "‘man latchkey-presenced’.",
@@ -181,10 +173,7 @@ struct UserPINCount: Hashable, Sendable {
     }
 
     var bytes: [UInt8] {
-        var writer = TPMWriter()
-        writer.write(failures)
-        writer.write(limit)
-        return writer.bytes
+        TPMWriter(failures, limit).bytes
     }
 
     var status: PINStatus {

@@ -7,7 +7,7 @@ extension TPMKeystore {
     func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError) -> PresenceProof {
         switch use.policy.requirement {
         case .none: return .authValue(try ownValue(nil, for: use))
-        case .pin: return try await pinProof(for: use, await pinStatus(for: use), presence)
+        case .pin: return try await pinProof(for: use, await status(of: use.protection), presence)
         case .biometryAny, .biometryCurrentSet: return try await fingerProof(for: use, presence)
         case .userPresence: return try await eitherProof(for: use, presence)
         }
@@ -17,13 +17,16 @@ extension TPMKeystore {
         for use: KeyUse, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         if presence.preference == .finger { return try await fingerProof(for: use, presence) }
-        let status = try await pinStatus(for: use)
+        let status = try await status(of: use.protection)
         guard let broker = presence.broker?.approvals, presence.preference == .any else {
             return try await pinProof(for: use, status, presence)
         }
         // A locked PIN does not prevent the use of a finger.
         guard !status.isLockedOut else { return try await fingerProof(for: use, presence) }
-        guard await isCurrent(use, broker) else { return try await pinProof(for: use, status, presence) }
+        // The result of the check only selects the prompt.
+        guard (try? await checkCurrent(use, broker)) != nil else {
+            return try await pinProof(for: use, status, presence)
+        }
         return try await approvalProof(for: use) { (finger) async throws(KeystoreError) in
             try await presence.offer(
                 finger, to: broker,
@@ -36,7 +39,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PresenceProof {
         guard let broker = presence.broker?.approvals else {
             throw KeystoreError(
-                operation: use.operation, code: .unavailable, reason: "this program cannot reach the presence broker",
+                code: .unavailable, reason: "this program cannot reach the presence broker",
                 recovery: "Install and start latchkey-presenced.")
         }
         try await checkCurrent(use, broker)
@@ -68,26 +71,19 @@ extension TPMKeystore {
         switch answer {
         case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
         case .pin(let pin) where !Task.isCancelled: try knowledgeProof(of: pin, for: use)
-        case .approved, .pin: throw .cancelled(use.operation)
-        case .notRecognised: throw .wrongFinger(use.operation)
-        case .declined(let why): throw .cancelled(use.operation, why)
-        }
-    }
-
-    /// Whether the broker can currently approve this use. The answer only selects the prompt.
-    private func isCurrent(_ use: KeyUse, _ broker: any ApprovalService) async -> Bool {
-        do {
-            try await checkCurrent(use, broker)
-            return true
-        } catch {
-            return false
+        case .approved, .pin: throw .cancelled()
+        case .notRecognised:
+            throw KeystoreError(
+                code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
+                recovery: "Try again with a finger that you enrolled.")
+        case .declined(let why): throw .cancelled(why)
         }
     }
 
     /// Reports changes that make an approval impossible, before the prompt.
     private func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
         guard let finger = use.protection?.finger else {
-            throw .damaged(use.operation, "its policy has no branch for a fingerprint")
+            throw .damaged("its policy has no branch for a fingerprint")
         }
         let terms: PresenceTerms
         do throws(KeystoreError) {
@@ -95,23 +91,23 @@ extension TPMKeystore {
         } catch {
             // No finger is enrolled, so the fingers of the key's creation are gone.
             guard error.code == .notEnrolled, finger.enrolmentSet != nil else { throw error }
-            throw .fingersChanged(use.operation)
+            throw .fingersChanged()
         }
         guard terms.user == finger.user else {
             throw KeystoreError(
-                operation: use.operation, code: .refused, reason: "it belongs to another user of this machine",
+                code: .refused, reason: "it belongs to another user of this machine",
                 recovery: "Use it as the user who created it.")
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
             throw KeystoreError(
-                operation: use.operation, code: .invalidated,
+                code: .invalidated,
                 reason: "the presence broker's key changed since it was created",
                 recovery: "Use the PIN if it has one. Otherwise delete it and create it again.")
         }
         let counter = terms.counter.map { $0.value }
         guard finger.enrolmentSet == nil || finger.enrolmentSet.map({ Data($0) }) == terms.enrolmentSet,
             finger.counter == nil || finger.counter?.value == counter
-        else { throw .fingersChanged(use.operation) }
+        else { throw .fingersChanged() }
     }
 
     private func pinProof(
@@ -119,12 +115,12 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> PresenceProof {
         guard !status.isLockedOut else {
             throw use.protection?.userPIN == nil
-                ? .lockedOut(use.operation, status) : .userPINLocked(use.operation)
+                ? .lockedOut(status) : .userPINLocked()
         }
-        if let kept = use.authorization { try await checkExisting([kept], under: use.root, use.operation) }
+        if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
         // A user's PIN is proven to an index in its own session, so the object cannot be loaded before the prompt.
         guard device.isShared, use.protection?.userPIN == nil else {
-            return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, use.operation, presence), for: use)
+            return try knowledgeProof(of: await askForCurrentPIN(status, use.prompt, presence), for: use)
         }
         return try await primedProof(for: use, status, presence)
     }
@@ -141,7 +137,7 @@ extension TPMKeystore {
             throw await explainUse(error, use)
         }
         do throws(KeystoreError) {
-            let pin = try await askForCurrentPIN(status, use.prompt, use.operation, presence)
+            let pin = try await askForCurrentPIN(status, use.prompt, presence)
             return .primed(held, try ownValue(pin, for: use))
         } catch {
             await device.drop(held)
@@ -149,41 +145,27 @@ extension TPMKeystore {
         }
     }
 
-    private func pinStatus(for use: KeyUse) async throws(KeystoreError) -> PINStatus {
-        guard let pin = use.protection?.userPIN else { return try await lockoutState(use.operation).status }
-        return try await userPINStatus(pin, use.operation)
-    }
-
     /// The proof of the user's PIN, or of the object's own PIN.
     private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof {
-        do {
-            if let index = use.protection?.userPIN { return .userPIN(try index.authValue(pin)) }
-        } catch {
-            throw KeystoreError(error, during: use.operation)
-        }
-        return .authValue(try ownValue(pin, for: use))
+        guard let index = use.protection?.userPIN else { return .authValue(try ownValue(pin, for: use)) }
+        return .userPIN(try KeystoreError.explaining { () throws(TPMError) in try index.authValue(pin) })
     }
 
     /// The authValue of an object without a policy, or of the index of a revocable key.
     private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
-        guard let kept = use.authorization else {
-            return try authValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding, use.operation)
-        }
-        do {
-            return try kept.authValue(pin)
-        } catch {
-            throw KeystoreError(error, during: use.operation)
+        try KeystoreError.explaining { () throws(TPMError) in
+            if let kept = use.authorization {
+                return try kept.authValue(pin)
+            }
+            return try PINHardening.ownAuthValue(pin, salt: use.blob.pinSalt, boundTo: use.blob.binding)
         }
     }
 
     private func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError) -> ApprovalRequest {
-        do {
-            return ApprovalRequest(
-                use: use.use, keyName: Data(try use.blob.key.publicArea.name.bytes), nonceTPM: Data(session.nonceTPM),
-                policy: use.policy, context: use.prompt)
-        } catch {
-            throw KeystoreError(error, during: use.operation)
-        }
+        let name = try KeystoreError.explaining { () throws(TPMError) in try use.blob.key.publicArea.name }
+        return ApprovalRequest(
+            use: use.use, keyName: Data(name.bytes), nonceTPM: Data(session.nonceTPM),
+            policy: use.policy, context: use.prompt)
     }
 
     /// Opens a session for the broker's approval. Without a resource manager the session is suspended during the prompt
@@ -192,7 +174,7 @@ extension TPMKeystore {
         do {
             if device.isShared { return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) }) }
             return .suspended(
-                try await device.visit { (tpm) throws(TPMError) in
+                try await device.run { (tpm) throws(TPMError) in
                     let session = try tpm.approvalSession(for: use)
                     do throws(TPMError) {
                         return try tpm.suspend(session)
@@ -227,14 +209,6 @@ extension TPM {
     }
 }
 
-extension KeystoreError {
-    static func wrongFinger(_ operation: String) -> KeystoreError {
-        KeystoreError(
-            operation: operation, code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
-            recovery: "Try again with a finger that you enrolled.")
-    }
-}
-
 /// A proof for one use of an object.
 enum PresenceProof: Sendable {
     /// The authValue of the object, empty for the policy `none`, or of its index.
@@ -247,6 +221,14 @@ enum PresenceProof: Sendable {
     case approval(PreparedSession, PresenceApproval)
     /// An earlier proof that has not expired.
     case ticket(ProofTicket)
+
+    /// Whether the proof is the answer to a prompt for a PIN, for an object with a policy.
+    var isKnowledge: Bool {
+        switch self {
+        case .authValue, .primed, .userPIN: true
+        case .approval, .ticket: false
+        }
+    }
 }
 
 /// A session that waits for the broker's approval during the prompt.

@@ -29,10 +29,13 @@ extension TPMKeystore {
         do {
             let performed = try await send(use, with: proof, body)
             if let ticket = performed.ticket { tickets.store(ticket, for: policy, since: generation) }
+            if proof.isKnowledge, use.policy.hasPIN { presence.accepted() }
             return performed.result
         } catch {
             if case .approval(let session, _) = proof, error.precedesResumption { await abandon(session) }
-            throw await explainUse(error, use)
+            let explained = await explainUse(error, use)
+            if explained.code == .wrongProof { presence.rejected() }
+            throw explained
         }
     }
 
@@ -41,17 +44,17 @@ extension TPMKeystore {
     ) async throws(TPMError) -> TPM.UseResult<R> {
         switch proof {
         case .authValue(let authValue):
-            try await device.visit { (tpm) throws(TPMError) in try tpm.useWithAuthValue(use, authValue, body) }
+            try await device.run { (tpm) throws(TPMError) in try tpm.useWithAuthValue(use, authValue, body) }
         case .primed(let held, let authValue):
             try await device.use(held) { (tpm, session, object) throws(TPMError) in
                 (try tpm.finishWithAuthValue(use, authValue, in: session, object, body), nil)
             }
         case .userPIN(let authValue):
-            try await device.visit { (tpm) throws(TPMError) in try tpm.useWithUserPIN(use, authValue, body) }
+            try await device.run { (tpm) throws(TPMError) in try tpm.useWithUserPIN(use, authValue, body) }
         case .ticket(let ticket):
-            try await device.visit { (tpm) throws(TPMError) in try tpm.useWithTicket(use, ticket, body) }
+            try await device.run { (tpm) throws(TPMError) in try tpm.useWithTicket(use, ticket, body) }
         case .approval(.suspended(let session), let approval):
-            try await device.visit { (tpm) throws(TPMError) in
+            try await device.run { (tpm) throws(TPMError) in
                 try tpm.useWithApproval(use, approval, in: session, body)
             }
         case .approval(.held(let held), let approval):
@@ -66,7 +69,7 @@ extension TPMKeystore {
         switch session {
         case .held(let use): await device.drop(use)
         case .suspended(let session):
-            try? await device.visit { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
+            try? await device.run { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
         }
     }
 }
@@ -86,45 +89,61 @@ struct KeyUse: Sendable {
     let use: ApprovalRequest.Use
     let root: StorageRoot
     let prompt: PromptContext
-    let operation: String
     /// The index that stores the authValue of a revocable key.
     var authorization: RevocableSecret?
 
     var protection: PresenceProtection? { blob.protection }
 }
 
+extension PresenceAuthority {
+    /// Runs an operation in which the TPM checks or sets a PIN of this authority, and reports the result.
+    ///
+    /// - Parameter pin: Nil for an operation without a PIN, which reports nothing.
+    func reporting<R>(_ pin: PIN?, _ body: () async throws(KeystoreError) -> R) async throws(KeystoreError) -> R {
+        do throws(KeystoreError) {
+            let result = try await body()
+            if pin != nil { accepted() }
+            return result
+        } catch {
+            if pin != nil, error.code == .wrongProof { rejected() }
+            throw error
+        }
+    }
+}
+
 extension TPMKeystore {
+    /// Decodes the stored bytes of a key or secret of this keystore.
+    func decoded<S: StoredStructure>(_ bytes: Data, backend: String) throws(KeystoreError) -> S {
+        guard backend == self.backend else { throw .wrongDevice("it belongs to a keystore of the type ‘\(backend)’") }
+        do { return try S(bytes) } catch { throw .damaged("its stored bytes cannot be decoded: \(error)") }
+    }
+
     /// Decodes a stored blob and compares it with the stored policy.
     func blob(
-        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String, isRevocable: Bool = false,
-        _ operation: String
+        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String, isRevocable: Bool = false
     ) throws(KeystoreError) -> TPMKeyBlob {
-        guard backend == self.backend else {
-            throw .wrongDevice(operation, "it belongs to a keystore of the type ‘\(backend)’")
-        }
-        let blob: TPMKeyBlob
-        do {
-            blob = try TPMKeyBlob(bytes)
-        } catch {
-            throw .damaged(operation, "its stored bytes cannot be decoded: \(error)")
-        }
+        let blob: TPMKeyBlob = try decoded(bytes, backend: backend)
         let protection = blob.protection
         guard policy.fits(protection), blob.key.kind == kind,
             blob.key.publicArea.isMade(
-                from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection, operation)),
+                from: isRevocable ? KeyTemplates.revocableKey : try template(kind, policy, protection)),
             (blob.pinSalt?.count == PINHardening.saltBytes) == (policy.hasOwnPIN(protection) && !isRevocable),
             kind == .loadable || blob.binding == nil
-        else { throw .damaged(operation, "its stored bytes do not match its policy") }
+        else { throw .damaged("its stored bytes do not match its policy") }
         return blob
+    }
+
+    /// Decodes a sealed secret that is not revocable.
+    func blob(_ secret: SealedSecret) throws(KeystoreError) -> TPMKeyBlob {
+        try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend)
     }
 
     /// Compares the stored assurance with the pinned hardware.
     func check(
-        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ blob: TPMKeyBlob, under root: StorageRoot,
-        _ operation: String
+        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection?, under root: StorageRoot
     ) throws(KeystoreError) {
-        guard assurance == Self.assurance(of: policy, blob.protection, under: root) else {
-            throw .damaged(operation, "its stored assurance ‘\(assurance)’ does not match this TPM")
+        guard assurance == Self.assurance(of: policy, protection, under: root) else {
+            throw .damaged("its stored assurance ‘\(assurance)’ does not match this TPM")
         }
     }
 
@@ -144,69 +163,69 @@ extension TPMKeystore {
 
     /// Explains a failed use.
     func explainUse(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
-        if let kept = use.authorization { return await explainRevocableUse(error, use, kept) }
+        if let kept = use.authorization {
+            guard error.command == .sign, [.badAuth, .authFail].contains(error.responseCode?.base) else {
+                return await explainRevocable(error, kept, use.root)
+            }
+            return .damaged("its authorization belongs to another key", underlying: .init(error))
+        }
         switch (error.command, error.responseCode?.base) {
         case (.policySecret, .badAuth), (.policySecret, .authFail), (.policySecret, .authUnavailable):
             guard let pin = use.protection?.userPIN else { break }
-            return await explainUserPIN(error, pin, use.operation)
+            return await explainUserPIN(error, pin)
         case (.policyNV, _?): return await explainCounter(error, use)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired), (.unseal, .expired):
             return KeystoreError(
-                operation: use.operation, code: .transient,
+                code: .transient,
                 reason: "the TPM rejected the presence broker's approval, or the approval expired",
                 recovery: "Try again. If it fails again, ask an administrator to check latchkey-presenced.",
                 underlying: .init(error))
         case (.contextLoad, _?):
             return KeystoreError(
-                operation: use.operation, code: .transient, reason: "the TPM was reset during the fingerprint prompt",
+                code: .transient, reason: "the TPM was reset during the fingerprint prompt",
                 recovery: "Try again.", underlying: .init(error))
         default: break
         }
         return await explainResponse(
-            error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection), use.operation)
+            error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection))
     }
 
     /// Reads the counter in an audited session: the error response of PolicyNV is not authenticated.
     private func explainCounter(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
-        guard let counter = use.protection?.finger?.counter else { return KeystoreError(error, during: use.operation) }
+        guard let counter = use.protection?.finger?.counter else { return KeystoreError(error) }
         do {
-            let value = try await device.visit { (tpm) throws(TPMError) in
+            let value = try await device.run { (tpm) throws(TPMError) in
                 try tpm.provenBytes(of: counter.index, under: use.root)
             }
-            guard value == counter.bytes else { return .fingersChanged(use.operation, underlying: error) }
+            guard value == counter.bytes else { return .fingersChanged(underlying: error) }
             return KeystoreError(
                 TPMError(
                     .forged, command: error.command,
-                    reason: "it says that the counter changed, but the TPM proved that it did not"),
-                during: use.operation)
+                    reason: "it says that the counter changed, but the TPM proved that it did not"))
         } catch {
-            return await explainResponse(error, use.root, hasPIN: false, use.operation)
+            return await explainResponse(error, use.root, hasPIN: false)
         }
     }
 
     /// Explains an error response, after reading further state from the TPM where the response code alone is ambiguous.
     func explainResponse(
-        _ error: TPMError, _ root: StorageRoot, hasPIN: Bool, _ operation: String
+        _ error: TPMError, _ root: StorageRoot, hasPIN: Bool
     ) async -> KeystoreError {
-        do {
+        do throws(KeystoreError) {
             switch (error.command, error.responseCode?.base) {
             case (_, .lockout):
-                return .lockedOut(operation, try await lockoutState(operation).status, underlying: error)
+                return .lockedOut(try await lockoutStatus(), underlying: error)
             case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size), (.load, .value),
                 (.load, .type), (.load, .handle), (.load, .hash), (.load, .scheme), (.load, .key), (.load, .eccPoint):
-                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
-                return .damaged(operation, "the TPM rejected its stored bytes", underlying: .init(error))
+                guard try await isPinned(root) else { return Self.otherTPM(underlying: error) }
+                return .damaged("the TPM rejected its stored bytes", underlying: .init(error))
             case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth), (.getCapability, .authFail),
-                (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail):
-                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
-                return KeystoreError(error, during: operation)
-            case (.startAuthSession, .handle), (.startAuthSession, .value), (.startAuthSession, .key):
-                guard try await isPinned(root, operation) else { return otherTPM(operation, underlying: error) }
-                return KeystoreError(error, during: operation)
+                (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail), (.startAuthSession, .handle),
+                (.startAuthSession, .value), (.startAuthSession, .key):
+                return try await isPinned(root) ? KeystoreError(error) : Self.otherTPM(underlying: error)
             case (_, .authFail), (_, .badAuth):
-                guard hasPIN else { return KeystoreError(error, during: operation) }
-                return .wrongPIN(operation, try await lockoutState(operation).status, underlying: error)
-            default: return KeystoreError(error, during: operation)
+                return hasPIN ? .wrongPIN(try await lockoutStatus(), underlying: error) : KeystoreError(error)
+            default: return KeystoreError(error)
             }
         } catch {
             return error

@@ -2,17 +2,16 @@
 extension TPM {
     /// `TPM2_ReadClock` (section 29.1).
     package func readClock() throws(TPMError) -> TimeInfo {
-        try execute(.readClock) { (reader, _) throws(TPMError) in try reader.read() }
+        try result(of: .readClock)
     }
 
     /// `TPM2_GetCapability` for properties (section 30.2).
     ///
     /// - Returns: Those of the `count` properties from `first` on that the TPM has.
     public func properties(from first: TPMProperty, count: UInt32) throws(TPMError) -> [TPMProperty: UInt32] {
-        let list = try capability(.properties, from: first.rawValue, count: count) { (reader) throws(TPMError) in
-            (TPMProperty(rawValue: try reader.read()), try reader.read(UInt32.self))
-        }
-        return Dictionary(list.filter { $0.0.rawValue < first.rawValue &+ count }) { first, _ in first }
+        let list: [TaggedProperty] = try capability(.properties, from: first.rawValue, count: count)
+        let asked = list.filter { $0.property.rawValue < first.rawValue &+ count }
+        return Dictionary(asked.map { ($0.property, $0.value) }) { first, _ in first }
     }
 
     /// `TPM2_GetCapability` for handles: the handles in use from `first` on, of the same kind, in ascending order.
@@ -22,77 +21,58 @@ extension TPM {
     public func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
-        try capability(.handles, from: first.rawValue, count: count, auditedBy: session) {
-            (reader) throws(TPMError) in try reader.read()
-        }
+        try capability(.handles, from: first.rawValue, count: count, auditedBy: session)
     }
 
     /// `TPM2_GetCapability` for curves.
     package func curves() throws(TPMError) -> [ECCCurve] {
-        try capability(.eccCurves, from: 0, count: 64) { (reader) throws(TPMError) in
-            ECCCurve(rawValue: try reader.read())
-        }
-    }
-
-    /// `TPM2_GetCapability` for algorithms, with the `TPMA_ALGORITHM` of each.
-    package func algorithms() throws(TPMError) -> [TPMAlgorithm: UInt32] {
-        let list = try capability(.algorithms, from: 0, count: 127) { (reader) throws(TPMError) in
-            (try reader.read(TPMAlgorithm.self), try reader.read(UInt32.self))
-        }
-        return Dictionary(list) { first, _ in first }
-    }
-
-    /// `TPM2_GetCapability` for commands.
-    package func commands() throws(TPMError) -> [TPMCommandCode] {
-        try capability(.commands, from: 0, count: 256) { (reader) throws(TPMError) in
-            // TPMA_CC (Part 2 section 8.9): the index is in the low half, bit 29 marks vendor commands.
-            TPMCommandCode(rawValue: try reader.read(UInt32.self) & 0x2000_ffff)
-        }
+        try capability(.eccCurves, from: 0, count: 64)
     }
 
     /// `TPM2_TestParms` (section 30.3): checks that the TPM supports the curve, schemes and cipher.
     ///
     /// - Throws: ``TPMError`` with a response code that names the unsupported parameter.
     package func testParms(_ parameters: ECCParameters) throws(TPMError) {
-        var writer = TPMWriter()
-        writer.write(TPMAlgorithm.ecc)
-        writer.write(parameters)
-        try executeWithoutResult(.testParms, parameters: writer)
+        try executeWithoutResult(.testParms, parameters: TPMWriter(TPMAlgorithm.ecc, parameters))
     }
 
     /// `TPM_CAP` (Part 2 section 6.12).
     private enum Capability: UInt32 {
-        case algorithms = 0
         case handles = 1
-        case commands = 2
         case properties = 6
         case eccCurves = 8
     }
 
-    private func capability<T>(
-        _ capability: Capability, from property: UInt32, count: UInt32, auditedBy session: Session? = nil,
-        _ element: (inout TPMReader) throws(TPMError) -> T
+    private func capability<T: TPMUnmarshallable>(
+        _ capability: Capability, from property: UInt32, count: UInt32, auditedBy session: Session? = nil
     ) throws(TPMError) -> [T] {
-        var parameters = TPMWriter()
-        parameters.write(capability.rawValue)
-        parameters.write(property)
-        parameters.write(count)
-        return try execute(
+        try execute(
             .getCapability, authorizedBy: session.map { [.continuing($0, protecting: .audit)] } ?? [],
-            parameters: parameters
+            parameters: TPMWriter(capability.rawValue, property, count)
         ) { (reader, _) throws(TPMError) in
             // The flag moreData. The caller chose the count, so the rest is not needed.
             _ = try reader.readFlag()
             guard try reader.read(UInt32.self) == capability.rawValue else {
                 throw .malformed("the response is about another capability")
             }
-            return try reader.readList(maximum: 1024, element)
+            return try reader.readList(maximum: 1024)
         }
     }
 }
 
+/// A property and its value, `TPMS_TAGGED_PROPERTY` (TPM 2.0 Part 2 section 10.8.2).
+private struct TaggedProperty: TPMUnmarshallable {
+    let property: TPMProperty
+    let value: UInt32
+
+    init(from reader: inout TPMReader) throws(TPMError) {
+        property = try reader.read()
+        value = try reader.read()
+    }
+}
+
 /// A property that `GetCapability` reports, `TPM_PT` (TPM 2.0 Part 2 section 6.13).
-public struct TPMProperty: RawRepresentable, Hashable, Sendable {
+public struct TPMProperty: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -101,14 +81,8 @@ public struct TPMProperty: RawRepresentable, Hashable, Sendable {
     package static let revision = TPMProperty(rawValue: 0x102)
     /// The vendor ID, four letters.
     package static let manufacturer = TPMProperty(rawValue: 0x105)
-    /// Letters 1 to 4 of the vendor's model name.
-    package static let vendorString1 = TPMProperty(rawValue: 0x106)
-    /// Letters 5 to 8 of the vendor's model name.
-    package static let vendorString2 = TPMProperty(rawValue: 0x107)
-    /// Letters 9 to 12 of the vendor's model name.
-    package static let vendorString3 = TPMProperty(rawValue: 0x108)
-    /// Letters 13 to 16 of the vendor's model name.
-    package static let vendorString4 = TPMProperty(rawValue: 0x109)
+    /// The parts of the vendor's model name, four letters each.
+    package static let vendorStrings = (0x106...0x109).map(TPMProperty.init(rawValue:))
     /// The upper half of the firmware version.
     package static let firmwareVersion1 = TPMProperty(rawValue: 0x10b)
     /// The lower half of the firmware version.

@@ -2,25 +2,21 @@
 extension TPM {
     /// `TPM2_ContextSave` (section 28.2): saves an object or session. A session leaves the TPM, an object stays loaded.
     package func contextSave(_ entity: any TPMEntity) throws(TPMError) -> SavedContext {
-        try execute(.contextSave, on: [entity]) { (reader, _) throws(TPMError) in try reader.read() }
+        try result(of: .contextSave, on: [entity])
     }
 
     /// `TPM2_ContextLoad` (section 28.3): loads a saved object or session.
     ///
     /// - Returns: A new handle for an object, the old handle for a session.
     package func contextLoad(_ context: SavedContext) throws(TPMError) -> TPMHandle {
-        var parameters = TPMWriter()
-        parameters.write(context)
-        return try execute(.contextLoad, parameters: parameters, returnsHandle: true) {
+        try execute(.contextLoad, parameters: TPMWriter(context), returnsHandle: true) {
             (_, handle) throws(TPMError) in handle
         }
     }
 
     /// `TPM2_FlushContext` (section 28.4): removes a loaded object or session.
     public func flushContext(_ handle: TPMHandle) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.write(handle)
-        try executeWithoutResult(.flushContext, parameters: parameters)
+        try executeWithoutResult(.flushContext, parameters: TPMWriter(handle))
     }
 
     /// `TPM2_EvictControl` (section 28.5): makes a loaded object persistent at `handle`, or removes `object` if it is
@@ -29,10 +25,29 @@ extension TPM {
         _ object: TPMObject, at handle: TPMHandle, in hierarchy: Hierarchy = .owner,
         authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.write(handle)
         try executeWithoutResult(
-            .evictControl, on: [hierarchy, object], authorizedBy: [authorization], parameters: parameters)
+            .evictControl, on: [hierarchy, object], authorizedBy: [authorization], parameters: TPMWriter(handle))
+    }
+
+    /// Lends an object or session to `body` and flushes it on all paths, unless the last use of a session closed it. If `body`
+    /// throws, an error of the flush is dropped.
+    package func lending<E: TPMEntity, R>(
+        _ entity: E, _ body: (E) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        let result: R
+        do {
+            result = try body(entity)
+        } catch {
+            try? flush(entity)
+            throw error
+        }
+        try flush(entity)
+        return result
+    }
+
+    private func flush(_ entity: some TPMEntity) throws(TPMError) {
+        if let session = entity as? Session, !session.isLoaded { return }
+        try flushContext(entity.handle)
     }
 
     /// Moves a session out of the TPM, so that it uses no slot during a prompt. ``flushContext(_:)`` with its handle discards
@@ -40,7 +55,7 @@ extension TPM {
     package func suspend(_ session: Session) throws(TPMError) -> SuspendedSession {
         let context = try contextSave(session)
         session.isLoaded = false
-        return SuspendedSession(context: context, session: session)
+        return SuspendedSession(context: context, state: session.state)
     }
 
     /// Loads a session that was suspended over this or another connection, lends it to `body`, and flushes it unless its
@@ -50,7 +65,7 @@ extension TPM {
     ) throws(TPMError) -> R {
         let handle = try contextLoad(suspended.context)
         guard handle == suspended.handle else { throw .malformed("a resumed session has another handle") }
-        return try lendingSession(suspended.session, body)
+        return try lending(Session(suspended.state), body)
     }
 }
 
@@ -75,9 +90,6 @@ extension SavedContext: TPMMarshallable, TPMUnmarshallable {
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(sequence)
-        writer.write(savedHandle)
-        writer.write(hierarchy)
-        writer.writeSized(blob)
+        writer.write(sequence, savedHandle, hierarchy, TPM2B(blob))
     }
 }

@@ -4,9 +4,7 @@ extension TPM {
     public func ecdhZGen(
         _ point: ECCPoint, with key: TPMObject, authorizedBy authorization: Authorization
     ) throws(TPMError) -> ECCPoint {
-        var parameters = TPMWriter()
-        parameters.writeSized(point)
-        return try execute(.ecdhZGen, on: [key], authorizedBy: [authorization], parameters: parameters) {
+        try execute(.ecdhZGen, on: [key], authorizedBy: [authorization], parameters: TPMWriter(TPM2B(point))) {
             (reader, _) throws(TPMError) in try reader.readSized(ECCPoint.self, maximum: 256)
         }
     }
@@ -15,9 +13,7 @@ extension TPM {
     ///
     /// - Parameter count: The number of bytes. A TPM returns at most the size of its largest digest.
     public func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
-        var parameters = TPMWriter()
-        parameters.write(count)
-        return try execute(.getRandom, parameters: parameters) { (reader, _) throws(TPMError) in
+        try execute(.getRandom, parameters: TPMWriter(count)) { (reader, _) throws(TPMError) in
             try reader.readSized(maximum: Int(count))
         }
     }
@@ -33,13 +29,9 @@ extension TPM {
         of object: TPMObject, creationHash: [UInt8], creationTicket: Ticket, challenge: [UInt8], by signer: TPMObject,
         authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> (bytes: [UInt8], statement: Attest, signature: TPMSignature) {
-        var parameters = TPMWriter()
-        parameters.writeSized(challenge)
-        parameters.writeSized(creationHash)
-        parameters.write(Scheme.null)
-        parameters.write(creationTicket)
-        return try execute(
-            .certifyCreation, on: [signer, object], authorizedBy: [authorization], parameters: parameters
+        try execute(
+            .certifyCreation, on: [signer, object], authorizedBy: [authorization],
+            parameters: TPMWriter(TPM2B(challenge), TPM2B(creationHash), Scheme.null, creationTicket)
         ) { (reader, _) throws(TPMError) in
             let bytes = try reader.readSized(maximum: 1024)
             return (bytes, try Attest(unmarshalling: bytes), try reader.read())
@@ -52,12 +44,7 @@ extension TPM {
     package func verifySignature(
         _ signature: TPMSignature, over digest: [UInt8], by key: TPMObject
     ) throws(TPMError) -> Ticket {
-        var parameters = TPMWriter()
-        parameters.writeSized(digest)
-        parameters.write(signature)
-        return try execute(.verifySignature, on: [key], parameters: parameters) { (reader, _) throws(TPMError) in
-            try reader.read()
-        }
+        try result(of: .verifySignature, on: [key], parameters: TPMWriter(TPM2B(digest), signature))
     }
 
     /// `TPM2_Sign` (section 20.2) with a key that is not restricted.
@@ -68,10 +55,8 @@ extension TPM {
     public func sign(
         _ digest: [UInt8], with key: TPMObject, scheme: Scheme = .null, authorizedBy authorization: Authorization
     ) throws(TPMError) -> TPMSignature {
-        let parameters = Self.signParameters(digest, scheme)
-        return try execute(.sign, on: [key], authorizedBy: [authorization], parameters: parameters) {
-            (reader, _) throws(TPMError) in try reader.read()
-        }
+        try result(
+            of: .sign, on: [key], authorizedBy: [authorization], parameters: Self.signParameters(digest, scheme))
     }
 
     /// The cpHash of ``sign(_:with:scheme:authorizedBy:)``, to which an approval of this digest and this key is bound.
@@ -80,10 +65,6 @@ extension TPM {
     }
 
     private static func signParameters(_ digest: [UInt8], _ scheme: Scheme) -> TPMWriter {
-        var parameters = TPMWriter()
-        parameters.writeSized(digest)
-        parameters.write(scheme)
-        parameters.write(Ticket.nullHashCheck)
-        return parameters
+        TPMWriter(TPM2B(digest), scheme, Ticket.nullHashCheck)
     }
 }

@@ -6,7 +6,7 @@ extension TPM {
         _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         let primary = try createPrimary(template, in: hierarchy, authorizedBy: authorization)
-        return try lending(body, primary) { () throws(TPMError) in try self.flushContext(primary.handle) }
+        return try lending(primary, body)
     }
 
     /// `TPM2_CreatePrimary` (section 24.1): derives a key from the seed of a hierarchy. The same template creates the same
@@ -16,12 +16,8 @@ extension TPM {
     package func createPrimary(
         _ template: PublicArea, in hierarchy: Hierarchy, authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> TPMObject {
-        var parameters = TPMWriter()
-        // TPM2B_SENSITIVE_CREATE with an empty authValue and no data.
-        parameters.writeSized([0, 0, 0, 0])
-        parameters.writeSized(template)
-        parameters.writeSized([])
-        parameters.write(UInt32(0))
+        // TPM2B_SENSITIVE_CREATE with an empty authValue and no data, the template, no outsideInfo, no PCRs.
+        let parameters = TPMWriter(TPM2B([0, 0, 0, 0]), TPM2B(template), TPM2B(), UInt32(0))
         return try execute(
             .createPrimary, on: [hierarchy], authorizedBy: [authorization], parameters: parameters, returnsHandle: true
         ) { (reader, handle) throws(TPMError) in
@@ -36,7 +32,6 @@ extension TPM {
     /// `TPM2_DictionaryAttackLockReset` (section 25.4): ends a lockout. A wrong lockoutAuth disables this command for hours,
     /// so Latchkey never sends it.
     package func dictionaryAttackLockReset(authorizedBy authorization: Authorization) throws(TPMError) {
-        try executeWithoutResult(
-            .dictionaryAttackLockReset, on: [Hierarchy.lockout], authorizedBy: [authorization])
+        try executeWithoutResult(.dictionaryAttackLockReset, on: [Hierarchy.lockout], authorizedBy: [authorization])
     }
 }

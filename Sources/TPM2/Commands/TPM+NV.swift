@@ -15,7 +15,7 @@ extension TPM {
         var parameters = TPMWriter(capacity: 512)
         defer { parameters.wipe() }
         authValue.key.withUnsafeBytes { parameters.writeSized($0) }
-        parameters.writeSized(publicArea)
+        parameters.write(TPM2B(publicArea))
         try executeWithoutResult(
             .nvDefineSpace, on: [Hierarchy.owner], authorizedBy: [authorization], parameters: parameters)
         return try NVIndex(publicArea: publicArea)
@@ -30,7 +30,7 @@ extension TPM {
 
     /// `TPM2_NV_ReadPublic` (section 31.6). The response is not authenticated: an attacker on the bus can forge it.
     package func nvReadPublic(_ handle: TPMHandle) throws(TPMError) -> NVIndex {
-        try nvReadPublicArea(of: HandleOnly(handle: handle))
+        try nvReadPublicArea(of: UnnamedEntity(handle: handle))
     }
 
     /// Returns the index at a handle, or nil for an unused handle. The TPM authenticates both answers: `TPM2_GetCapability`,
@@ -39,11 +39,11 @@ extension TPM {
     /// An error response is not authenticated, so `TPM_RC_HANDLE` alone does not prove that an index is gone.
     ///
     /// - Parameter session: An HMAC session that is salted to a key that the caller knows to be the TPM's.
-    package func provenIndex(at place: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
-        guard try handles(from: place, count: 1, auditedBy: session).first == place else { return nil }
+    package func provenIndex(at handle: TPMHandle, auditedBy session: Session) throws(TPMError) -> NVIndex? {
+        guard try handles(from: handle, count: 1, auditedBy: session).first == handle else { return nil }
         do {
             return try nvReadPublicArea(
-                of: nvReadPublic(place), authorizedBy: [.continuing(session, protecting: .audit)])
+                of: nvReadPublic(handle), authorizedBy: [.continuing(session, protecting: .audit)])
         } catch {
             // The session has just authenticated itself, so an authorization failure is about the Name.
             switch error.responseCode {
@@ -61,7 +61,7 @@ extension TPM {
     ) throws(TPMError) -> NVIndex {
         try execute(.nvReadPublic, on: [entity], authorizedBy: authorizations) { (reader, _) throws(TPMError) in
             let index = try NVIndex(publicArea: try reader.readSized(NVPublicArea.self, maximum: 256))
-            let name = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
+            let name = try reader.read(TPMName.self)
             guard index.name == name, index.handle == entity.handle else {
                 throw .forged("the Name is not that of the index")
             }
@@ -126,11 +126,10 @@ extension TPM {
     private func nvReadPart(
         _ index: NVIndex, by entity: any TPMEntity, offset: Int, count: Int, _ authorization: Authorization
     ) throws(TPMError) -> [UInt8] {
-        var parameters = TPMWriter()
-        parameters.write(UInt16(count))
-        parameters.write(UInt16(offset))
-        return try execute(.nvRead, on: [entity, index], authorizedBy: [authorization], parameters: parameters) {
-            (reader, _) throws(TPMError) in
+        try execute(
+            .nvRead, on: [entity, index], authorizedBy: [authorization],
+            parameters: TPMWriter(UInt16(count), UInt16(offset))
+        ) { (reader, _) throws(TPMError) in
             let part = try reader.readSized(maximum: count)
             guard part.count == count else { throw .malformed("an index returned \(part.count) bytes of \(count)") }
             return part

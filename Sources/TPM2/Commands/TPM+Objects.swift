@@ -20,17 +20,8 @@ extension TPM {
         var parameters = TPMWriter(capacity: 1024)
         defer { parameters.wipe() }
         parameters.writeSized(sensitive.bytes)
-        parameters.writeSized(template)
-        parameters.writeSized([])
-        parameters.write(UInt32(0))
-        return try execute(.create, on: [parent], authorizedBy: [authorization], parameters: parameters) {
-            (reader, _) throws(TPMError) in
-            CreatedObject(
-                privatePart: try reader.read(),
-                publicArea: try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes),
-                creationData: try reader.readSized(CreationData.self, maximum: 1024),
-                creationHash: try reader.readSized(maximum: 64), creationTicket: try reader.read())
-        }
+        parameters.write(TPM2B(template), TPM2B(), UInt32(0))
+        return try result(of: .create, on: [parent], authorizedBy: [authorization], parameters: parameters)
     }
 
     /// Loads an object, lends it to `body`, and flushes it.
@@ -39,7 +30,7 @@ extension TPM {
         authorizedBy authorization: Authorization = .emptyPassword, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         let object = try load(privatePart, publicArea, under: parent, authorizedBy: authorization)
-        return try lending(body, object) { () throws(TPMError) in try self.flushContext(object.handle) }
+        return try lending(object, body)
     }
 
     /// `TPM2_Load` (section 12.2). The object stays loaded until it is flushed, for example by
@@ -50,11 +41,9 @@ extension TPM {
         _ privatePart: PrivateBlob, _ publicArea: PublicArea, under parent: TPMObject,
         authorizedBy authorization: Authorization = .emptyPassword
     ) throws(TPMError) -> TPMObject {
-        var parameters = TPMWriter()
-        parameters.write(privatePart)
-        parameters.writeSized(publicArea)
-        return try execute(
-            .load, on: [parent], authorizedBy: [authorization], parameters: parameters, returnsHandle: true
+        try execute(
+            .load, on: [parent], authorizedBy: [authorization], parameters: TPMWriter(privatePart, TPM2B(publicArea)),
+            returnsHandle: true
         ) { (reader, handle) throws(TPMError) in
             try Self.named(TPMObject(handle: handle, publicArea: publicArea), &reader)
         }
@@ -62,10 +51,7 @@ extension TPM {
 
     /// `TPM2_LoadExternal` (section 12.3) for a public key. The object stays loaded until it is flushed.
     package func loadExternal(_ publicArea: PublicArea, in hierarchy: Hierarchy = .null) throws(TPMError) -> TPMObject {
-        var parameters = TPMWriter()
-        parameters.writeSized([])
-        parameters.writeSized(publicArea)
-        parameters.write(hierarchy.handle)
+        let parameters = TPMWriter(TPM2B(), TPM2B(publicArea), hierarchy.handle)
         return try execute(.loadExternal, parameters: parameters, returnsHandle: true) {
             (reader, handle) throws(TPMError) in
             try Self.named(TPMObject(handle: handle, publicArea: publicArea), &reader)
@@ -77,11 +63,11 @@ extension TPM {
     /// The Name is recomputed and compared, which detects transmission errors. It does not authenticate the TPM: compare the
     /// public area with a pinned one before you salt a session to it.
     public func readPublic(_ handle: TPMHandle) throws(TPMError) -> TPMObject {
-        try execute(.readPublic, on: [HandleOnly(handle: handle)]) { (reader, _) throws(TPMError) in
+        try execute(.readPublic, on: [UnnamedEntity(handle: handle)]) { (reader, _) throws(TPMError) in
             let publicArea = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
             let object = try Self.named(TPMObject(handle: handle, publicArea: publicArea), &reader)
             // The qualified Name.
-            _ = try reader.readSized(maximum: TPMName.maximumBytes)
+            _ = try reader.read(TPMName.self)
             return object
         }
     }
@@ -117,14 +103,13 @@ extension TPM {
         var parameters = TPMWriter(capacity: 64)
         defer { parameters.wipe() }
         newAuthValue.key.withUnsafeBytes { parameters.writeSized($0) }
-        return try execute(
-            .objectChangeAuth, on: [object, parent], authorizedBy: [authorization], parameters: parameters
-        ) { (reader, _) throws(TPMError) in try reader.read() }
+        return try result(
+            of: .objectChangeAuth, on: [object, parent], authorizedBy: [authorization], parameters: parameters)
     }
 
     /// Compares the Name in a response with that of the public area.
     static func named(_ object: TPMObject, _ reader: inout TPMReader) throws(TPMError) -> TPMObject {
-        let name = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
+        let name = try reader.read(TPMName.self)
         guard object.name == name else { throw .forged("the Name is not that of the public area") }
         return object
     }

@@ -7,11 +7,8 @@ extension TPM {
     package func policySigned(
         _ approval: Approval, signature: TPMSignature, by authority: TPMObject, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
-        var parameters = approval.parameters
-        parameters.write(signature)
-        return try execute(.policySigned, on: [authority, session], parameters: parameters) {
-            (reader, _) throws(TPMError) in try reader.read()
-        }
+        try result(
+            of: .policySigned, on: [authority, session], parameters: TPMWriter(approval, signature))
     }
 
     /// `TPM2_PolicySecret` (section 23.4).
@@ -19,9 +16,9 @@ extension TPM {
     package func policySecret(
         _ approval: Approval, of entity: any TPMEntity, authorizedBy authorization: Authorization, in session: Session
     ) throws(TPMError) -> ApprovalTicket {
-        try execute(
-            .policySecret, on: [entity, session], authorizedBy: [authorization], parameters: approval.parameters
-        ) { (reader, _) throws(TPMError) in try reader.read() }
+        try result(
+            of: .policySecret, on: [entity, session], authorizedBy: [authorization],
+            parameters: TPMWriter(approval))
     }
 
     /// `TPM2_PolicyTicket` (section 23.5): uses an earlier approval before it expires.
@@ -33,19 +30,16 @@ extension TPM {
     package func policyTicket(
         _ ticket: ApprovalTicket, for approval: Approval, by authority: TPMName, in session: Session
     ) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.writeSized(ticket.timeout)
-        parameters.writeSized(approval.commandHash)
-        parameters.writeSized(approval.policyRef)
-        parameters.writeSized(authority.bytes)
-        parameters.write(ticket.ticket)
-        try executeWithoutResult(.policyTicket, on: [session], parameters: parameters)
+        try executeWithoutResult(
+            .policyTicket, on: [session],
+            parameters: TPMWriter(
+                TPM2B(ticket.timeout), TPM2B(approval.commandHash), TPM2B(approval.policyRef), authority,
+                ticket.ticket))
     }
 
     /// `TPM2_PolicyOR` (section 23.6) with 2 to 8 branches. The session has satisfied one of them.
     public func policyOR(_ branches: [PolicyDigest], in session: Session) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.write(UInt32(branches.count))
+        var parameters = TPMWriter(UInt32(branches.count))
         for branch in branches { parameters.writeSized(branch.bytes) }
         try executeWithoutResult(.policyOR, on: [session], parameters: parameters)
     }
@@ -60,25 +54,20 @@ extension TPM {
         _ operand: [UInt8], in index: NVIndex, authorizedBy authorization: Authorization = .emptyPassword,
         session: Session
     ) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.writeSized(operand)
-        parameters.write(UInt16(0))
-        parameters.write(Self.equalOperation)
         try executeWithoutResult(
-            .policyNV, on: [index, index, session], authorizedBy: [authorization], parameters: parameters)
+            .policyNV, on: [index, index, session], authorizedBy: [authorization],
+            parameters: TPMWriter(TPM2B(operand), UInt16(0), Self.equalOperation))
     }
 
     /// `TPM2_PolicyCommandCode` (section 23.11).
     public func policyCommandCode(_ code: TPMCommandCode, in session: Session) throws(TPMError) {
-        var parameters = TPMWriter()
-        parameters.write(code.rawValue)
-        try executeWithoutResult(.policyCommandCode, on: [session], parameters: parameters)
+        try executeWithoutResult(.policyCommandCode, on: [session], parameters: TPMWriter(code))
     }
 
     /// `TPM2_PolicyAuthValue` (section 23.17).
     public func policyAuthValue(_ session: Session) throws(TPMError) {
         try executeWithoutResult(.policyAuthValue, on: [session])
-        session.needsAuthValue = true
+        session.state.needsAuthValue = true
     }
 
     /// `TPM2_PolicyGetDigest` (section 23.19).

@@ -10,7 +10,7 @@ extension TPM {
     public func withSession<R>(
         _ kind: Session.Kind, saltedTo key: TPMObject?, _ body: (Session) throws(TPMError) -> R
     ) throws(TPMError) -> R {
-        try lendingSession(try startAuthSession(kind, saltedTo: key), body)
+        try lending(try startAuthSession(kind, saltedTo: key), body)
     }
 
     /// `TPM2_StartAuthSession` (section 11.1), not bound. The session stays open until it is flushed or used for the last
@@ -21,18 +21,14 @@ extension TPM {
         var salt: SessionSalt?
         if let key { salt = try SessionSalt(for: key.publicArea) }
         let nonceCaller = Session.randomNonce()
-        var parameters = TPMWriter()
-        parameters.writeSized(nonceCaller)
-        parameters.writeSized(salt?.encrypted ?? [])
-        parameters.write(kind.rawValue)
-        parameters.write(salt == nil ? SymmetricDefinition.null : .aes128CFB)
-        parameters.write(TPMAlgorithm.sha256)
-        let handles: [any TPMEntity] = [HandleOnly(handle: key?.handle ?? .null), Hierarchy.null]
+        let parameters = TPMWriter(
+            TPM2B(nonceCaller), TPM2B(salt?.encrypted ?? []), kind.rawValue,
+            salt == nil ? SymmetricDefinition.null : .aes128CFB, TPMAlgorithm.sha256)
+        let handles: [any TPMEntity] = [UnnamedEntity(handle: key?.handle ?? .null), Hierarchy.null]
         return try execute(.startAuthSession, on: handles, parameters: parameters, returnsHandle: true) {
             (reader, handle) throws(TPMError) in
             let nonceTPM = try reader.readSized(maximum: 64)
-            guard nonceTPM.count == Session.nonceBytes, handle.kind == .hmacSession || handle.kind == .policySession
-            else {
+            guard nonceTPM.count == Session.nonceBytes, handle.isSession else {
                 throw .malformed("the nonce of a new session has the wrong length, or its handle has the wrong type")
             }
             return Session(
@@ -43,30 +39,6 @@ extension TPM {
     /// `TPM2_PolicyRestart` (section 11.2): resets the policy digest of a session.
     package func policyRestart(_ session: Session) throws(TPMError) {
         try executeWithoutResult(.policyRestart, on: [session])
-        session.needsAuthValue = false
-    }
-
-    /// Lends a session to `body`, and flushes it unless its last use closed it.
-    func lendingSession<R>(
-        _ session: Session, _ body: (Session) throws(TPMError) -> R
-    ) throws(TPMError) -> R {
-        try lending(body, session) { () throws(TPMError) in
-            if session.isLoaded { try self.flushContext(session.handle) }
-        }
-    }
-
-    /// Lends a value to `body` and releases it on all paths. If `body` throws, an error of `release` is dropped.
-    package func lending<T, R>(
-        _ body: (T) throws(TPMError) -> R, _ value: T, release: () throws(TPMError) -> Void
-    ) throws(TPMError) -> R {
-        let result: R
-        do {
-            result = try body(value)
-        } catch {
-            try? release()
-            throw error
-        }
-        try release()
-        return result
+        session.state.needsAuthValue = false
     }
 }

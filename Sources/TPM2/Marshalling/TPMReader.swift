@@ -30,14 +30,11 @@ package struct TPMReader {
     /// The number of unread bytes.
     package var remaining: Int { bytes.count - position }
 
-    /// Reads an integer, most significant byte first.
-    package mutating func read<I: FixedWidthInteger>(_ type: I.Type = I.self) throws(TPMError) -> I {
-        try take(I.bitWidth / 8).reduce(into: I.zero) { $0 = $0 << 8 | I(truncatingIfNeeded: $1) }
-    }
-
     /// Reads exactly `count` bytes.
     package mutating func readBytes(_ count: Int) throws(TPMError) -> [UInt8] {
-        Array(try take(count))
+        guard count <= remaining else { throw .malformed("it ends \(count - remaining) bytes too early") }
+        defer { position += count }
+        return Array(bytes[position..<(position + count)])
     }
 
     /// Reads all remaining bytes.
@@ -50,7 +47,7 @@ package struct TPMReader {
     package mutating func readSized(maximum: Int) throws(TPMError) -> [UInt8] {
         let count = Int(try read(UInt16.self))
         guard count <= maximum else { throw .malformed("a field has \(count) bytes and may have \(maximum)") }
-        return Array(try take(count))
+        return try readBytes(count)
     }
 
     /// Reads a structure that fills a `TPM2B` of at most `maximum` bytes.
@@ -58,7 +55,7 @@ package struct TPMReader {
         try T(unmarshalling: try readSized(maximum: maximum))
     }
 
-    /// Reads a structure.
+    /// Reads a structure or an integer.
     package mutating func read<T: TPMUnmarshallable>(_ type: T.Type = T.self) throws(TPMError) -> T {
         try T(from: &self)
     }
@@ -73,13 +70,11 @@ package struct TPMReader {
     }
 
     /// Reads a list after its 32-bit count of at most `maximum`.
-    package mutating func readList<T>(
-        maximum: Int, _ element: (inout TPMReader) throws(TPMError) -> T
-    ) throws(TPMError) -> [T] {
+    package mutating func readList<T: TPMUnmarshallable>(maximum: Int) throws(TPMError) -> [T] {
         let count = try read(UInt32.self)
         guard count <= maximum else { throw .malformed("a list has \(count) elements and may have \(maximum)") }
         var list: [T] = []
-        for _ in 0..<count { list.append(try element(&self)) }
+        for _ in 0..<count { list.append(try read()) }
         return list
     }
 
@@ -93,10 +88,28 @@ package struct TPMReader {
         bytes.withUnsafeMutableBytes { wipeMemory($0) }
         position = bytes.count
     }
+}
 
-    private mutating func take(_ count: Int) throws(TPMError) -> ArraySlice<UInt8> {
-        guard count <= remaining else { throw .malformed("it ends \(count - remaining) bytes too early") }
-        defer { position += count }
-        return bytes[position..<(position + count)]
+extension TPMUnmarshallable where Self: FixedWidthInteger {
+    /// Reads an integer, most significant byte first.
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        self = try reader.readBytes(Self.bitWidth / 8).reduce(into: 0) { $0 = $0 << 8 | Self(truncatingIfNeeded: $1) }
     }
+}
+
+extension UInt8: TPMMarshallable, TPMUnmarshallable {}
+extension UInt16: TPMMarshallable, TPMUnmarshallable {}
+extension UInt32: TPMMarshallable, TPMUnmarshallable {}
+extension UInt64: TPMMarshallable, TPMUnmarshallable {}
+extension Int32: TPMMarshallable {}
+
+/// A number with a type of its own, such as a handle, an algorithm or a set of attributes.
+package protocol TPMNumber: RawRepresentable, TPMMarshallable, TPMUnmarshallable
+where RawValue: TPMMarshallable & TPMUnmarshallable {
+    init(rawValue: RawValue)
+}
+
+extension TPMNumber {
+    package init(from reader: inout TPMReader) throws(TPMError) { self.init(rawValue: try reader.read()) }
+    package func marshal(into writer: inout TPMWriter) { rawValue.marshal(into: &writer) }
 }

@@ -20,8 +20,10 @@ package struct TPMWriter {
     /// The bytes written so far.
     package private(set) var bytes: [UInt8] = []
 
-    /// Creates an empty writer.
-    package init() {}
+    /// Creates a writer with the values.
+    package init(_ values: any TPMMarshallable...) {
+        for value in values { value.marshal(into: &self) }
+    }
 
     /// Creates a writer whose buffer does not move before it holds `capacity` bytes, so that no copy of a secret is left in
     /// memory.
@@ -29,19 +31,14 @@ package struct TPMWriter {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Appends an integer, most significant byte first.
-    package mutating func write(_ value: some FixedWidthInteger) {
-        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
-    }
-
     /// Appends bytes without a size.
     package mutating func write(_ value: some Sequence<UInt8>) {
         bytes.append(contentsOf: value)
     }
 
-    /// Appends a structure.
-    package mutating func write(_ value: some TPMMarshallable) {
-        value.marshal(into: &self)
+    /// Appends the values.
+    package mutating func write(_ values: any TPMMarshallable...) {
+        for value in values { value.marshal(into: &self) }
     }
 
     /// Appends a `TPM2B`: the number of bytes, then the bytes.
@@ -52,14 +49,29 @@ package struct TPMWriter {
         write(value)
     }
 
-    /// Appends a structure inside a `TPM2B`.
-    package mutating func writeSized(_ value: some TPMMarshallable) {
-        writeSized(value.marshalled)
-    }
-
     /// Erases the bytes of a writer that held a secret.
     mutating func wipe() {
         bytes.withUnsafeMutableBytes { wipeMemory($0) }
         bytes = []
     }
+}
+
+extension TPMMarshallable where Self: FixedWidthInteger {
+    /// Writes an integer, most significant byte first.
+    package func marshal(into writer: inout TPMWriter) {
+        withUnsafeBytes(of: bigEndian) { writer.write($0) }
+    }
+}
+
+/// Bytes after their 16-bit count, for values that are not secret.
+package struct TPM2B: TPMMarshallable {
+    private let bytes: [UInt8]
+
+    /// Wraps the bytes, by default none.
+    package init(_ bytes: [UInt8] = []) { self.bytes = bytes }
+
+    /// Wraps a structure.
+    package init(_ value: some TPMMarshallable) { bytes = value.marshalled }
+
+    package func marshal(into writer: inout TPMWriter) { writer.writeSized(bytes) }
 }

@@ -83,17 +83,17 @@ extension AuthValue: CustomStringConvertible, CustomDebugStringConvertible, Cust
 }
 
 /// The role of a session in one command, `TPMA_SESSION` (TPM 2.0 Part 2 section 8.4).
-public struct SessionAttributes: OptionSet, Hashable, Sendable {
+public struct SessionAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     public let rawValue: UInt8
 
     public init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// The session stays open after the command. Otherwise the TPM flushes it when the command succeeds.
-    public static let continueSession = SessionAttributes(rawValue: 1 << 0)
+    package static let continueSession = SessionAttributes(rawValue: 1 << 0)
     /// The first parameter of the command is encrypted.
     public static let decrypt = SessionAttributes(rawValue: 1 << 5)
     /// The first parameter of the response is encrypted.
     public static let encrypt = SessionAttributes(rawValue: 1 << 6)
     /// The session audits the command, so its HMAC authenticates the response.
-    public static let audit = SessionAttributes(rawValue: 1 << 7)
+    package static let audit = SessionAttributes(rawValue: 1 << 7)
 }

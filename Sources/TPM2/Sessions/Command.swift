@@ -21,7 +21,7 @@ struct Command {
         self.entities = entities
         self.authorizations = authorizations
         for case .session(let session, _, let attributes) in authorizations {
-            session.rollNonceCaller()
+            session.state.nonceCaller = Session.randomNonce()
             guard session.canEncrypt || attributes.isDisjoint(with: [.encrypt, .decrypt]) else {
                 throw .unsupported("a session that is not salted cannot encrypt")
             }
@@ -43,10 +43,8 @@ struct Command {
         }
         body.write(parameters)
         guard body.bytes.count + 10 <= TPM.maximumMessageBytes else { throw .unsupported("the command is too long") }
-        var command = TPMWriter()
-        command.write(authorizations.isEmpty ? MessageTag.noSessions : MessageTag.sessions)
-        command.write(UInt32(body.bytes.count + 10))
-        command.write(code.rawValue)
+        var command = TPMWriter(
+            authorizations.isEmpty ? MessageTag.noSessions : MessageTag.sessions, UInt32(body.bytes.count + 10), code)
         command.write(body.bytes)
         return command.bytes
     }
@@ -103,21 +101,14 @@ struct Command {
         let parameterHash = ParameterHash.command(code, names: entities.map(\.name), parameters: parameters)
         var area = TPMWriter()
         for (index, authorization) in authorizations.enumerated() {
-            area.write(authorization.handle)
-            switch authorization {
-            case .emptyPassword:
-                area.writeSized([])
-                area.write(authorization.attributes.rawValue)
-                area.writeSized([])
-            case .session(let session, let authValue, let attributes):
-                area.writeSized(session.nonceCaller)
-                area.write(attributes.rawValue)
-                area.writeSized(
-                    session.hmac(
-                        of: parameterHash, .command, nonceTPM: session.nonceTPM,
-                        extraNonces: index == 0 ? encryptionNonces() : [], attributes: attributes, authValue: authValue)
-                )
-            }
+            let session = authorization.session
+            let mac = session?.hmac(
+                of: parameterHash, .command, nonceTPM: session?.nonceTPM ?? [],
+                extraNonces: index == 0 ? encryptionNonces() : [], attributes: authorization.attributes,
+                authValue: authorization.authValue)
+            area.write(
+                authorization.handle, TPM2B(session?.state.nonceCaller ?? []), authorization.attributes,
+                TPM2B(mac ?? []))
         }
         return area.bytes
     }
@@ -127,12 +118,8 @@ struct Command {
     private func encryptionNonces() -> [UInt8] {
         let decrypting = Self.index(of: .decrypt, in: authorizations)
         let encrypting = Self.index(of: .encrypt, in: authorizations)
-        var nonces: [UInt8] = []
-        if let decrypting, decrypting != 0 { nonces += authorizations[decrypting].session?.nonceTPM ?? [] }
-        if let encrypting, encrypting != 0, encrypting != decrypting {
-            nonces += authorizations[encrypting].session?.nonceTPM ?? []
-        }
-        return nonces
+        let others = [decrypting, encrypting == decrypting ? nil : encrypting].compactMap(\.self).filter { $0 != 0 }
+        return others.flatMap { authorizations[$0].session?.nonceTPM ?? [] }
     }
 
     private func authenticate(
@@ -140,7 +127,7 @@ struct Command {
         _ reader: inout TPMReader
     ) throws(TPMError) {
         let nonce = try reader.readSized(maximum: 64)
-        let attributes = SessionAttributes(rawValue: try reader.read())
+        let attributes = try reader.read(SessionAttributes.self)
         let mac = try reader.readSized(maximum: 64)
         guard case .session(let session, let authValue, let sent) = authorization else {
             guard nonce.isEmpty, mac.isEmpty else { throw .malformed("a password session returned a nonce or HMAC") }
@@ -152,7 +139,7 @@ struct Command {
         guard isEqualInConstantTime(expected, mac) else {
             throw .forged("the HMAC of the response is wrong")
         }
-        session.accept(nonceTPM: nonce)
+        session.state.nonceTPM = nonce
         if !sent.contains(.continueSession) { session.isLoaded = false }
     }
 }
@@ -174,7 +161,7 @@ struct ResponseHeader {
         var reader = TPMReader(response)
         let tag = try reader.read(UInt16.self)
         let size = Int(try reader.read(UInt32.self))
-        code = ResponseCode(rawValue: try reader.read())
+        code = try reader.read()
         guard size == response.count else {
             throw .malformed("a response has \(response.count) bytes and its header says \(size)")
         }
@@ -202,7 +189,7 @@ package enum ParameterHash {
     /// - Parameter parameters: The parameters as sent.
     package static func command(_ code: TPMCommandCode, names: [TPMName], parameters: [UInt8]) -> [UInt8] {
         var hash = SHA256()
-        hash.update(data: code.rawValue.bigEndianBytes)
+        hash.update(data: code.marshalled)
         for name in names { hash.update(data: name.bytes) }
         hash.update(data: parameters)
         return Array(hash.finalize())
@@ -211,8 +198,8 @@ package enum ParameterHash {
     /// `rpHash = H(responseCode ‖ commandCode ‖ parameters)`, for a command that succeeded.
     package static func response(_ code: TPMCommandCode, parameters: [UInt8]) -> [UInt8] {
         var hash = SHA256()
-        hash.update(data: ResponseCode.success.rawValue.bigEndianBytes)
-        hash.update(data: code.rawValue.bigEndianBytes)
+        hash.update(data: ResponseCode.success.marshalled)
+        hash.update(data: code.marshalled)
         hash.update(data: parameters)
         return Array(hash.finalize())
     }

@@ -27,26 +27,23 @@ public struct PolicyDigest: Hashable, Sendable {
 
     /// Appends `TPM2_PolicyCommandCode`: the policy permits only this command.
     public func commandCode(_ code: TPMCommandCode) -> PolicyDigest {
-        extended(.policyCommandCode, code.rawValue.bigEndianBytes)
+        extended(.policyCommandCode, code.marshalled)
     }
 
     /// Appends `TPM2_PolicySigned`: the key with this Name signed an approval.
-    public func signed(by authority: TPMName, policyRef: [UInt8] = []) -> PolicyDigest {
+    package func signed(by authority: TPMName, policyRef: [UInt8] = []) -> PolicyDigest {
         extended(.policySigned, authority.bytes).extended(with: policyRef)
     }
 
     /// Appends `TPM2_PolicySecret`: the caller knows the authValue of the entity with this Name.
-    public func secret(of entity: TPMName, policyRef: [UInt8] = []) -> PolicyDigest {
+    package func secret(of entity: TPMName, policyRef: [UInt8] = []) -> PolicyDigest {
         extended(.policySecret, entity.bytes).extended(with: policyRef)
     }
 
     /// Appends `TPM2_PolicyNV`: the content of the index with this Name starts with these bytes.
     package func nvEquals(_ operand: [UInt8], in index: TPMName) -> PolicyDigest {
-        var arguments = TPMWriter()
-        arguments.write(operand)
-        arguments.write(UInt16(0))
-        arguments.write(TPM.equalOperation)
-        return extended(.policyNV, Array(SHA256.hash(data: arguments.bytes)) + index.bytes)
+        let arguments = operand + UInt16(0).marshalled + TPM.equalOperation.marshalled
+        return extended(.policyNV, Array(SHA256.hash(data: arguments)) + index.bytes)
     }
 
     /// Combines 2 to 8 policies with `TPM2_PolicyOR`: one of them is satisfied.
@@ -58,7 +55,7 @@ public struct PolicyDigest: Hashable, Sendable {
     }
 
     private func extended(_ code: TPMCommandCode, _ argument: [UInt8] = []) -> PolicyDigest {
-        extended(with: code.rawValue.bigEndianBytes + argument)
+        extended(with: code.marshalled + argument)
     }
 
     private func extended(with argument: [UInt8]) -> PolicyDigest {
@@ -89,21 +86,14 @@ package struct Approval: Hashable, Sendable {
 
     /// `aHash`, the digest that the authority signs: SHA-256, 32 bytes.
     package var digest: [UInt8] {
-        var message = TPMWriter()
-        message.write(nonceTPM)
-        message.write(expiration)
-        message.write(commandHash)
-        message.write(policyRef)
-        return Array(SHA256.hash(data: message.bytes))
+        Array(SHA256.hash(data: nonceTPM + expiration.marshalled + commandHash + policyRef))
     }
 
-    var parameters: TPMWriter {
-        var parameters = TPMWriter()
-        parameters.writeSized(nonceTPM)
-        parameters.writeSized(commandHash)
-        parameters.writeSized(policyRef)
-        parameters.write(expiration)
-        return parameters
+}
+
+extension Approval: TPMMarshallable {
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(TPM2B(nonceTPM), TPM2B(commandHash), TPM2B(policyRef), expiration)
     }
 }
 

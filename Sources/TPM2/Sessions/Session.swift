@@ -1,4 +1,4 @@
-package import Crypto
+internal import Crypto
 internal import CryptoExtras
 internal import FoundationEssentials
 
@@ -18,63 +18,51 @@ public final class Session: TPMEntity {
         case trial = 0x03
     }
 
-    /// The handle.
-    public let handle: TPMHandle
-    public var name: TPMName { TPMName(of: handle) }
-    /// The kind.
-    package let kind: Kind
+    /// The part that survives suspension.
+    struct State: Sendable {
+        let handle: TPMHandle
+        let kind: Kind
+        /// The key of the session's HMACs: 32 bytes, or empty for an unsalted session.
+        let key: SymmetricKey
+        /// Whether `PolicyAuthValue` was executed, which makes the authValue a part of the HMAC key.
+        var needsAuthValue = false
+        /// The caller's latest nonce.
+        var nonceCaller: [UInt8]
+        /// The TPM's latest nonce.
+        var nonceTPM: [UInt8]
+    }
+
+    var state: State
+
+    package var handle: TPMHandle { state.handle }
+    package var name: TPMName { TPMName(of: handle) }
+    /// The TPM's latest nonce, to which an approval by signature is bound.
+    package var nonceTPM: [UInt8] { state.nonceTPM }
     /// Whether the session is still open in the TPM. The TPM closes it with the first command that does not continue it.
     package internal(set) var isLoaded = true
-    /// The TPM's latest nonce, to which an approval by signature is bound.
-    package private(set) var nonceTPM: [UInt8]
     /// Whether the session is salted, which parameter encryption requires.
-    package var canEncrypt: Bool { key.bitCount > 0 }
-
-    /// The key of the session's HMACs: 32 bytes, or empty for an unsalted session.
-    package let key: SymmetricKey
-    /// Whether `PolicyAuthValue` was executed, which makes the authValue a part of the HMAC key.
-    var needsAuthValue = false
-    /// The caller's latest nonce.
-    private(set) var nonceCaller: [UInt8]
+    var canEncrypt: Bool { state.key.bitCount > 0 }
 
     /// The number of bytes in a nonce of the caller or the TPM. The caller's first nonce sets it (TPM 2.0 Part 3 section
     /// 11.1).
     package static let nonceBytes = 32
 
     /// Restores a suspended session.
-    init(
-        handle: TPMHandle, kind: Kind, key: SymmetricKey, needsAuthValue: Bool, nonceCaller: [UInt8], nonceTPM: [UInt8]
-    ) {
-        self.handle = handle
-        self.kind = kind
-        self.key = key
-        self.needsAuthValue = needsAuthValue
-        self.nonceCaller = nonceCaller
-        self.nonceTPM = nonceTPM
-    }
+    init(_ state: State) { self.state = state }
 
-    init(handle: TPMHandle, kind: Kind, salt: SymmetricKey?, nonceCaller: [UInt8], nonceTPM: [UInt8]) {
-        self.handle = handle
-        self.kind = kind
-        self.nonceCaller = nonceCaller
-        self.nonceTPM = nonceTPM
-        key =
-            salt.map {
-                KeyDerivation.kdfa(key: $0, label: "ATH", contextU: nonceTPM, contextV: nonceCaller, count: 32)
-            } ?? AuthValue.empty.key
+    convenience init(handle: TPMHandle, kind: Kind, salt: SymmetricKey?, nonceCaller: [UInt8], nonceTPM: [UInt8]) {
+        let key = salt.map {
+            KeyDerivation.kdfa(key: $0, label: "ATH", contextU: nonceTPM, contextV: nonceCaller)
+        }
+        self.init(
+            State(
+                handle: handle, kind: kind, key: key ?? AuthValue.empty.key, nonceCaller: nonceCaller,
+                nonceTPM: nonceTPM))
     }
 
     /// Returns a nonce of 32 random bytes.
     static func randomNonce() -> [UInt8] {
         SymmetricKey(size: SymmetricKeySize(bitCount: 8 * nonceBytes)).withUnsafeBytes(Array.init)
-    }
-
-    func rollNonceCaller() {
-        nonceCaller = Self.randomNonce()
-    }
-
-    func accept(nonceTPM: [UInt8]) {
-        self.nonceTPM = nonceTPM
     }
 }
 
@@ -93,13 +81,12 @@ extension Session {
         of parameterHash: [UInt8], _ direction: Direction, nonceTPM: [UInt8], extraNonces: [UInt8] = [],
         attributes: SessionAttributes, authValue: AuthValue
     ) -> [UInt8] {
-        let usesAuthValue = kind == .hmac || needsAuthValue
-        let macKey = usesAuthValue ? key + authValue.key : key
-        if kind != .hmac && macKey.bitCount == 0 { return [] }
+        let usesAuthValue = state.kind == .hmac || state.needsAuthValue
+        let macKey = usesAuthValue ? state.key + authValue.key : state.key
+        if state.kind != .hmac && macKey.bitCount == 0 { return [] }
         var mac = HMAC<SHA256>(key: macKey)
         mac.update(data: parameterHash)
-        mac.update(data: direction == .command ? nonceCaller : nonceTPM)
-        mac.update(data: direction == .command ? nonceTPM : nonceCaller)
+        mac.update(data: direction == .command ? state.nonceCaller + nonceTPM : nonceTPM + state.nonceCaller)
         mac.update(data: extraNonces)
         mac.update(data: [attributes.rawValue])
         return Array(mac.finalize())
@@ -109,8 +96,9 @@ extension Session {
     /// (TPM 2.0 Part 1 section 19.3).
     func crypt(_ bytes: [UInt8], _ direction: Direction, authValue: AuthValue) throws(TPMError) -> [UInt8] {
         let keyAndIV = KeyDerivation.kdfa(
-            key: key + authValue.key, label: "CFB", contextU: direction == .command ? nonceCaller : nonceTPM,
-            contextV: direction == .command ? nonceTPM : nonceCaller, count: 32)
+            key: state.key + authValue.key, label: "CFB",
+            contextU: direction == .command ? state.nonceCaller : state.nonceTPM,
+            contextV: direction == .command ? state.nonceTPM : state.nonceCaller)
         let cipherKey = keyAndIV.slice(0..<16)
         let iv = keyAndIV.slice(16..<32).withUnsafeBytes { Array($0) }
         do {
@@ -153,41 +141,20 @@ struct SessionSalt {
         let own = Array(ephemeral.publicKey.rawRepresentation)
         let ownPoint = ECCPoint(x: Array(own.prefix(32)), y: Array(own.suffix(32)))
         secret = KeyDerivation.kdfe(
-            sharedSecret: shared, label: "SECRET", partyU: ownPoint.x, partyV: Array(x963[1..<33]), count: 32)
+            sharedSecret: shared, label: "SECRET", partyU: ownPoint.x, partyV: Array(x963[1..<33]))
         encrypted = ownPoint.marshalled
     }
 }
 
 /// A session that was moved out of the TPM, with the secrets of its user. It can be sent to another thread.
 package struct SuspendedSession: Sendable {
-    /// The handle.
-    package let handle: TPMHandle
-    /// The Name.
-    package let name: TPMName
-    /// The TPM's latest nonce, to which an approval by signature is bound.
-    package let nonceTPM: [UInt8]
-
     let context: SavedContext
-    private let kind: Session.Kind
-    private let key: SymmetricKey
-    private let needsAuthValue: Bool
-    private let nonceCaller: [UInt8]
+    let state: Session.State
 
-    init(context: SavedContext, session: Session) {
-        self.context = context
-        handle = session.handle
-        name = session.name
-        kind = session.kind
-        key = session.key
-        needsAuthValue = session.needsAuthValue
-        nonceCaller = session.nonceCaller
-        nonceTPM = session.nonceTPM
-    }
-
-    /// The session before it was suspended.
-    var session: Session {
-        Session(
-            handle: handle, kind: kind, key: key, needsAuthValue: needsAuthValue, nonceCaller: nonceCaller,
-            nonceTPM: nonceTPM)
-    }
+    /// The handle.
+    package var handle: TPMHandle { state.handle }
+    /// The Name.
+    package var name: TPMName { TPMName(of: state.handle) }
+    /// The TPM's latest nonce, to which an approval by signature is bound.
+    package var nonceTPM: [UInt8] { state.nonceTPM }
 }

@@ -11,14 +11,8 @@ package struct Attest: Hashable, Sendable {
         case other(type: UInt16, bytes: [UInt8])
     }
 
-    /// The qualified Name of the signing key.
-    package let qualifiedSigner: TPMName
     /// The verifier's challenge.
     package let extraData: [UInt8]
-    /// The TPM's clock at the time of the statement.
-    package let clockInfo: ClockInfo
-    /// The version of the firmware.
-    package let firmwareVersion: UInt64
     /// The content of the statement.
     package let statement: Statement
 }
@@ -29,17 +23,16 @@ extension Attest: TPMUnmarshallable {
             throw .malformed("an attestation does not begin with TPM_GENERATED_VALUE")
         }
         let type = try reader.read(UInt16.self)
-        qualifiedSigner = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
+        // The qualified Name of the signing key.
+        _ = try reader.read(TPMName.self)
         extraData = try reader.readSized(maximum: 64)
-        clockInfo = try reader.read()
-        firmwareVersion = try reader.read()
-        if type == 0x801a {
-            statement = .creation(
-                objectName: TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes)),
-                creationHash: try reader.readSized(maximum: 64))
-        } else {
-            statement = .other(type: type, bytes: reader.readRest())
-        }
+        _ = try reader.read(ClockInfo.self)
+        // The version of the firmware.
+        _ = try reader.read(UInt64.self)
+        statement =
+            type == 0x801a
+            ? .creation(objectName: try reader.read(), creationHash: try reader.readSized(maximum: 64))
+            : .other(type: type, bytes: reader.readRest())
     }
 }
 

@@ -16,7 +16,7 @@ public struct CreatedObject: Hashable, Sendable {
 /// Only the parent can decrypt it.
 public struct PrivateBlob: Hashable, Sendable {
     /// The maximum size in bytes that this library accepts.
-    public static let maximumBytes = 1536
+    package static let maximumBytes = 1536
 
     /// The encrypted bytes.
     public let bytes: [UInt8]
@@ -39,46 +39,44 @@ extension PrivateBlob: TPMMarshallable, TPMUnmarshallable {
     package func marshal(into writer: inout TPMWriter) { writer.writeSized(bytes) }
 }
 
-/// The circumstances in which an object was created, `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section 15.1).
+extension CreatedObject: TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        privatePart = try reader.read()
+        publicArea = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
+        creationData = try reader.readSized(CreationData.self, maximum: 1024)
+        creationHash = try reader.readSized(maximum: 64)
+        creationTicket = try reader.read()
+    }
+}
+
+/// The circumstances in which an object was created, `TPMS_CREATION_DATA` (TPM 2.0 Part 2 section 15.1). Other fields are
+/// checked and discarded.
 package struct CreationData: Hashable, Sendable {
-    /// The selected PCRs of each bank.
-    package let pcrSelection: [PCRSelection]
-    /// The digest of the selected PCRs.
-    package let pcrDigest: [UInt8]
-    /// The locality of the command, a bitmap (section 8.5).
-    package let locality: UInt8
-    /// The hash algorithm of the parent's Name.
-    package let parentNameAlgorithm: TPMAlgorithm
     /// The parent's Name.
     package let parentName: TPMName
-    /// The parent's qualified Name.
-    package let parentQualifiedName: TPMName
-    /// The data that the caller added.
-    package let outsideInfo: [UInt8]
-
-    /// The selected PCRs of a bank, `TPMS_PCR_SELECTION` (section 10.6.2).
-    package struct PCRSelection: Hashable, Sendable {
-        /// The hash algorithm of the bank.
-        package let hash: TPMAlgorithm
-        /// One bit for each PCR. The lowest bit of the first byte is PCR 0.
-        package let bitmap: [UInt8]
-    }
 }
 
 extension CreationData: TPMUnmarshallable {
     package init(from reader: inout TPMReader) throws(TPMError) {
-        pcrSelection = try reader.readList(maximum: 16) { (reader) throws(TPMError) in
-            let hash = try reader.read(TPMAlgorithm.self)
+        _ = try reader.readList(maximum: 16) as [PCRSelection]
+        // pcrDigest, locality and parentNameAlg.
+        _ = try reader.readSized(maximum: 64)
+        _ = try reader.readBytes(1)
+        _ = try reader.read(TPMAlgorithm.self)
+        parentName = try reader.read()
+        // The parent's qualified Name, and outsideInfo.
+        _ = try reader.readSized(maximum: TPMName.maximumBytes)
+        _ = try reader.readSized(maximum: 64)
+    }
+
+    /// A hash algorithm and a bitmap of PCRs, `TPMS_PCR_SELECTION` (section 10.6.2).
+    private struct PCRSelection: TPMUnmarshallable {
+        init(from reader: inout TPMReader) throws(TPMError) {
+            _ = try reader.read(TPMAlgorithm.self)
             let count = Int(try reader.read(UInt8.self))
             guard count <= 4 else { throw .malformed("a PCR bitmap has \(count) bytes and may have 4") }
-            return PCRSelection(hash: hash, bitmap: try reader.readBytes(count))
+            _ = try reader.readBytes(count)
         }
-        pcrDigest = try reader.readSized(maximum: 64)
-        locality = try reader.read()
-        parentNameAlgorithm = try reader.read()
-        parentName = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
-        parentQualifiedName = TPMName(bytes: try reader.readSized(maximum: TPMName.maximumBytes))
-        outsideInfo = try reader.readSized(maximum: 64)
     }
 }
 
@@ -104,8 +102,6 @@ extension Ticket: TPMMarshallable, TPMUnmarshallable {
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(tag)
-        writer.write(hierarchy)
-        writer.writeSized(digest)
+        writer.write(tag, hierarchy, TPM2B(digest))
     }
 }

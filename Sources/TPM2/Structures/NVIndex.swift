@@ -24,7 +24,7 @@ package struct NVPublicArea: Hashable, Sendable {
     /// The hash algorithm of the Name and of the policy.
     package let nameAlgorithm: TPMAlgorithm
     /// The permitted operations and their authorizations.
-    package let attributes: NVAttributes
+    package private(set) var attributes: NVAttributes
     /// The digest of the policy, or empty.
     package let authPolicy: [UInt8]
     /// The size of the content in bytes.
@@ -44,9 +44,9 @@ package struct NVPublicArea: Hashable, Sendable {
 
     /// The public area after the first write, which changes the Name.
     package var written: NVPublicArea {
-        NVPublicArea(
-            index: index, nameAlgorithm: nameAlgorithm, attributes: attributes.union(.written), authPolicy: authPolicy,
-            dataSize: dataSize)
+        var area = self
+        area.attributes.insert(.written)
+        return area
     }
 
     /// `nameAlg ‖ H(marshalled public area)`.
@@ -59,22 +59,18 @@ extension NVPublicArea: TPMMarshallable, TPMUnmarshallable {
     package init(from reader: inout TPMReader) throws(TPMError) {
         index = try reader.read()
         nameAlgorithm = try reader.read()
-        attributes = NVAttributes(rawValue: try reader.read())
+        attributes = try reader.read()
         authPolicy = try reader.readSized(maximum: 64)
         dataSize = try reader.read()
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(index)
-        writer.write(nameAlgorithm)
-        writer.write(attributes.rawValue)
-        writer.writeSized(authPolicy)
-        writer.write(dataSize)
+        writer.write(index, nameAlgorithm, attributes, TPM2B(authPolicy), dataSize)
     }
 }
 
 /// The permitted operations of an NV index and their authorizations, `TPMA_NV` (TPM 2.0 Part 2 section 13.4).
-package struct NVAttributes: OptionSet, Hashable, Sendable {
+package struct NVAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     package let rawValue: UInt32
 
     package init(rawValue: UInt32) { self.rawValue = rawValue }

@@ -58,7 +58,7 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
     package init(from reader: inout TPMReader) throws(TPMError) {
         let type = try reader.read(TPMAlgorithm.self)
         nameAlgorithm = try reader.read()
-        attributes = ObjectAttributes(rawValue: try reader.read())
+        attributes = try reader.read()
         authPolicy = try reader.readSized(maximum: 64)
         switch type {
         case .ecc: detail = .ecc(try reader.read(), try reader.read())
@@ -69,26 +69,17 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(type)
-        writer.write(nameAlgorithm)
-        writer.write(attributes.rawValue)
-        writer.writeSized(authPolicy)
+        writer.write(type, nameAlgorithm, attributes, TPM2B(authPolicy))
         switch detail {
-        case .ecc(let parameters, let point):
-            writer.write(parameters)
-            writer.write(point)
-        case .rsa(let parameters, let modulus):
-            writer.write(parameters)
-            writer.writeSized(modulus)
-        case .keyedHash(let scheme, let unique):
-            writer.write(scheme)
-            writer.writeSized(unique)
+        case .ecc(let parameters, let point): writer.write(parameters, point)
+        case .rsa(let parameters, let modulus): writer.write(parameters, TPM2B(modulus))
+        case .keyedHash(let scheme, let unique): writer.write(scheme, TPM2B(unique))
         }
     }
 }
 
 /// The permitted uses of an object and their authorizations, `TPMA_OBJECT` (TPM 2.0 Part 2 section 8.3).
-public struct ObjectAttributes: OptionSet, Hashable, Sendable {
+public struct ObjectAttributes: OptionSet, TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -137,15 +128,12 @@ extension ECCParameters: TPMMarshallable, TPMUnmarshallable {
     package init(from reader: inout TPMReader) throws(TPMError) {
         symmetric = try reader.read()
         scheme = try reader.read()
-        curve = ECCCurve(rawValue: try reader.read())
+        curve = try reader.read()
         kdf = try reader.read()
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(symmetric)
-        writer.write(scheme)
-        writer.write(curve.rawValue)
-        writer.write(kdf)
+        writer.write(symmetric, scheme, curve, kdf)
     }
 }
 
@@ -182,8 +170,7 @@ extension ECCPoint: TPMMarshallable, TPMUnmarshallable {
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.writeSized(x)
-        writer.writeSized(y)
+        writer.write(TPM2B(x), TPM2B(y))
     }
 }
 
@@ -199,23 +186,13 @@ extension [UInt8] {
 /// The parameters of an RSA key, `TPMS_RSA_PARMS` (TPM 2.0 Part 2 section 12.2.3.5).
 public struct RSAParameters: Hashable, Sendable {
     /// The cipher with which a storage key protects its children, or null.
-    package var symmetric: SymmetricDefinition
+    let symmetric: SymmetricDefinition
     /// The only permitted scheme, or null for any.
-    package var scheme: Scheme
+    let scheme: Scheme
     /// The length of the modulus in bits.
-    package var keyBits: UInt16
+    let keyBits: UInt16
     /// The public exponent. 0 means 65537.
-    package var exponent: UInt32
-
-    /// Creates the parameters of a key.
-    package init(
-        symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, keyBits: UInt16, exponent: UInt32 = 0
-    ) {
-        self.symmetric = symmetric
-        self.scheme = scheme
-        self.keyBits = keyBits
-        self.exponent = exponent
-    }
+    let exponent: UInt32
 }
 
 extension RSAParameters: TPMMarshallable, TPMUnmarshallable {
@@ -227,9 +204,6 @@ extension RSAParameters: TPMMarshallable, TPMUnmarshallable {
     }
 
     package func marshal(into writer: inout TPMWriter) {
-        writer.write(symmetric)
-        writer.write(scheme)
-        writer.write(keyBits)
-        writer.write(exponent)
+        writer.write(symmetric, scheme, keyBits, exponent)
     }
 }

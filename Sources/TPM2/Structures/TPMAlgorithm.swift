@@ -1,42 +1,27 @@
 internal import Crypto
 
 /// An algorithm, `TPM_ALG_ID` (TPM 2.0 Part 2 section 6.3; TCG algorithm registry).
-public struct TPMAlgorithm: RawRepresentable, Hashable, Sendable {
+public struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt16
 
     public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-    /// `TPM_ALG_RSA`.
     package static let rsa = TPMAlgorithm(rawValue: 0x0001)
-    /// `TPM_ALG_HMAC`.
     package static let hmac = TPMAlgorithm(rawValue: 0x0005)
-    /// `TPM_ALG_AES`.
     package static let aes = TPMAlgorithm(rawValue: 0x0006)
-    /// `TPM_ALG_KEYEDHASH`.
     package static let keyedHash = TPMAlgorithm(rawValue: 0x0008)
-    /// `TPM_ALG_XOR`.
     package static let xor = TPMAlgorithm(rawValue: 0x000a)
     /// `TPM_ALG_SHA256`.
     public static let sha256 = TPMAlgorithm(rawValue: 0x000b)
-    /// `TPM_ALG_SHA384`.
-    public static let sha384 = TPMAlgorithm(rawValue: 0x000c)
-    /// `TPM_ALG_SHA512`.
-    public static let sha512 = TPMAlgorithm(rawValue: 0x000d)
-    /// `TPM_ALG_NULL`.
+    package static let sha384 = TPMAlgorithm(rawValue: 0x000c)
+    package static let sha512 = TPMAlgorithm(rawValue: 0x000d)
     package static let null = TPMAlgorithm(rawValue: 0x0010)
-    /// `TPM_ALG_RSASSA`.
     package static let rsassa = TPMAlgorithm(rawValue: 0x0014)
-    /// `TPM_ALG_RSAES`.
     package static let rsaes = TPMAlgorithm(rawValue: 0x0015)
-    /// `TPM_ALG_RSAPSS`.
     package static let rsapss = TPMAlgorithm(rawValue: 0x0016)
-    /// `TPM_ALG_ECDSA`.
     package static let ecdsa = TPMAlgorithm(rawValue: 0x0018)
-    /// `TPM_ALG_ECDAA`.
     package static let ecdaa = TPMAlgorithm(rawValue: 0x001a)
-    /// `TPM_ALG_ECC`.
     package static let ecc = TPMAlgorithm(rawValue: 0x0023)
-    /// `TPM_ALG_CFB`.
     package static let cfb = TPMAlgorithm(rawValue: 0x0043)
 
     /// Computes a digest with this hash algorithm.
@@ -57,13 +42,8 @@ public struct TPMAlgorithm: RawRepresentable, Hashable, Sendable {
     }
 }
 
-extension TPMAlgorithm: TPMMarshallable, TPMUnmarshallable {
-    package init(from reader: inout TPMReader) throws(TPMError) { rawValue = try reader.read() }
-    package func marshal(into writer: inout TPMWriter) { writer.write(rawValue) }
-}
-
 /// An elliptic curve, `TPM_ECC_CURVE` (TPM 2.0 Part 2 section 6.4).
-public struct ECCCurve: RawRepresentable, Hashable, Sendable {
+public struct ECCCurve: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt16
 
     public init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -134,7 +114,6 @@ extension SymmetricDefinition: TPMMarshallable, TPMUnmarshallable {
     package func marshal(into writer: inout TPMWriter) {
         writer.write(algorithm)
         guard algorithm != .null else { return }
-        writer.write(keyBits)
-        writer.write(mode)
+        writer.write(keyBits, mode)
     }
 }

@@ -1,5 +1,5 @@
 /// A command code, `TPM_CC` (TPM 2.0 Part 2 section 6.5.2).
-public struct TPMCommandCode: RawRepresentable, Hashable, Sendable {
+public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -12,9 +12,6 @@ public struct TPMCommandCode: RawRepresentable, Hashable, Sendable {
     package static let nvWrite = TPMCommandCode(rawValue: 0x137)
     package static let dictionaryAttackLockReset = TPMCommandCode(rawValue: 0x139)
     package static let nvChangeAuth = TPMCommandCode(rawValue: 0x13b)
-    package static let selfTest = TPMCommandCode(rawValue: 0x143)
-    package static let startup = TPMCommandCode(rawValue: 0x144)
-    package static let shutdown = TPMCommandCode(rawValue: 0x145)
     package static let policyNV = TPMCommandCode(rawValue: 0x149)
     package static let certifyCreation = TPMCommandCode(rawValue: 0x14a)
     package static let nvRead = TPMCommandCode(rawValue: 0x14e)
@@ -54,13 +51,11 @@ extension TPMCommandCode: CustomStringConvertible {
         .nvUndefineSpace: "NV_UndefineSpace", .nvDefineSpace: "NV_DefineSpace", .nvIncrement: "NV_Increment",
         .nvWrite: "NV_Write", .nvChangeAuth: "NV_ChangeAuth", .policyNV: "PolicyNV", .policyTicket: "PolicyTicket",
         .evictControl: "EvictControl", .createPrimary: "CreatePrimary",
-        .dictionaryAttackLockReset: "DictionaryAttackLockReset", .selfTest: "SelfTest", .startup: "Startup",
-        .shutdown: "Shutdown", .certifyCreation: "CertifyCreation",
+        .dictionaryAttackLockReset: "DictionaryAttackLockReset", .certifyCreation: "CertifyCreation",
         .nvRead: "NV_Read", .objectChangeAuth: "ObjectChangeAuth", .policySecret: "PolicySecret", .create: "Create",
         .ecdhZGen: "ECDH_ZGen", .load: "Load", .sign: "Sign", .unseal: "Unseal", .policySigned: "PolicySigned",
         .contextLoad: "ContextLoad", .contextSave: "ContextSave", .flushContext: "FlushContext",
-        .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic",
-        .policyAuthValue: "PolicyAuthValue",
+        .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic", .policyAuthValue: "PolicyAuthValue",
         .policyCommandCode: "PolicyCommandCode", .policyOR: "PolicyOR", .readPublic: "ReadPublic",
         .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature", .getCapability: "GetCapability",
         .getRandom: "GetRandom", .policyRestart: "PolicyRestart", .readClock: "ReadClock",

@@ -1,5 +1,5 @@
 /// An entity to which a handle of a command refers. Authorizations are bound to its Name, not to its handle.
-public protocol TPMEntity {
+package protocol TPMEntity {
     /// The number by which the TPM refers to the entity.
     var handle: TPMHandle { get }
     /// The Name to which authorizations are bound (TPM 2.0 Part 1 section 16).
@@ -7,7 +7,7 @@ public protocol TPMEntity {
 }
 
 /// The number of an entity, `TPM_HANDLE` (TPM 2.0 Part 2 section 7). The top byte is its kind.
-public struct TPMHandle: RawRepresentable, Hashable, Sendable {
+public struct TPMHandle: TPMNumber, Hashable, Sendable {
     public let rawValue: UInt32
 
     public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -25,48 +25,12 @@ public struct TPMHandle: RawRepresentable, Hashable, Sendable {
     /// The first of the handles that `GetCapability` lists for loaded sessions.
     package static let loadedSessionFirst = TPMHandle(rawValue: 0x0200_0000)
 
-    /// The kind of an entity, from the top byte of its handle (Part 2 section 7.2).
-    package enum Kind: Hashable, Sendable {
-        /// A platform configuration register.
-        case pcr
-        /// An NV index.
-        case nvIndex
-        /// An HMAC session.
-        case hmacSession
-        /// A policy session.
-        case policySession
-        /// A hierarchy, or another permanent entity.
-        case permanent
-        /// An object that exists until the next reset.
-        case transient
-        /// An object that survives resets.
-        case persistent
-        /// An unknown kind.
-        case other
-    }
-
-    /// The kind of the entity.
-    package var kind: Kind {
-        switch rawValue >> 24 {
-        case 0x00: .pcr
-        case 0x01: .nvIndex
-        case 0x02: .hmacSession
-        case 0x03: .policySession
-        case 0x40: .permanent
-        case 0x80: .transient
-        case 0x81: .persistent
-        default: .other
-        }
-    }
+    /// Whether it is the handle of an HMAC or policy session (Part 2 section 7.2).
+    var isSession: Bool { (0x02...0x03).contains(rawValue >> 24) }
 }
 
 extension TPMHandle: CustomStringConvertible {
     public var description: String { "0x" + String(rawValue, radix: 16) }
-}
-
-extension TPMHandle: TPMMarshallable, TPMUnmarshallable {
-    package init(from reader: inout TPMReader) throws(TPMError) { rawValue = try reader.read() }
-    package func marshal(into writer: inout TPMWriter) { writer.write(rawValue) }
 }
 
 /// An entity's Name, to which authorizations are bound (TPM 2.0 Part 1 section 16).
@@ -86,19 +50,27 @@ public struct TPMName: Hashable, Sendable {
     package init(of handle: TPMHandle) { bytes = handle.marshalled }
 }
 
+extension TPMName: TPMMarshallable, TPMUnmarshallable {
+    package init(from reader: inout TPMReader) throws(TPMError) {
+        bytes = try reader.readSized(maximum: Self.maximumBytes)
+    }
+
+    package func marshal(into writer: inout TPMWriter) { writer.writeSized(bytes) }
+}
+
 /// A hierarchy or another permanent entity, `TPM_RH` (TPM 2.0 Part 2 section 7.4).
 public struct Hierarchy: TPMEntity, Hashable, Sendable {
-    public let handle: TPMHandle
-    public var name: TPMName { TPMName(of: handle) }
+    package let handle: TPMHandle
+    package var name: TPMName { TPMName(of: handle) }
 
     /// The storage hierarchy of the machine's owner (`TPM_RH_OWNER`).
     public static let owner = Hierarchy(handle: TPMHandle(rawValue: 0x4000_0001))
     /// A hierarchy whose seed changes at each reset (`TPM_RH_NULL`).
-    public static let null = Hierarchy(handle: .null)
+    package static let null = Hierarchy(handle: .null)
     /// The entity whose authorization ends a lockout (`TPM_RH_LOCKOUT`).
     package static let lockout = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000a))
     /// The hierarchy of the privacy administrator (`TPM_RH_ENDORSEMENT`).
-    public static let endorsement = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000b))
+    package static let endorsement = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000b))
     /// The hierarchy of the firmware (`TPM_RH_PLATFORM`).
     package static let platform = Hierarchy(handle: TPMHandle(rawValue: 0x4000_000c))
 }
@@ -123,7 +95,7 @@ public struct TPMObject: TPMEntity, Hashable, Sendable {
 }
 
 /// A handle whose Name is not known, for commands without authorization.
-struct HandleOnly: TPMEntity {
+struct UnnamedEntity: TPMEntity {
     let handle: TPMHandle
     var name: TPMName { TPMName(of: handle) }
 }

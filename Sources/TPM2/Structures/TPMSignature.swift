@@ -23,14 +23,9 @@ extension TPMSignature: TPMMarshallable, TPMUnmarshallable {
     package func marshal(into writer: inout TPMWriter) {
         switch self {
         case .ecdsa(let hash, let r, let s):
-            writer.write(TPMAlgorithm.ecdsa)
-            writer.write(hash)
-            writer.writeSized(r)
-            writer.writeSized(s)
+            writer.write(TPMAlgorithm.ecdsa, hash, TPM2B(r), TPM2B(s))
         case .rsa(let scheme, let hash, let signature):
-            writer.write(scheme)
-            writer.write(hash)
-            writer.writeSized(signature)
+            writer.write(scheme, hash, TPM2B(signature))
         }
     }
 }

@@ -35,7 +35,7 @@ extension TPMTransport {
 /// for a response that says that the TPM did not start the command.
 public final class ResubmittingTransport: TPMTransport {
     /// The maximum number of submissions of a command that proves no secret.
-    public static let maximumSubmissions = 8
+    package static let maximumSubmissions = 8
 
     /// The time before the first resubmission, in microseconds.
     private static let pause: UInt32 = 2000

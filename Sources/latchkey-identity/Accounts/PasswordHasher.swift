@@ -3,35 +3,30 @@ import CryptoExtras
 import Dispatch
 import FoundationEssentials
 import Latchkey
-import LatchkeyRelyingParty
 
 /// Hashes and checks passwords one at a time on a serial queue. Event loops and the cooperative pool do not block, and
 /// at most one hash's memory is in use.
 final class PasswordHasher: Sendable {
     private let queue = DispatchQueue(label: "org.latchkey.identity.passwords")
     private let cost: PasswordHash.Cost
-    private let random: RandomSource
     /// The hash that an unknown user's password is compared with, so that the answer takes the same time.
     private let decoy: PasswordHash
 
-    init(cost: PasswordHash.Cost = .standard, random: RandomSource = .system) {
+    init(cost: PasswordHash.Cost = .standard) {
         self.cost = cost
-        self.random = random
-        decoy = PasswordHash(decoyOf: cost, random: random)
+        decoy = PasswordHash(decoyOf: cost)
     }
 
     /// The text to store for a new password.
     func hash(_ password: String) async throws -> String {
-        let salt = random.bytes(PasswordHash.saltLength)
-        return try await run { [cost] in try PasswordHash(password, salt: salt, cost: cost).description }
+        try await run { [cost] in try PasswordHash(password, cost: cost).description }
     }
 
     /// Whether `password` matches the stored hash. Without a stored hash, returns false after the same time.
     func matches(_ password: String, stored: String?) async throws -> Bool {
         let known = stored.flatMap(PasswordHash.init)
         return try await run { [decoy] in
-            let matches = try (known ?? decoy).matches(password)
-            return matches && known != nil
+            try (known ?? decoy).matches(password) && known != nil
         }
     }
 
@@ -64,17 +59,17 @@ struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
     private let hash: Data
 
     /// Hashes a password. Slow by design: call it through a ``PasswordHasher``.
-    init(_ password: String, salt: some Collection<UInt8>, cost: Cost) throws {
+    init(_ password: String, cost: Cost) throws {
         self.cost = cost
-        self.salt = Data(salt)
-        hash = try Self.derive(password, salt: self.salt, cost: cost)
+        salt = .random(Self.saltLength)
+        hash = try Self.derive(password, salt: salt, cost: cost)
     }
 
     /// A random hash that no password matches. Checking against it costs the same as checking against a real one.
-    init(decoyOf cost: Cost, random: RandomSource) {
+    init(decoyOf cost: Cost) {
         self.cost = cost
-        salt = Data(random.bytes(Self.saltLength))
-        hash = Data(random.bytes(Self.hashLength))
+        salt = .random(Self.saltLength)
+        hash = .random(Self.hashLength)
     }
 
     /// Reads the text form.

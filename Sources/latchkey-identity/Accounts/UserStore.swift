@@ -12,6 +12,14 @@ struct UserStore: Sendable {
         case nameTaken
         case invalidName
         case weakPassword
+
+        var message: String {
+            switch self {
+            case .nameTaken: "A user with this name exists already."
+            case .invalidName: "A user name has 1 to 64 characters and no white space."
+            case .weakPassword: "A password has 8 to 256 bytes."
+            }
+        }
     }
 
     /// Adds a user.
@@ -43,13 +51,11 @@ struct UserStore: Sendable {
     }
 
     func user(id: String) async throws -> User? {
-        try await database.read { try User.fetchOne($0, sql: "SELECT * FROM user WHERE id = ?", arguments: [id]) }
+        try await database.read { try User.fetchOne($0, key: id) }
     }
 
     func user(named username: String) async throws -> User? {
-        try await database.read {
-            try User.fetchOne($0, sql: "SELECT * FROM user WHERE username = ?", arguments: [username])
-        }
+        try await database.read { try User.filter(Column("username") == username).fetchOne($0) }
     }
 
     /// Returns the user if the password is correct and the user is enabled. Takes the same time without a user.
@@ -64,15 +70,11 @@ struct UserStore: Sendable {
     /// - Returns: Whether there is such a user.
     func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
         try await database.write { database in
-            try database.execute(
-                sql: "UPDATE user SET is_disabled = ? WHERE username = ?", arguments: [isDisabled, username])
-            guard database.changesCount == 1 else { return false }
-            if isDisabled {
-                for table in ["offline_grant", "web_session", "authorization_code"] {
-                    try database.execute(
-                        sql: "DELETE FROM \(table) WHERE user_id = (SELECT id FROM user WHERE username = ?)",
-                        arguments: [username])
-                }
+            guard let user = try User.filter(Column("username") == username).fetchOne(database) else { return false }
+            try database.execute(sql: "UPDATE user SET is_disabled = ? WHERE id = ?", arguments: [isDisabled, user.id])
+            guard isDisabled else { return true }
+            for table in ["offline_grant", "web_session", "authorization_code"] {
+                try database.execute(sql: "DELETE FROM \(table) WHERE user_id = ?", arguments: [user.id])
             }
             return true
         }

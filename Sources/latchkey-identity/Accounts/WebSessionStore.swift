@@ -9,7 +9,6 @@ struct WebSessionStore: Sendable {
 
     let database: any DatabaseWriter
     let clock: WallClock
-    let random: RandomSource
 
     struct Session: Sendable {
         let user: User
@@ -22,17 +21,15 @@ struct WebSessionStore: Sendable {
     ///
     /// - Returns: The new session's cookie value.
     func start(for user: User, replacing old: String?) async throws -> String {
-        let token = OpaqueToken.bytes(random)
+        let token = OpaqueToken.bytes()
         let now = clock.now.timeIntervalSince1970
         try await database.write { database in
-            if let old {
-                try database.execute(
-                    sql: "DELETE FROM web_session WHERE digest = ?", arguments: [OpaqueToken.digest(old)])
-            }
-            try database.execute(sql: "DELETE FROM web_session WHERE expires_at <= ?", arguments: [now])
             try database.execute(
-                sql: "INSERT INTO web_session (digest, user_id, auth_time, expires_at) VALUES (?, ?, ?, ?)",
-                arguments: [OpaqueToken.digest(token), user.id, now, now + Self.lifetime])
+                literal: """
+                    DELETE FROM web_session WHERE digest = \(old.map(OpaqueToken.digest)) OR expires_at <= \(now);
+                    INSERT INTO web_session (digest, user_id, auth_time, expires_at)
+                        VALUES (\(OpaqueToken.digest(token)), \(user.id), \(now), \(now + Self.lifetime))
+                    """)
         }
         return token
     }
@@ -40,10 +37,12 @@ struct WebSessionStore: Sendable {
     func session(_ token: String) async throws -> Session? {
         let now = clock.now.timeIntervalSince1970
         return try await database.read { database in
+            let session: SQLRequest<Row> = """
+                SELECT user_id, auth_time FROM web_session
+                WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(now)
+                """
             guard
-                let row = try Row.fetchOne(
-                    database, sql: "SELECT user_id, auth_time FROM web_session WHERE digest = ? AND expires_at > ?",
-                    arguments: [OpaqueToken.digest(token), now]),
+                let row = try session.fetchOne(database),
                 let user = try User.fetchOne(database, key: row["user_id"] as String), !user.isDisabled
             else { return nil }
             return Session(user: user, authTime: row["auth_time"])
@@ -52,7 +51,7 @@ struct WebSessionStore: Sendable {
 
     func end(_ token: String) async throws {
         try await database.write {
-            try $0.execute(sql: "DELETE FROM web_session WHERE digest = ?", arguments: [OpaqueToken.digest(token)])
+            try $0.execute(literal: "DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(token))")
         }
     }
 }

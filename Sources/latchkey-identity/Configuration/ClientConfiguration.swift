@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 
 /// An app that may use this server.
 struct ClientConfiguration: Sendable, Codable {
@@ -21,55 +22,29 @@ struct ClientConfiguration: Sendable, Codable {
     }
 
     var id: String
-    var kind: Kind
+    var kind = Kind.native
     var name: String?
-    var redirectURIs: [String]
-    var postLogoutRedirectURIs: [String]
-    /// Seconds.
-    var accessTokenLifetime: Int
+    var redirectURIs: [String] = []
+    var postLogoutRedirectURIs: [String] = []
+    /// Seconds. This and the other defaults are those of deployed Authgear servers.
+    var accessTokenLifetime = 1_800
     /// Seconds from the login.
-    var refreshTokenLifetime: Int
+    var refreshTokenLifetime = 364 * 86_400
     /// Seconds from the last use.
-    var refreshTokenIdleTimeout: Int
-    var rotatesRefreshTokens: Bool
+    var refreshTokenIdleTimeout = 30 * 86_400
+    var rotatesRefreshTokens = true
 
+    /// The file's names, before their conversion to snake case.
     enum CodingKeys: String, CodingKey {
-        case id = "client_id"
-        case kind = "x_application_type"
+        case id = "clientId"
+        case kind = "xApplicationType"
         case name
-        case redirectURIs = "redirect_uris"
-        case postLogoutRedirectURIs = "post_logout_redirect_uris"
-        case accessTokenLifetime = "access_token_lifetime_seconds"
-        case refreshTokenLifetime = "refresh_token_lifetime_seconds"
-        case refreshTokenIdleTimeout = "refresh_token_idle_timeout_seconds"
-        case rotatesRefreshTokens = "refresh_token_rotation_enabled"
-    }
-
-    /// The defaults are those of a deployed Authgear server: 30 minutes, 364 days, 30 days.
-    init(id: String, kind: Kind = .native, name: String? = nil, redirectURIs: [String]) {
-        self.id = id
-        self.kind = kind
-        self.name = name
-        self.redirectURIs = redirectURIs
-        postLogoutRedirectURIs = []
-        accessTokenLifetime = 1_800
-        refreshTokenLifetime = 364 * 86_400
-        refreshTokenIdleTimeout = 30 * 86_400
-        rotatesRefreshTokens = true
-    }
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            id: try container.decode(String.self, forKey: .id),
-            kind: try container.decodeIfPresent(Kind.self, forKey: .kind) ?? .native,
-            name: try container.decodeIfPresent(String.self, forKey: .name),
-            redirectURIs: try container.decodeIfPresent([String].self, forKey: .redirectURIs) ?? [])
-        try container.override(&postLogoutRedirectURIs, .postLogoutRedirectURIs)
-        try container.override(&accessTokenLifetime, .accessTokenLifetime)
-        try container.override(&refreshTokenLifetime, .refreshTokenLifetime)
-        try container.override(&refreshTokenIdleTimeout, .refreshTokenIdleTimeout)
-        try container.override(&rotatesRefreshTokens, .rotatesRefreshTokens)
+        case redirectURIs = "redirectUris"
+        case postLogoutRedirectURIs = "postLogoutRedirectUris"
+        case accessTokenLifetime = "accessTokenLifetimeSeconds"
+        case refreshTokenLifetime = "refreshTokenLifetimeSeconds"
+        case refreshTokenIdleTimeout = "refreshTokenIdleTimeoutSeconds"
+        case rotatesRefreshTokens = "refreshTokenRotationEnabled"
     }
 
     func validate() throws {
@@ -84,14 +59,6 @@ struct ClientConfiguration: Sendable, Codable {
         }
     }
 
-    /// Whether `uri` is registered for the client's authorization responses.
-    func accepts(redirectURI uri: RedirectURI) -> Bool {
-        redirectURIs.lazy.compactMap(RedirectURI.init).contains { $0.covers(uri) }
-    }
-
-    func accepts(postLogoutRedirectURI uri: RedirectURI) -> Bool {
-        postLogoutRedirectURIs.lazy.compactMap(RedirectURI.init).contains { $0.covers(uri) }
-    }
 }
 
 /// An absolute URI without a fragment, the target of a redirect.
@@ -115,9 +82,14 @@ struct RedirectURI: Hashable, Sendable {
         self.components = components
     }
 
+    /// Whether a client that registered these URIs may use this one.
+    func isRegistered(in uris: [String]) -> Bool {
+        uris.lazy.compactMap(RedirectURI.init).contains { $0.covers(self) }
+    }
+
     /// Whether a client that registered this URI may use `other`: both are the same, or both are on the same loopback
     /// address and differ in the port only (RFC 8252 section 7.3).
-    func covers(_ other: RedirectURI) -> Bool {
+    private func covers(_ other: RedirectURI) -> Bool {
         if string == other.string { return true }
         guard isLoopback, other.isLoopback else { return false }
         return components.host == other.components.host
@@ -134,8 +106,8 @@ struct RedirectURI: Hashable, Sendable {
     }
 
     /// The URI with more query parameters.
-    func adding(_ parameters: [(String, String)]) -> String {
-        let added = parameters.map { "\(FormFields.encode($0))=\(FormFields.encode($1))" }.joined(separator: "&")
+    func adding(_ parameters: [(name: String, value: String)]) -> String {
+        let added = FormEncoding.encode(parameters)
         let separator = components.percentEncodedQuery.map { $0.isEmpty ? "" : "&" } ?? "?"
         return added.isEmpty ? string : string + separator + added
     }

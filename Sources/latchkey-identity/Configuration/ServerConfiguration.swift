@@ -1,8 +1,10 @@
 import FoundationEssentials
+import Latchkey
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///
-/// Settings that an Authgear project also has use its names, for example `identity.biometric.list_enabled`.
+/// The file's names are the properties' in snake case. Settings that an Authgear project also has use its names, for
+/// example `identity.biometric.list_enabled`.
 struct ServerConfiguration: Sendable, Codable {
     /// Key names (`kid`) are unique within a project.
     var project = "latchkey"
@@ -21,7 +23,7 @@ struct ServerConfiguration: Sendable, Codable {
     /// Features that deployed Authgear servers lack. All are on by default.
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
-    var idTokenSigningAlgorithm = IDTokenAlgorithm.es256
+    var idTokenSigningAlg = IDTokenAlgorithm.es256
 
     struct Authentication: Sendable, Codable {
         /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail with
@@ -33,10 +35,6 @@ struct ServerConfiguration: Sendable, Codable {
 
     struct Identity: Sendable, Codable {
         var biometric = Biometric()
-
-        enum CodingKeys: CodingKey {
-            case biometric
-        }
     }
 
     struct Biometric: Sendable, Codable {
@@ -46,12 +44,6 @@ struct ServerConfiguration: Sendable, Codable {
         var disabled = false
         /// The maximum number of devices of one user.
         var maximumDevices = 100
-
-        enum CodingKeys: String, CodingKey {
-            case listEnabled = "list_enabled"
-            case disabled
-            case maximumDevices = "maximum_devices"
-        }
     }
 
     struct RateLimits: Sendable, Codable {
@@ -66,14 +58,6 @@ struct ServerConfiguration: Sendable, Codable {
         var lockerPerAddress = 120
         /// Locker requests with a valid signature, per user and minute.
         var lockerPerUser = 60
-
-        enum CodingKeys: String, CodingKey {
-            case tokenPerAddress = "token_per_address"
-            case challengePerAddress = "challenge_per_address"
-            case biometricPerUser = "biometric_per_user"
-            case lockerPerAddress = "locker_per_address"
-            case lockerPerUser = "locker_per_user"
-        }
     }
 
     struct Connections: Sendable, Codable {
@@ -82,11 +66,6 @@ struct ServerConfiguration: Sendable, Codable {
         var perAddress = 256
         /// The maximum number of open connections. Above it, a new connection replaces the longest idle one.
         var total = 768
-
-        enum CodingKeys: String, CodingKey {
-            case perAddress = "per_address"
-            case total
-        }
     }
 
     struct Extensions: Sendable, Codable {
@@ -97,13 +76,6 @@ struct ServerConfiguration: Sendable, Codable {
         /// Whether biometric requests must name this server and their client. The server advertises it.
         var biometricAudience = true
         var locker = Locker()
-
-        enum CodingKeys: String, CodingKey {
-            case locker
-            case biometricRemoval = "biometric_removal"
-            case biometricLoginHint = "biometric_login_hint"
-            case biometricAudience = "biometric_audience"
-        }
     }
 
     /// The locker protocol (`LockerProtocol.md`).
@@ -117,26 +89,11 @@ struct ServerConfiguration: Sendable, Codable {
         var backgroundScopes = [Scope.openID, Scope.profile]
         /// The maximum number of enrolled devices of one user.
         var maximumEnrolments = 100
-
-        enum CodingKeys: String, CodingKey {
-            case enabled
-            case levelShares = "level_shares"
-            case backgroundScopes = "background_scopes"
-            case maximumEnrolments = "maximum_enrolments"
-        }
     }
 
     enum IDTokenAlgorithm: String, Sendable, Codable {
         case es256 = "ES256"
         case rs256 = "RS256"
-    }
-
-    enum CodingKeys: String, CodingKey {
-        case project, authentication, identity, clients, connections, extensions
-        case publicOrigin = "public_origin"
-        case trustedProxies = "trusted_proxies"
-        case rateLimits = "rate_limits"
-        case idTokenSigningAlgorithm = "id_token_signing_alg"
     }
 
     init(clients: [ClientConfiguration]) {
@@ -148,26 +105,115 @@ struct ServerConfiguration: Sendable, Codable {
     }
 }
 
-/// An unusable configuration.
-struct ConfigurationError: Error, CustomStringConvertible {
-    let description: String
+extension ServerConfiguration {
+    private static let example = #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
 
-    init(_ description: String) {
-        self.description = description
+    /// Reads a configuration file. Members that are absent or null keep their defaults.
+    ///
+    /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
+    init(json: Data) throws {
+        do {
+            let given = try JSONDecoder().decode(JSONValue.self, from: json)
+            var defaults = try Self.members(ServerConfiguration(clients: []))
+            defaults["clients"] = nil
+            var merged = JSONValue.object(defaults).replacing(with: given)
+            if case .object(var members) = merged, case .array(let clients) = members["clients"] {
+                var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
+                defaults["client_id"] = nil
+                members["clients"] = .array(clients.map { JSONValue.object(defaults).replacing(with: $0) })
+                merged = .object(members)
+            }
+            let decoder = JSONDecoder()
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+            self = try decoder.decode(ServerConfiguration.self, from: JSONEncoder().encode(merged))
+        } catch let error as DecodingError {
+            throw ConfigurationError(error, example: Self.example)
+        }
+        try validate()
     }
 
-    init(_ error: DecodingError) {
+    private static func members(_ defaults: some Encodable) throws -> [String: JSONValue] {
+        let encoder = JSONEncoder()
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        return try JSONDecoder().decode([String: JSONValue].self, from: encoder.encode(defaults))
+    }
+
+    private func validate() throws {
+        guard !clients.isEmpty else {
+            throw ConfigurationError("clients: at least one client is required", "Register one: \(Self.example)")
+        }
+        guard Set(clients.map(\.id)).count == clients.count else {
+            throw ConfigurationError("clients: two clients have the same client_id")
+        }
+        for client in clients { try client.validate() }
+        if let publicOrigin {
+            let url = URL(string: publicOrigin)
+            guard url?.scheme == "https" || url?.scheme == "http", url?.host() != nil, url?.path() == "" else {
+                throw ConfigurationError("public_origin: not an origin such as https://id.example.com")
+            }
+        }
+        for proxy in trustedProxies where IPAddress(proxy) == nil {
+            throw ConfigurationError("trusted_proxies: \(proxy) is not an IP address")
+        }
+        let locker = extensions.locker
+        for (name, limit) in [
+            ("rate_limits.token_per_address", rateLimits.tokenPerAddress),
+            ("rate_limits.challenge_per_address", rateLimits.challengePerAddress),
+            ("rate_limits.biometric_per_user", rateLimits.biometricPerUser),
+            ("rate_limits.locker_per_address", rateLimits.lockerPerAddress),
+            ("rate_limits.locker_per_user", rateLimits.lockerPerUser),
+            ("connections.per_address", connections.perAddress), ("connections.total", connections.total),
+            ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
+            ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
+        ] where limit < 1 {
+            throw ConfigurationError("\(name): must be at least 1")
+        }
+        guard connections.total <= 1_000_000 else {
+            throw ConfigurationError("connections.total: must be at most 1000000")
+        }
+        guard !locker.backgroundScopes.isEmpty, Set(locker.backgroundScopes).isSubset(of: Scope.narrow) else {
+            let scopes = Scope.narrow.sorted().joined(separator: ", ")
+            throw ConfigurationError("extensions.locker.background_scopes: at least one of \(scopes)")
+        }
+    }
+}
+
+extension JSONValue {
+    /// This value with the members of `other`, in objects at any depth, except those that are null.
+    fileprivate func replacing(with other: JSONValue) -> JSONValue {
+        guard case .object(let old) = self, case .object(let new) = other else { return other }
+        return .object(old.merging(new.filter { $0.value != .null }) { $0.replacing(with: $1) })
+    }
+}
+
+/// An unusable configuration, database or address.
+struct ConfigurationError: Error, CustomStringConvertible {
+    /// The cause, and the next step in one imperative sentence.
+    let description: String
+
+    init(_ cause: String, _ recovery: String = "Correct the configuration.") {
+        description = "\(cause). \(recovery)"
+    }
+
+    init(_ error: DecodingError, example: String) {
         func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
-            (context.codingPath + (last.map { [$0] } ?? [])).map { $0.intValue.map(String.init) ?? $0.stringValue }
+            (context.codingPath + (last.map { [$0] } ?? []))
+                .map {
+                    $0.intValue.map(String.init) ?? $0.stringValue.replacing(/[A-Z]/) { "_\($0.output.lowercased())" }
+                }
                 .joined(separator: ".")
         }
         switch error {
-        case .keyNotFound(let key, let context): description = "\(path(context, key)): missing"
-        case .typeMismatch(_, let context): description = "\(path(context)): of the wrong type"
-        case .valueNotFound(_, let context): description = "\(path(context)): null"
-        case .dataCorrupted(let context) where context.codingPath.isEmpty: description = "the file is not valid JSON"
-        case .dataCorrupted(let context): description = "\(path(context)): \(context.debugDescription)"
-        @unknown default: description = "\(error)"
+        case .keyNotFound(let key, let context) where path(context, key) == "clients":
+            self.init("clients: missing", "Register a client: \(example)")
+        case .keyNotFound(let key, let context): self.init("\(path(context, key)): missing")
+        case .typeMismatch(_, let context) where context.codingPath.isEmpty:
+            self.init("the file is not a JSON object", "Write at least: \(example)")
+        case .typeMismatch(_, let context): self.init("\(path(context)): of the wrong type")
+        case .valueNotFound(_, let context): self.init("\(path(context)): null")
+        case .dataCorrupted(let context) where context.codingPath.isEmpty: self.init("the file is not valid JSON")
+        case .dataCorrupted(let context): self.init("\(path(context)): \(context.debugDescription)")
+        @unknown default: self.init("\(error)")
         }
     }
 }

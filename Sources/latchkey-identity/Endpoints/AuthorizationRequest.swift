@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import LatchkeyRelyingParty
 
 /// A request for an authorization code (RFC 6749 section 4.1.1, RFC 7636, OpenID Connect Core section 3.1.2.1).
@@ -37,7 +38,8 @@ struct AuthorizationRequest: Sendable {
         guard let client = fields["client_id"].flatMap(services.configuration.client) else {
             throw .page("This server does not know the app that sent you here.")
         }
-        guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init), client.accepts(redirectURI: uri) else {
+        guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init), uri.isRegistered(in: client.redirectURIs)
+        else {
             throw .page("The app that sent you here uses a return address that is not registered for it.")
         }
         self.client = client
@@ -55,7 +57,7 @@ struct AuthorizationRequest: Sendable {
                 throw OAuthError.invalidRequest("only 'query' response mode is supported")
             }
             scopes = fields.words("scope")
-            try Scope.validate(scopes)
+            try Scope.validateLogin(scopes)
             guard let challenge = fields["code_challenge"] else {
                 throw OAuthError.invalidRequest("PKCE code challenge is required")
             }
@@ -78,6 +80,11 @@ struct AuthorizationRequest: Sendable {
         } catch {
             throw .redirect(uri, state: fields["state"], .serverError)
         }
+    }
+
+    /// An error to report to the client.
+    func failure(_ error: String, _ description: String) -> Failure {
+        .redirect(redirectURI, state: state, OAuthError(error, description))
     }
 
     /// Whether an existing browser session is sufficient, so that the user need not log in again.
@@ -131,20 +138,15 @@ enum LoginHint: Hashable, Sendable {
 
     /// - Throws: ``OAuthError`` with the descriptions of deployed Authgear servers.
     init(_ text: String, allowingUserID: Bool) throws(OAuthError) {
-        guard text.hasPrefix(Self.prefix), let fields = FormFields(text.dropFirst(Self.prefix.count)) else {
-            throw .invalidRequest("invalid login_hint: \(text)")
+        let fields = text.hasPrefix(Self.prefix) ? FormFields(text.dropFirst(Self.prefix.count)) : nil
+        let hint: LoginHint?
+        switch fields?["type"] {
+        case _ where fields == nil: hint = nil
+        case "login_id": hint = (fields?["username"] ?? fields?["email"] ?? fields?["phone"]).map(LoginHint.username)
+        case "user_id" where allowingUserID: hint = fields?["user_id"].map(LoginHint.userID)
+        case let type: throw .invalidRequest("invalid login_hint type: \(type ?? "")")
         }
-        switch fields["type"] {
-        case "login_id":
-            guard let name = fields["username"] ?? fields["email"] ?? fields["phone"] else {
-                throw .invalidRequest("invalid login_hint: \(text)")
-            }
-            self = .username(name)
-        case "user_id" where allowingUserID:
-            guard let id = fields["user_id"] else { throw .invalidRequest("invalid login_hint: \(text)") }
-            self = .userID(id)
-        case let type:
-            throw .invalidRequest("invalid login_hint type: \(type ?? "")")
-        }
+        guard let hint else { throw .invalidRequest("invalid login_hint: \(text)") }
+        self = hint
     }
 }

@@ -7,14 +7,13 @@ import LatchkeyRelyingParty
 /// The login form posts to the URL of the request. The server checks that URL again when the form arrives, and stores
 /// nothing in between.
 struct AuthorizeEndpoint: Sendable {
-    private static let purpose = "authorize"
-
     let services: IdentityServices
     let login: LoginForm
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await answering(request) { authorization, cookies in
-            if authorization.isCancelled { throw Self.cancelled(authorization) }
+            // Cancelling changes no state, so it needs no form token.
+            if authorization.isCancelled { throw authorization.failure("cancel", "the user cancelled") }
             let now = services.clock.now.timeIntervalSince1970
             if !authorization.suppressesSession, let session = try await services.session(cookies),
                 authorization.isSatisfied(by: session, now: now)
@@ -22,47 +21,35 @@ struct AuthorizeEndpoint: Sendable {
                 return try await redirect(authorization, user: session.user, authTime: session.authTime)
             }
             if authorization.prompts.contains(.none) {
-                throw AuthorizationRequest.Failure.redirect(
-                    authorization.redirectURI, state: authorization.state,
-                    OAuthError("login_required", "the user has to log in"))
+                throw authorization.failure("login_required", "the user has to log in")
             }
             return page(authorization, request, cookies)
         }
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         let form = try await request.form(context)
         return try await answering(request) { authorization, cookies in
-            guard
-                services.forms.accepts(
-                    form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: Self.purpose)
-            else { return page(authorization, request, cookies, problem: .expired) }
+            guard services.forms.accepts(form, cookies, for: .authorize) else {
+                return page(authorization, request, cookies, problem: .expired)
+            }
             switch try await login.check(form, context: context, pinnedUserID: authorization.pinnedUserID) {
             case .failure(let problem):
                 return page(authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
-                var response = try await redirect(
+                let response = try await redirect(
                     authorization, user: user, authTime: services.clock.now.timeIntervalSince1970)
-                if !authorization.suppressesSession {
-                    let session = try await services.sessions.start(for: user, replacing: cookies.session)
-                    response.setCookie(services.cookie(.session, session))
-                }
-                return response
+                return authorization.suppressesSession
+                    ? response : try await login.start(user, cookies, response)
             }
         }
-    }
-
-    /// Cancelling changes no state, so it needs no form token.
-    private static func cancelled(_ authorization: AuthorizationRequest) -> AuthorizationRequest.Failure {
-        .redirect(authorization.redirectURI, state: authorization.state, OAuthError("cancel", "the user cancelled"))
     }
 
     private func answering(
         _ request: Request, _ body: (AuthorizationRequest, BrowserCookies) async throws -> Response
     ) async throws -> Response {
         do {
-            guard let fields = FormFields(request.uri.query ?? "") else {
+            guard let fields = request.queryFields else {
                 throw AuthorizationRequest.Failure.page("The app that sent you here made an invalid request.")
             }
             return try await body(AuthorizationRequest(fields, services: services), services.cookies(of: request))
@@ -78,7 +65,7 @@ struct AuthorizeEndpoint: Sendable {
 
     private func redirect(_ authorization: AuthorizationRequest, user: User, authTime: Double) async throws -> Response
     {
-        let code = OpaqueToken.alphanumeric(services.random)
+        let code = OpaqueToken.alphanumeric()
         let now = services.clock.now.timeIntervalSince1970
         try await services.grants.insert(
             AuthorizationCode(
@@ -88,12 +75,11 @@ struct AuthorizeEndpoint: Sendable {
                 nonce: authorization.nonce, authTime: authTime, expiresAt: now + AuthorizationCode.lifetime,
                 isUsed: false))
         return try .seeOther(
-            authorization.redirectURI.adding(
-                [("code", code)] + identification(state: authorization.state)))
+            authorization.redirectURI.adding([("code", code)] + identification(state: authorization.state)))
     }
 
     /// The parameters that identify the server and the request: `iss` (RFC 9207) and `state`.
-    private func identification(state: String?) throws -> [(String, String)] {
+    private func identification(state: String?) throws -> [(name: String, value: String)] {
         try [("iss", services.issuer)] + (state.map { [("state", $0)] } ?? [])
     }
 
@@ -102,7 +88,7 @@ struct AuthorizeEndpoint: Sendable {
         problem: LoginForm.Problem? = nil
     ) -> Response {
         login.page(
-            action: "/oauth2/authorize?" + (request.uri.query ?? ""), purpose: Self.purpose, cookies: cookies,
+            action: "/oauth2/authorize?" + (request.uri.query ?? ""), purpose: .authorize, cookies: cookies,
             clientName: authorization.client.name ?? authorization.client.id,
             username: username ?? authorization.usernameHint, isPinned: authorization.pinnedUserID != nil,
             mayLeadTo: authorization.redirectURI, problem: problem)

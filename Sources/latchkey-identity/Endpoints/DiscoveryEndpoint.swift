@@ -1,5 +1,7 @@
+import FoundationEssentials
 import Hummingbird
 import Latchkey
+import LatchkeyRelyingParty
 
 /// The discovery document (OpenID Connect Discovery 1.0 section 3) and the key set.
 struct DiscoveryEndpoint: Sendable {
@@ -14,56 +16,84 @@ struct DiscoveryEndpoint: Sendable {
     ///   `https://authgear.com/login_hint?type=user_id&user_id=SUB`, and then only that user can log in.
     /// - `biometric_audience_required`, a Boolean: a biometric request must contain the claims `aud`, the issuer, and
     ///   `client_id`, the form's.
-    struct Document: Encodable {
-        let issuer: String
-        let authorization_endpoint: String
-        let token_endpoint: String
-        let userinfo_endpoint: String
-        let revocation_endpoint: String
-        let end_session_endpoint: String
-        let jwks_uri: String
-        let scopes_supported = Scope.all
-        let response_types_supported = ["code"]
-        let response_modes_supported = ["query"]
-        let grant_types_supported: [String]
-        let subject_types_supported = ["public"]
-        let id_token_signing_alg_values_supported: [String]
-        let authorization_response_iss_parameter_supported = true
-        let code_challenge_methods_supported = ["S256"]
-        let token_endpoint_auth_methods_supported = ["none"]
-        let claims_supported = ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"]
-        let prompt_values_supported = ["none", "login", "consent", "select_account"]
-        let biometric_removal_endpoint: String?
-        let biometric_login_hint_supported: Bool?
-        let biometric_audience_required: Bool?
-        let locker_enrolment_endpoint: String?
-        let locker_level_shares_supported: Bool?
-        let locker_background_scopes_supported: [String]?
-    }
-
     func document(_ request: Request, _ context: IdentityContext) throws -> Response {
         let origin = try services.issuer
         let extensions = services.configuration.extensions
-        let locker = services.locker
-        let lockerGrants: [TokenEndpoint.GrantType] = locker == nil ? [] : [.easyAccess, .backgroundAccess]
-        return try .json(
-            Document(
-                issuer: origin, authorization_endpoint: origin + "/oauth2/authorize",
-                token_endpoint: origin + "/oauth2/token", userinfo_endpoint: origin + "/oauth2/userinfo",
-                revocation_endpoint: origin + "/oauth2/revoke", end_session_endpoint: origin + "/oauth2/end_session",
-                jwks_uri: origin + "/oauth2/jwks",
-                grant_types_supported: ([.authorizationCode, .refreshToken] + lockerGrants).map(\.rawValue),
-                id_token_signing_alg_values_supported: [services.configuration.idTokenSigningAlgorithm.rawValue],
-                biometric_removal_endpoint: extensions.biometricRemoval
-                    ? origin + "/api/identity/biometric/remove" : nil,
-                biometric_login_hint_supported: extensions.biometricLoginHint ? true : nil,
-                biometric_audience_required: extensions.biometricAudience ? true : nil,
-                locker_enrolment_endpoint: locker.map { _ in origin + LockerEndpoints.path },
-                locker_level_shares_supported: locker?.configuration.levelShares,
-                locker_background_scopes_supported: locker?.configuration.backgroundScopes))
+        let endpoint = { (path: String) in JSONValue.string(origin + path) }
+        var grantTypes = [TokenEndpoint.GrantType.authorizationCode, .refreshToken]
+        var document: [String: JSONValue] = [
+            "issuer": .string(origin),
+            "authorization_endpoint": endpoint("/oauth2/authorize"),
+            "token_endpoint": endpoint("/oauth2/token"),
+            "userinfo_endpoint": endpoint("/oauth2/userinfo"),
+            "revocation_endpoint": endpoint("/oauth2/revoke"),
+            "end_session_endpoint": endpoint("/oauth2/end_session"),
+            "jwks_uri": endpoint("/oauth2/jwks"),
+            "scopes_supported": .array(Scope.all.map(JSONValue.string)),
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [
+                .string(services.configuration.idTokenSigningAlg.rawValue)
+            ],
+            "authorization_response_iss_parameter_supported": true,
+            "code_challenge_methods_supported": ["S256"],
+            "token_endpoint_auth_methods_supported": ["none"],
+            "claims_supported": ["iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce"],
+            "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        ]
+        if extensions.biometricRemoval {
+            document["biometric_removal_endpoint"] = endpoint("/api/identity/biometric/remove")
+        }
+        if extensions.biometricLoginHint { document["biometric_login_hint_supported"] = true }
+        if extensions.biometricAudience { document["biometric_audience_required"] = true }
+        if let locker = services.locker?.configuration {
+            grantTypes += [.easyAccess, .backgroundAccess]
+            document["locker_enrolment_endpoint"] = endpoint(LockerEndpoints.path)
+            document["locker_level_shares_supported"] = .bool(locker.levelShares)
+            document["locker_background_scopes_supported"] = .array(locker.backgroundScopes.map(JSONValue.string))
+        }
+        document["grant_types_supported"] = .array(grantTypes.map { .string($0.rawValue) })
+        return try .json(document)
     }
 
     func keys(_ request: Request, _ context: IdentityContext) throws -> Response {
         try .json(["keys": [services.signer.jwk]])
+    }
+}
+
+/// Issues challenges: POST `/oauth2/challenge`.
+struct ChallengeEndpoint: Sendable {
+    let services: IdentityServices
+
+    func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        guard services.challengeLimit.admit(context.network) else {
+            var refusal = try APIError.rateLimited.response()
+            refusal.headers[.retryAfter] = String(services.challengeLimit.secondsToWait(context.network))
+            return refusal
+        }
+        let purpose = try purpose(in: try await request.jsonObject(context))
+        let challenge = try await services.challenges.issue(purpose)
+        return try .json([
+            "result": ["token": challenge.token, "expire_at": challenge.expiresAt.formatted(.iso8601)]
+        ])
+    }
+
+    private func purpose(in body: [String: JSONValue]) throws -> ChallengePurpose {
+        if let extra = body.keys.filter({ $0 != "purpose" }).min() {
+            throw APIError.validationFailed(["location": .string("/\(extra)"), "kind": "additionalProperties"])
+        }
+        guard let member = body["purpose"] else {
+            throw APIError.validationFailed([
+                "location": "", "kind": "required",
+                "details": ["actual": .null, "expected": ["purpose"], "missing": ["purpose"]],
+            ])
+        }
+        guard let purpose = member.string.flatMap(ChallengePurpose.init) else {
+            throw APIError.validationFailed([
+                "location": "/purpose", "kind": "general", "details": ["msg": "unknown challenge purpose"],
+            ])
+        }
+        return purpose
     }
 }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import GRDB
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 
@@ -10,6 +11,11 @@ struct LockerEndpoints: Sendable {
     static let path = "/locker/enrolments"
     /// The maximum age in seconds of the strong authentication that adding a key requires.
     static let maximumAuthenticationAge = 300
+
+    private struct Answer: Encodable {
+        let enrolment_id: String?
+        let level_shares: [String: String]?
+    }
 
     let services: IdentityServices
     let locker: LockerServices
@@ -26,12 +32,6 @@ struct LockerEndpoints: Sendable {
 
     /// POST: enrols the device that signed the assertion.
     func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        struct Answer: Encodable {
-            let enrolment_id: String
-            let level_shares: ReleasedShares?
-        }
-
-        var request = request
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
         let assertion = try await request.lockerAssertion(context)
@@ -39,17 +39,16 @@ struct LockerEndpoints: Sendable {
         let enrolment = LockerEnrolment(
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey, info: proof.info,
             createdAt: services.clock.now)
-        let shares = locker.configuration.levelShares ? LevelShares.random() : nil
+        let shares = locker.configuration.levelShares ? LevelShares() : nil
         try await locker.registry.add(
             enrolment, shares: shares, limit: locker.configuration.maximumEnrolments)
         context.logger.notice("device enrolled", metadata: ["enrolment": "\(enrolment.id)"])
-        return try .json(
-            Answer(enrolment_id: enrolment.id, level_shares: shares.map(ReleasedShares.both)), status: .created)
+        let answer = Answer(enrolment_id: enrolment.id, level_shares: shares?.bothReleased)
+        return try .json(answer, status: .created)
     }
 
     /// POST `…/easy-access`: adds the key that signed the assertion, if the device key countersigned it.
     func enableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         try requireFreshAuthentication(session)
@@ -59,7 +58,7 @@ struct LockerEndpoints: Sendable {
         try require(enrolment, of: session)
         try await locker.registry.addEasyAccessKey(key, to: enrolment.id)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
-        return .noContent
+        return .empty(.noContent)
     }
 
     /// DELETE `…/easy-access`: removes the key named by `kid`, or all keys without it.
@@ -73,30 +72,24 @@ struct LockerEndpoints: Sendable {
         try require(enrolment, of: session)
         try await locker.registry.removeEasyAccessKeys(named: kid, of: enrolment.id)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
-        return .noContent
+        return .empty(.noContent)
     }
 
     /// POST `…/easy-access/disable`: removes the key that the device's assertion names, or all keys without a name.
     /// Requires no session, because a device without easy access may have none.
     func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         try locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
-        let enrolment = try await locker.verifier.verifyEasyAccessDisabling(
-            assertion, audience: services.issuer, enrolmentID: id)
+        let enrolment = try await locker.verifier.verifyDevice(
+            assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
         try await locker.registry.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment.id)
         context.logger.notice("easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
-        return .noContent
+        return .empty(.noContent)
     }
 
     /// POST `…/level-shares`: releases the shares to the device after its user was authenticated.
     func levelShares(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        struct Answer: Encodable {
-            let level_shares: ReleasedShares?
-        }
-
-        var request = request
         let id = try context.parameters.require("id")
         let session = try await session(request, context)
         let beganHere =
@@ -104,18 +97,17 @@ struct LockerEndpoints: Sendable {
             && authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
         guard session.grant.isStrong || beganHere else { throw OAuthError.insufficientUserAuthentication() }
         let assertion = try await request.lockerAssertion(context)
-        let enrolment = try await locker.verifier.verifyLevelShares(
-            assertion, audience: services.issuer, enrolmentID: id)
+        let enrolment = try await locker.verifier.verifyDevice(
+            assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
         try require(enrolment, of: session)
         let shares = try await locker.levelShares(of: enrolment)
         try await locker.registry.recordUse(of: enrolment.id, at: services.clock.now)
-        return try .json(Answer(level_shares: shares.map(ReleasedShares.both)))
+        return try .json(Answer(enrolment_id: nil, level_shares: shares?.bothReleased))
     }
 
     /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access created with it. Requires
     /// no session, accepts an assertion at any time, and succeeds when repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         try locker.addressLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
@@ -125,7 +117,7 @@ struct LockerEndpoints: Sendable {
             try await locker.registry.remove(id: enrolment.id)
             context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(enrolment.id)"])
         }
-        return .noContent
+        return .empty(.noContent)
     }
 
     /// The session of the request's bearer token, which must have full access.
@@ -158,8 +150,8 @@ struct LockerEndpoints: Sendable {
     }
 
     private func keyID(_ request: Request) throws(OAuthError) -> KeyID? {
-        guard let query = request.uri.query, !query.isEmpty else { return nil }
-        guard let fields = FormFields(query), let kid = fields["kid"].flatMap(KeyID.init) else {
+        if (request.uri.query ?? "").isEmpty { return nil }
+        guard let kid = request.queryFields?["kid"].flatMap(KeyID.init) else {
             throw .invalidRequest("kid is not a valid key name")
         }
         return kid
@@ -175,39 +167,35 @@ extension LockerEnrolment {
 
 extension Request {
     /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
-    ///
-    /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
-    fileprivate mutating func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
-        let body = try await lockerBody(context)
-        guard body.count == 1, let assertion = body["assertion"]?.string else {
-            throw OAuthError.invalidRequest("the body must have the member assertion, a string, and no other")
-        }
-        return try LockerRequest(assertion)
+    fileprivate func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
+        try LockerRequest(await lockerMembers(["assertion"], "the member assertion, a string", context)[0])
     }
 
     /// Reads the assertion and the device's signature over it from the body, a JSON object with the members `assertion`
     /// and `device_signature` and no other.
-    ///
-    /// - Throws: ``OAuthError``; ``LockerRequestError`` with code `malformed`.
-    fileprivate mutating func countersignedLockerAssertion(
+    fileprivate func countersignedLockerAssertion(
         _ context: IdentityContext
     ) async throws -> (assertion: LockerRequest, countersignature: LockerCountersignature) {
-        let body = try await lockerBody(context)
-        guard
-            body.count == 2, let assertion = body["assertion"]?.string, let signature = body["device_signature"]?.string
-        else {
-            throw OAuthError.invalidRequest(
-                "the body must have the members assertion and device_signature, both strings, and no other")
-        }
-        return (try LockerRequest(assertion), try LockerCountersignature(signature))
+        let texts = try await lockerMembers(
+            ["assertion", "device_signature"], "the members assertion and device_signature, both strings", context)
+        return (try LockerRequest(texts[0]), try LockerCountersignature(texts[1]))
     }
 
-    private mutating func lockerBody(_ context: IdentityContext) async throws -> [String: JSONValue] {
+    /// Reads the values of a JSON object that has these members and no other.
+    private func lockerMembers(
+        _ names: [String], _ description: String, _ context: IdentityContext
+    ) async throws -> [String] {
+        let body: [String: JSONValue]
         do {
-            return try await jsonObject(context)
+            body = try await jsonObject(context)
         } catch let error as APIError {
             throw OAuthError.invalidRequest(error.message)
         }
+        let texts = names.compactMap { body[$0]?.string }
+        guard texts.count == names.count, body.count == names.count else {
+            throw OAuthError.invalidRequest("the body must have \(description), and no other")
+        }
+        return texts
     }
 }
 
@@ -229,7 +217,7 @@ struct LockerServices: Sendable {
         // The key is in the same database file as the sealed shares. It protects only against an attacker who reads
         // just the table, for example by SQL injection. File permissions protect the file.
         let key = try await secrets.value("locker shares") {
-            SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
+            .random(32)
         }
         registry = try LockerRegistry(
             database, project: configuration.project, shareKey: SecretBytes(key))
@@ -246,20 +234,12 @@ struct LockerServices: Sendable {
     }
 }
 
-/// Level shares in a response: base64url without padding, 43 characters each. They are no longer in locked memory, so
-/// create them only where the response is created.
-struct ReleasedShares: Sendable, Encodable {
-    let background: String
-    let active: String?
-
-    static func both(of shares: LevelShares) -> ReleasedShares {
-        ReleasedShares(background: text(shares.background), active: text(shares.active))
-    }
-
+extension LevelShares {
+    /// The shares in a response, base64url without padding, 43 characters each. They are no longer in locked memory, so
+    /// create them only where the response is created.
+    var bothReleased: [String: String] { ["background": Self.text(background), "active": Self.text(active)] }
     /// Only the share of the level `background`.
-    static func backgroundAlone(of shares: LevelShares) -> ReleasedShares {
-        ReleasedShares(background: text(shares.background), active: nil)
-    }
+    var backgroundReleased: [String: String] { ["background": Self.text(background)] }
 
     private static func text(_ share: SecretBytes) -> String {
         share.withUnsafeBytes { Base64URL.encode(Data($0)) }

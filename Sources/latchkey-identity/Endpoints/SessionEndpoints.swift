@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 
@@ -8,51 +9,36 @@ import Logging
 struct SessionEndpoints: Sendable {
     let services: IdentityServices
 
-    /// The claims that all Authgear SDKs require, and the user name.
-    struct UserInfo: Encodable {
-        let sub: String
-        let preferred_username: String
-        let custom_attributes: [String: String] = [:]
-        let isAnonymous: Bool
-        let isVerified = false
-        let canReauthenticate: Bool
-        let updated_at: Int
-
-        enum CodingKeys: String, CodingKey {
-            case sub, preferred_username, custom_attributes, updated_at
-            case isAnonymous = "https://authgear.com/claims/user/is_anonymous"
-            case isVerified = "https://authgear.com/claims/user/is_verified"
-            case canReauthenticate = "https://authgear.com/claims/user/can_reauthenticate"
-        }
-    }
-
-    /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3).
+    /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all Authgear SDKs require, and
+    /// the user name.
     func userInfo(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
         guard session.grant.scopes.contains(Scope.openID) else { throw OAuthError.insufficientScope(Scope.openID) }
         let user = session.user
-        return try .json(
-            UserInfo(
-                sub: user.id, preferred_username: user.username, isAnonymous: user.isAnonymous,
-                canReauthenticate: !user.isAnonymous, updated_at: Int(user.createdAt)))
+        let claims: [String: JSONValue] = [
+            "sub": .string(user.id), "preferred_username": .string(user.username), "custom_attributes": [:],
+            "updated_at": .number(user.createdAt.rounded(.towardZero)),
+            "https://authgear.com/claims/user/is_anonymous": .bool(user.isAnonymous),
+            "https://authgear.com/claims/user/is_verified": false,
+            "https://authgear.com/claims/user/can_reauthenticate": .bool(!user.isAnonymous),
+        ]
+        return try .json(claims)
     }
 
     /// POST `/oauth2/revoke` (RFC 7009). Also succeeds for an unknown token.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         if let token = try await request.form(context)["token"] {
             try await services.grants.revoke(token: token)
         }
-        return .empty
+        return .empty()
     }
 
     /// POST `/api/identity/biometric/remove`, body `{"kid": …}`: answers 200 with an empty body.
     ///
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         guard
             let session = try await services.session(bearer: request.bearerToken), session.grant.hasFullAccess
         else {
@@ -63,15 +49,14 @@ struct SessionEndpoints: Sendable {
         }
         let body = try await request.jsonObject(context)
         guard body.count == 1, let text = body["kid"]?.string else {
-            throw APIError.validationFailed(
-                .object(["location": .string("/kid"), "kind": .string("required")]))
+            throw APIError.validationFailed(["location": "/kid", "kind": "required"])
         }
         guard
             let kid = KeyID(rawValue: text),
             let device = try await services.devices.remove(kid: kid, of: session.user.id)
         else { throw APIError.identityNotFound }
         context.logger.notice("biometric identity removed", metadata: ["identity": "\(device.id)"])
-        return .empty
+        return .empty()
     }
 }
 
@@ -80,77 +65,61 @@ struct SessionEndpoints: Sendable {
 /// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm. The browser is
 /// redirected only to an address that is registered for the client.
 struct EndSessionEndpoint: Sendable {
-    private static let purpose = "end session"
+    private enum Target {
+        case loggedOutPage
+        case redirect(RedirectURI)
+
+        var uri: RedirectURI? { if case .redirect(let uri) = self { uri } else { nil } }
+    }
 
     let services: IdentityServices
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
-        let query = request.uri.query ?? ""
-        guard let fields = FormFields(query), let target = await target(fields) else {
-            return services.pages.message(
-                title: "Could not log out",
-                text: "The app that sent you here made a request that is not allowed.",
-                status: .badRequest)
+        guard let fields = request.queryFields, let target = await target(fields) else {
+            return refusal("The app that sent you here made a request that is not allowed.", .badRequest)
         }
-        guard let session = try await services.session(cookies) else { return leave(target, state: fields["state"]) }
+        guard let session = try await services.session(cookies) else { return response(target, fields) }
         if let hint = fields["id_token_hint"], await services.signer.verify(hint)?.subject == session.user.id {
-            return try await end(cookies, target, state: fields["state"])
+            return try await services.logOut(cookies, response(target, fields))
         }
-        let cookie = cookies.form ?? services.forms.newCookie()
-        var response = services.pages.render(
+        return services.show(
             ConfirmPage(
                 title: "Log out?", text: "You are logged in as \(session.user.username).",
-                action: "/oauth2/end_session?" + query, button: "Log out",
-                token: services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.purpose)),
-            mayLeadTo: target.uri)
-        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
-        return response
+                action: "/oauth2/end_session?" + (request.uri.query ?? ""), button: "Log out",
+                token: services.forms.token(cookies, for: .endSession)),
+            to: cookies, mayLeadTo: target.uri)
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
         guard
-            services.forms.accepts(
-                form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: Self.purpose),
-            let fields = FormFields(request.uri.query ?? ""), let target = await target(fields)
-        else {
-            return services.pages.message(
-                title: "Could not log out", text: "Go back to the app and log out there again.", status: .forbidden)
-        }
-        return try await end(cookies, target, state: fields["state"])
+            services.forms.accepts(form, cookies, for: .endSession), let fields = request.queryFields,
+            let target = await target(fields)
+        else { return refusal("Go back to the app and log out there again.", .forbidden) }
+        return try await services.logOut(cookies, response(target, fields))
     }
 
-    private struct Target {
-        let uri: RedirectURI?
-    }
-
-    /// The redirect target after the logout; nil if the requested one is not registered for the client.
+    /// The target after the logout; nil if the requested redirect is not registered for the client.
     private func target(_ fields: FormFields) async -> Target? {
-        guard let text = fields["post_logout_redirect_uri"] else { return Target(uri: nil) }
+        guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
         if let hint = fields["id_token_hint"] { audience = await services.signer.verify(hint)?.audience.first }
         guard
             let uri = RedirectURI(text),
             let client = (fields["client_id"] ?? audience).flatMap(services.configuration.client),
-            client.accepts(postLogoutRedirectURI: uri)
+            uri.isRegistered(in: client.postLogoutRedirectURIs)
         else { return nil }
-        return Target(uri: uri)
+        return .redirect(uri)
     }
 
-    private func end(_ cookies: BrowserCookies, _ target: Target, state: String?) async throws -> Response {
-        if let session = cookies.session { try await services.sessions.end(session) }
-        var response = leave(target, state: state)
-        response.setCookie(services.cookie(.session, "", maxAge: 0))
-        return response
+    private func response(_ target: Target, _ fields: FormFields) -> Response {
+        guard let uri = target.uri else { return services.pages.loggedOut }
+        return .seeOther(uri.adding(fields["state"].map { [("state", $0)] } ?? []))
     }
 
-    private func leave(_ target: Target, state: String?) -> Response {
-        guard let uri = target.uri else {
-            return services.pages.message(title: "Logged out", text: "You are logged out of this browser.")
-        }
-        return .seeOther(uri.adding(state.map { [("state", $0)] } ?? []))
+    private func refusal(_ text: String, _ status: HTTPResponse.Status) -> Response {
+        services.pages.message(title: "Could not log out", text: text, status: status)
     }
 }

@@ -32,7 +32,7 @@ extension TokenEndpoint {
         }
         // Revoking an enrolment ends its sessions, but would not remove an identity that such a session added.
         guard session.grant.enrolmentID == nil else { throw OAuthError.insufficientUserAuthentication() }
-        guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited }
+        guard services.biometricLimit.admit(session.user.id) else { throw OAuthError.rateLimited() }
         try requireBiometric()
         let proof = try await services.verifier.verifySetup(request, for: audience(client))
         guard !session.user.isAnonymous else { throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity") }
@@ -44,7 +44,7 @@ extension TokenEndpoint {
             RegisteredDevice(
                 kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info, createdAt: services.clock.now
             ))
-        return .empty
+        return .empty()
     }
 
     /// Logs the device's user in and ends the device's earlier session.
@@ -57,7 +57,7 @@ extension TokenEndpoint {
         let deviceInfo = try deviceInfo(form)
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(request, for: audience(client))
-        guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited }
+        guard services.biometricLimit.admit(device.userID) else { throw OAuthError.rateLimited() }
         guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
             throw OAuthError.serverError
         }
@@ -89,13 +89,13 @@ extension TokenEndpoint {
     func easyAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
         let wanted = form.words("scope")
         let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
-        try Scope.validate(scopes)
+        try Scope.validateLogin(scopes)
         let (locker, assertion) = try lockerAssertion(form)
         let (enrolment, key) = try await locker.verifier.verifyEasyAccess(assertion, audience: services.issuer)
         let shares = try await locker.levelShares(of: enrolment)
         return try await answer(
             .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, scopes: scopes,
-            shares: shares.map(ReleasedShares.both))
+            shares: shares?.bothReleased)
     }
 
     /// The background access grant: a token with few scopes for a device without its user.
@@ -104,14 +104,13 @@ extension TokenEndpoint {
         let allowed = locker.configuration.backgroundScopes
         let wanted = form.words("scope")
         let scopes = wanted.isEmpty ? allowed : wanted
-        if let unknown = scopes.first(where: { !allowed.contains($0) }) {
-            throw OAuthError.invalidScope("specified scope is not allowed: \(unknown)")
-        }
-        let enrolment = try await locker.verifier.verifyBackgroundAccess(assertion, audience: services.issuer)
+        try Scope.validate(scopes, among: allowed)
+        let enrolment = try await locker.verifier.verifyDevice(
+            assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
         let shares = try await locker.levelShares(of: enrolment)
         return try await answer(
             .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
-            shares: shares.map(ReleasedShares.backgroundAlone))
+            shares: shares?.backgroundReleased)
     }
 
     private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
@@ -126,7 +125,7 @@ extension TokenEndpoint {
     /// user's limit, so that an attacker cannot use up the limit.
     private func answer(
         _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices, _ form: FormFields,
-        client: ClientConfiguration, scopes: [String], shares: ReleasedShares?
+        client: ClientConfiguration, scopes: [String], shares: [String: String]?
     ) async throws -> Response {
         try enrolment.requireClient(client.id)
         try locker.userLimit.require(enrolment.userID)

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// The token endpoint: POST `/oauth2/token`.
@@ -17,11 +18,8 @@ struct TokenEndpoint: Sendable {
     let services: IdentityServices
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         guard services.tokenLimit.admit(context.network) else {
-            var refusal = OAuthError.rateLimited
-            refusal.retryAfter = services.tokenLimit.secondsToWait(context.network)
-            throw refusal
+            throw OAuthError.rateLimited(retryAfter: services.tokenLimit.secondsToWait(context.network))
         }
         let form = try await request.form(context)
         guard let client = form["client_id"].flatMap(services.configuration.client) else {
@@ -63,11 +61,11 @@ struct TokenEndpoint: Sendable {
     func grant(
         _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User, client: ClientConfiguration,
         scope: String, authTime: Double, deviceInfo: String?
-    ) -> Grant {
+    ) -> LoginGrant {
         let now = services.clock.now.timeIntervalSince1970
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
-        return Grant(
+        return LoginGrant(
             id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID, enrolmentID: proof.enrolmentID,
             easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr, authTime: authTime,
             expiresAt: now + lifetime,
@@ -76,18 +74,18 @@ struct TokenEndpoint: Sendable {
 
     /// Creates tokens for a grant, without storing them.
     func tokens(
-        for grant: Grant, user: User, client: ClientConfiguration, nonce: String? = nil, withRefreshToken: Bool = true
+        for grant: LoginGrant, user: User, client: ClientConfiguration, nonce: String? = nil,
+        withRefreshToken: Bool = true
     ) async throws -> TokenResponse {
-        let random = services.random
-        return TokenResponse(
-            accessToken: OpaqueToken.bytes(random), expiresIn: client.accessTokenLifetime,
+        TokenResponse(
+            accessToken: OpaqueToken.bytes(), expiresIn: client.accessTokenLifetime,
             refreshToken: withRefreshToken && grant.scopes.contains(Scope.offlineAccess)
-                ? "\(grant.id).\(OpaqueToken.alphanumeric(random))" : nil,
+                ? "\(grant.id).\(OpaqueToken.alphanumeric())" : nil,
             idToken: grant.scopes.contains(Scope.openID) && grant.hasUser
                 ? try await idToken(of: grant, user: user, nonce: nonce) : nil)
     }
 
-    func idToken(of grant: Grant, user: User, nonce: String?) async throws -> String {
+    func idToken(of grant: LoginGrant, user: User, nonce: String?) async throws -> String {
         let now = services.clock.seconds
         return try await services.signer.sign(
             IDToken(
@@ -118,23 +116,15 @@ struct TokenEndpoint: Sendable {
         return try .json(tokens)
     }
 
-    /// The refresh token grant (RFC 6749 section 6) with rotation. A second use of a replaced refresh token revokes its
-    /// grant (RFC 9700 section 4.14.2).
+    /// The refresh token grant (RFC 6749 section 6) with rotation.
     func refresh(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
         let invalidToken = OAuthError.invalidGrant("invalid refresh token")
         let deviceInfo = try deviceInfo(form)
         guard let refreshToken = form["refresh_token"] else {
             throw OAuthError.invalidRequest("refresh token is required")
         }
-        let grant: Grant
-        let user: User
-        switch try await services.grants.refreshable(refreshToken) {
-        case .grant(let found, let owner): (grant, user) = (found, owner)
-        case .reused(let grantID):
-            try await services.grants.revoke(grantID: grantID)
-            throw invalidToken
-        case .unknown: throw invalidToken
-        }
+        guard let session = try await services.grants.session(refreshToken: refreshToken) else { throw invalidToken }
+        let (grant, user) = (session.grant, session.user)
         guard grant.clientID == client.id else {
             throw OAuthError.invalidRequest("client id doesn't match the refresh token")
         }

@@ -2,7 +2,6 @@ import Crypto
 import FoundationEssentials
 import Hummingbird
 import Latchkey
-import LatchkeyRelyingParty
 
 /// The values of this server's cookies in a request.
 struct BrowserCookies: Sendable {
@@ -17,15 +16,18 @@ struct BrowserCookies: Sendable {
     }
 
     let session: String?
-    let form: String?
+    /// The cookie of the browser's forms, or a new one.
+    let form: String
+    /// Whether the browser does not have ``form`` yet.
+    let isFormNew: Bool
 
     init(_ request: Request, isSecure: Bool) {
         let cookies = request.cookies
         session = cookies[Name.session.text(isSecure: isSecure)]?.value
         // Ignores a value that this server did not create, so that an attacker cannot choose the form token.
-        form = cookies[Name.form.text(isSecure: isSecure)].flatMap {
-            Base64URL.decode($0.value)?.count == 32 ? $0.value : nil
-        }
+        let known = cookies[Name.form.text(isSecure: isSecure)]?.value
+        isFormNew = known.flatMap(Base64URL.decode)?.count != 32
+        form = isFormNew ? OpaqueToken.bytes() : known ?? ""
     }
 }
 
@@ -42,6 +44,30 @@ extension IdentityServices {
             name: name.text(isSecure: isSecure), value: value, maxAge: maxAge, path: "/", secure: isSecure,
             httpOnly: true, sameSite: .lax)
     }
+
+    /// Renders a page with a form, and sets the browser's form cookie if it has none.
+    func show(
+        _ page: some Page, to cookies: BrowserCookies, status: HTTPResponse.Status = .ok,
+        mayLeadTo redirectURI: RedirectURI? = nil
+    ) -> Response {
+        var response = pages.render(page, status: status, mayLeadTo: redirectURI)
+        if cookies.isFormNew { response.setCookie(cookie(.form, cookies.form)) }
+        return response
+    }
+
+    /// The session of a browser; nil if the user is not logged in.
+    func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
+        guard let token = cookies.session else { return nil }
+        return try await sessions.session(token)
+    }
+
+    /// Ends the session of a browser and deletes its cookie in the response.
+    func logOut(_ cookies: BrowserCookies, _ response: Response) async throws -> Response {
+        if let session = cookies.session { try await sessions.end(session) }
+        var response = response
+        response.setCookie(cookie(.session, "", maxAge: 0))
+        return response
+    }
 }
 
 /// Prevents other sites from submitting this server's forms on behalf of a user (cross-site request forgery).
@@ -49,31 +75,31 @@ extension IdentityServices {
 /// The browser has a random cookie; each form contains a MAC over that cookie, the session and the form's purpose.
 /// Another site can make the browser send the cookie, but does not know the MAC.
 struct FormGuard: Sendable {
-    static let fieldName = "csrf_token"
-
-    private let key: SymmetricKey
-    private let random: RandomSource
-
-    init(key: Data, random: RandomSource) {
-        self.key = SymmetricKey(data: key)
-        self.random = random
+    enum Purpose: String {
+        case authorize, login, settings
+        case endSession = "end session"
     }
 
-    /// Creates a random cookie value.
-    func newCookie() -> String { OpaqueToken.bytes(random) }
+    private let key: SymmetricKey
 
-    /// The value of the form's hidden field ``fieldName``.
-    func token(cookie: String, session: String?, purpose: String) -> String {
-        Base64URL.encode(Data(code(cookie, session, purpose)))
+    init(key: Data) {
+        self.key = SymmetricKey(data: key)
+    }
+
+    /// The value of the form's hidden field `csrf_token`.
+    func token(_ cookies: BrowserCookies, for purpose: Purpose) -> String {
+        Base64URL.encode(
+            Data(HMAC<SHA256>.authenticationCode(for: Self.message(cookies, purpose), using: key)))
     }
 
     /// Whether a form came from a page that this server showed to this browser.
-    func accepts(_ token: String?, cookie: String?, session: String?, purpose: String) -> Bool {
-        guard let token, let cookie, let bytes = Base64URL.decode(token) else { return false }
-        return constantTimeEqual(bytes, Data(code(cookie, session, purpose)))
+    func accepts(_ form: FormFields, _ cookies: BrowserCookies, for purpose: Purpose) -> Bool {
+        guard let code = form["csrf_token"].flatMap(Base64URL.decode) else { return false }
+        return HMAC<SHA256>.isValidAuthenticationCode(
+            code, authenticating: Self.message(cookies, purpose), using: key)
     }
 
-    private func code(_ cookie: String, _ session: String?, _ purpose: String) -> HMAC<SHA256>.MAC {
-        HMAC<SHA256>.authenticationCode(for: Data("\(purpose)\n\(cookie)\n\(session ?? "")".utf8), using: key)
+    private static func message(_ cookies: BrowserCookies, _ purpose: Purpose) -> Data {
+        Data("\(purpose.rawValue)\n\(cookies.form)\n\(cookies.session ?? "")".utf8)
     }
 }

@@ -5,8 +5,6 @@ import NIOCore
 
 /// Takes the client's address from `X-Forwarded-For` if the request came from a trusted proxy.
 struct ClientAddressMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     private let trustedProxies: Set<String>
 
     init(trustedProxies: [String]) {
@@ -14,10 +12,7 @@ struct ClientAddressMiddleware: RouterMiddleware {
     }
 
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var context = context
         if trustedProxies.contains(context.address), let client = Self.lastHop(request.headers) {
             context.address = client.description

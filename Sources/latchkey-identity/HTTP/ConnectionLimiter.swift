@@ -57,14 +57,9 @@ final class ConnectionLimiter: Sendable {
         channel.closeFuture.whenComplete { [self] _ in state.withLock { Self.remove(channel, from: &$0) } }
     }
 
-    /// Marks the connection as busy: a request has arrived.
-    func begin(_ channel: any Channel) { setIdle(channel, since: nil) }
-
-    /// Marks the connection as idle: the request was answered.
-    func end(_ channel: any Channel) { setIdle(channel, since: .now()) }
-
-    private func setIdle(_ channel: any Channel, since time: NIODeadline?) {
-        state.withLock { $0.entries[ObjectIdentifier(channel)]?.idleSince = time }
+    /// Records whether the connection has a request.
+    func setBusy(_ isBusy: Bool, _ channel: any Channel) {
+        state.withLock { $0.entries[ObjectIdentifier(channel)]?.idleSince = isBusy ? nil : .now() }
     }
 
     private static func remove(_ channel: any Channel, from state: inout State) {
@@ -94,23 +89,18 @@ final class ConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
 /// Reports requests to the limiter, and closes a connection whose request takes longer than ``longestRequest``, because
 /// a client can send a body arbitrarily slowly.
 struct ConnectionMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     static let longestRequest: TimeAmount = .seconds(30)
 
     let limiter: ConnectionLimiter
 
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         let channel = context.channel
-        limiter.begin(channel)
+        limiter.setBusy(true, channel)
         let deadline = channel.eventLoop.scheduleTask(in: Self.longestRequest) { channel.close(promise: nil) }
         defer {
             deadline.cancel()
-            limiter.end(channel)
+            limiter.setBusy(false, channel)
         }
         return try await next(request, context)
     }
@@ -132,8 +122,8 @@ enum OpenFiles {
         limit.rlim_cur = needed
         guard needed <= limit.rlim_max, setrlimit(resource, &limit) == 0 else {
             throw ConfigurationError(
-                "connections.total: \(connections) connections need \(needed) open files; this process may have "
-                    + "\(limit.rlim_max). Raise the limit (ulimit -n, LimitNOFILE=) or lower connections.total")
+                "connections.total: \(connections) connections need \(needed) open files, and this process may have "
+                    + "\(limit.rlim_max)", "Raise the limit (ulimit -n, LimitNOFILE=) or lower connections.total.")
         }
     }
 }

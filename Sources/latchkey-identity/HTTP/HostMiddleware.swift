@@ -8,15 +8,10 @@ import Synchronization
 /// This prevents DNS rebinding: a malicious site can make its own name resolve to this machine, so that browsers treat
 /// its pages and this server as one origin. The requests of its pages have that name as `Host`.
 struct HostMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     let origin: Origin
 
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         // RFC 9112 section 3.2. The first Host becomes the authority; a second one remains in the headers.
         guard let authority = request.head.authority, request.headers[named: "Host"] == nil else {
             throw HTTPError(.badRequest, message: "a request must have exactly one Host header")

@@ -92,7 +92,6 @@ struct IdentityServices: Sendable {
     let configuration: ServerConfiguration
     let origin: Origin
     let clock: WallClock
-    let random: RandomSource
     let users: UserStore
     let sessions: WebSessionStore
     let grants: GrantStore
@@ -111,24 +110,22 @@ struct IdentityServices: Sendable {
 
     init(
         _ configuration: ServerConfiguration, database: any DatabaseWriter, hasher: PasswordHasher,
-        clock: WallClock = .system, random: RandomSource = .system
+        clock: WallClock = .system
     ) async throws {
         self.configuration = configuration
         self.clock = clock
-        self.random = random
         origin = Origin(configuration.publicOrigin)
         users = UserStore(database: database, hasher: hasher, clock: clock)
-        sessions = WebSessionStore(database: database, clock: clock, random: random)
-        grants = GrantStore(database: database, clock: clock, random: random)
-        challenges = DatabaseChallengeStore(database, clock: clock, random: random)
+        sessions = WebSessionStore(database: database, clock: clock)
+        grants = GrantStore(database: database, clock: clock)
+        challenges = DatabaseChallengeStore(database, clock: clock)
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
         let secrets = SecretStore(database: database)
         locker = try await LockerServices(
             configuration, database: database, challenges: challenges, secrets: secrets, clock: clock)
-        signer = try await IDTokenSigner(configuration.idTokenSigningAlgorithm, secrets: secrets)
-        forms = FormGuard(
-            key: try await secrets.value("form guard") { [random] in Data(random.bytes(32)) }, random: random)
+        signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
+        forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)
         tokenLimit = RateLimiter(limit: configuration.rateLimits.tokenPerAddress, per: 60, clock: clock)
         challengeLimit = RateLimiter(limit: configuration.rateLimits.challengePerAddress, per: 60, clock: clock)
@@ -165,3 +162,6 @@ struct IdentityContext: RequestContext {
         address = source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description ?? "unknown"
     }
 }
+
+/// The rest of the chain of middleware.
+typealias Next = @concurrent (Request, IdentityContext) async throws -> Response

@@ -34,9 +34,7 @@ final class RateLimiter: Sendable {
     ///
     /// - Returns: Whether the event is within the limit.
     func admit(_ name: String) -> Bool {
-        windows.withLock { windows in
-            count(Self.key(name), in: &windows) <= limit
-        }
+        windows.withLock { count(Self.key(name), in: &$0) <= limit }
     }
 
     /// Seconds until the next event of this name is admitted; nil if it would be admitted now. Counts nothing.
@@ -55,10 +53,8 @@ final class RateLimiter: Sendable {
 
     /// Subtracts one event.
     func withdraw(_ name: String) {
-        windows.withLock { windows in
-            let key = Self.key(name)
-            if let window = windows[key] { windows[key]?.count = max(0, window.count - 1) }
-        }
+        let key = Self.key(name)
+        windows.withLock { if let count = $0[key]?.count { $0[key]?.count = max(0, count - 1) } }
     }
 
     private func count(_ name: String, in windows: inout [String: Window]) -> Int {
@@ -90,10 +86,9 @@ extension RateLimiter {
     ///
     /// - Throws: ``OAuthError`` with `Retry-After` if the event exceeds the limit.
     func require(_ name: String) throws(OAuthError) {
-        guard !admit(name) else { return }
-        var refusal = OAuthError(status: 429, "rate_limited", "there were too many requests")
-        refusal.retryAfter = secondsToWait(name)
-        throw refusal
+        guard admit(name) else {
+            throw OAuthError(429, "rate_limited", "there were too many requests", retryAfter: secondsToWait(name))
+        }
     }
 
     /// Whole seconds until the next event of this name is admitted, at least one.
@@ -108,15 +103,16 @@ struct LoginThrottle: Sendable {
     struct Account: Sendable {
         fileprivate let name: String
 
-        /// The account of an existing user, regardless of the spelling of the user name.
-        init(_ user: User) {
-            name = "id \(user.id)"
-        }
-
-        /// The account of an unknown user name. Names that differ only in the case of ASCII letters are one account, as
-        /// in the database, so that unknown users are throttled exactly as existing ones.
-        init(unknown username: String) {
-            name = "name \(FormFields.encode(username).lowercased())"
+        /// The account of an existing user, regardless of the spelling of the user name, or else of an unknown name.
+        /// Unknown names that differ only in the case of ASCII letters are one account, as in the database, so that
+        /// unknown users are throttled exactly as existing ones.
+        init(_ user: User?, named username: String) {
+            if let user {
+                name = "id \(user.id)"
+                return
+            }
+            let bytes = username.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+            name = "name \(String(decoding: bytes, as: UTF8.self))"
         }
     }
 
@@ -138,7 +134,7 @@ struct LoginThrottle: Sendable {
 
     /// Seconds until the next attempt for this account is checked; nil if it would be checked now.
     func wait(_ account: Account, address: String) -> TimeInterval? {
-        return [
+        [
             pairs.wait("\(address) \(account.name)"), addresses.wait(address), users.wait(account.name),
         ].compactMap { $0 }.max()
     }

@@ -1,39 +1,30 @@
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 import NIOCore
 
 /// Turns the error that an endpoint throws into a response, and adds the headers that all responses have.
 struct RefusalMiddleware: RouterMiddleware {
-    typealias Context = IdentityContext
-
     @concurrent
-    func handle(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var response = try await answer(request, context: context, next: next)
         response.headers[.xContentTypeOptions] = "nosniff"
         return response
     }
 
-    private func answer(
-        _ request: Request, context: IdentityContext,
-        next: @concurrent (Request, IdentityContext) async throws -> Response
-    ) async throws -> Response {
+    private func answer(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         do {
             return try await next(request, context)
         } catch let error as OAuthError {
             context.logger.info("refused", metadata: ["path": "\(request.uri.path)", "error": "\(error.error)"])
             return try .refusal(error)
         } catch let error as BiometricRequestError {
-            context.logger.notice(
-                "biometric request refused", metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+            log("biometric request refused", error, context)
             return try .refusal(error.oauthError)
         } catch let error as LockerRequestError {
-            context.logger.notice(
-                "locker request refused", metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+            log("locker request refused", error, context)
             return try .refusal(error.oauthError)
         } catch let error as APIError {
             return try error.response()
@@ -46,15 +37,19 @@ struct RefusalMiddleware: RouterMiddleware {
             return try .refusal(.serverError)
         }
     }
+
+    private func log<Code>(_ message: Logger.Message, _ error: VerificationError<Code>, _ context: IdentityContext) {
+        context.logger.notice(message, metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+    }
 }
 
 /// An error of the JSON endpoints outside OAuth, in Authgear's format.
 struct APIError: Error, Sendable, Encodable {
-    var name: String
-    var reason: String
-    var message: String
+    let name: String
+    let reason: String
+    let message: String
     /// The HTTP status.
-    var code: Int
+    let code: Int
     var info: JSONValue?
 
     func response() throws -> Response {
@@ -64,7 +59,7 @@ struct APIError: Error, Sendable, Encodable {
     static func validationFailed(_ cause: JSONValue) -> APIError {
         APIError(
             name: "Invalid", reason: "ValidationFailed", message: "invalid request body", code: 400,
-            info: .object(["causes": .array([cause])]))
+            info: ["causes": [cause]])
     }
 
     static let invalidContentType = APIError(
@@ -92,9 +87,12 @@ extension OAuthError {
 
     /// The session began with too weak an authentication, or too long ago (RFC 9470 section 3).
     static func insufficientUserAuthentication(maximumAge: Int? = nil) -> OAuthError {
-        var refusal = OAuthError(
-            status: 403, "insufficient_user_authentication", "the user has to be authenticated again")
-        refusal.maximumAge = maximumAge
-        return refusal
+        OAuthError(
+            403, "insufficient_user_authentication", "the user has to be authenticated again", maximumAge: maximumAge)
+    }
+
+    /// There were too many requests, with the words of deployed Authgear servers.
+    static func rateLimited(retryAfter: Int? = nil) -> OAuthError {
+        OAuthError(429, "x_rate_limited", "rate limit exceeded, please try again later.", retryAfter: retryAfter)
     }
 }

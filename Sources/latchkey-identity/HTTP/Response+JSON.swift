@@ -32,15 +32,8 @@ extension Response {
         return response
     }
 
-    /// 200 with an empty body.
-    static var empty: Response {
-        Response(status: .ok).unstored()
-    }
-
-    /// 204 without a body.
-    static var noContent: Response {
-        Response(status: .noContent).unstored()
-    }
+    /// A response with an empty body.
+    static func empty(_ status: HTTPResponse.Status = .ok) -> Response { Response(status: status).unstored() }
 
     /// 303: the browser requests `location` with GET.
     static func seeOther(_ location: String) -> Response {
@@ -49,12 +42,8 @@ extension Response {
 
     /// An OAuth error response.
     static func refusal(_ error: OAuthError) throws -> Response {
-        struct Body: Encodable {
-            let error: String
-            let error_description: String
-        }
         var response = try json(
-            Body(error: error.error, error_description: error.description), status: .init(code: error.status))
+            ["error": error.error, "error_description": error.description], status: .init(code: error.status))
         if error.status == 401 || error.status == 403 {
             response.headers[.wwwAuthenticate] =
                 "Bearer error=\"\(error.error)\", error_description=\"\(error.description)\""

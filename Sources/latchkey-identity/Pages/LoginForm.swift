@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Hummingbird
 import Logging
 
@@ -30,6 +29,8 @@ struct LoginForm: Sendable {
     let services: IdentityServices
 
     /// Checks a user name and a password.
+    ///
+    /// - Parameter pinnedUserID: The only user who may log in; nil for any.
     func check(
         _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
     ) async throws -> Result<User, Problem> {
@@ -38,7 +39,7 @@ struct LoginForm: Sendable {
             let password = form["password"], password.utf8.count <= 256
         else { return .failure(.wrongPassword) }
         let found = try await services.users.user(named: username)
-        let account = found.map(LoginThrottle.Account.init) ?? LoginThrottle.Account(unknown: username)
+        let account = LoginThrottle.Account(found, named: username)
         if let seconds = services.throttle.wait(account, address: context.network) {
             return .failure(.throttled(seconds: Int(seconds.rounded(.up))))
         }
@@ -52,25 +53,23 @@ struct LoginForm: Sendable {
         return .success(user)
     }
 
-    func page(
-        action: String, purpose: String, cookies: BrowserCookies, clientName: String?, username: String?,
-        isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil, problem: Problem? = nil
-    ) -> Response {
-        let cookie = cookies.form ?? services.forms.newCookie()
-        let page = LoginPage(
-            action: action, clientName: clientName, username: username, isPinned: isPinned,
-            canCancel: redirectURI != nil, problem: problem?.text,
-            token: services.forms.token(cookie: cookie, session: cookies.session, purpose: purpose))
-        var response = services.pages.render(page, status: problem?.status ?? .ok, mayLeadTo: redirectURI)
-        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
+    /// Starts a session of the browser and sets its cookie in the response.
+    func start(_ user: User, _ cookies: BrowserCookies, _ response: Response) async throws -> Response {
+        var response = response
+        let session = try await services.sessions.start(for: user, replacing: cookies.session)
+        response.setCookie(services.cookie(.session, session))
         return response
     }
-}
 
-extension IdentityServices {
-    /// The session of a browser; nil if the user is not logged in.
-    func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
-        guard let token = cookies.session else { return nil }
-        return try await sessions.session(token)
+    func page(
+        action: String, purpose: FormGuard.Purpose, cookies: BrowserCookies, clientName: String? = nil,
+        username: String?, isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil, problem: Problem?
+    ) -> Response {
+        services.show(
+            LoginPage(
+                action: action, clientName: clientName, username: username, isPinned: isPinned,
+                canCancel: redirectURI != nil, problem: problem?.text,
+                token: services.forms.token(cookies, for: purpose)),
+            to: cookies, status: problem?.status ?? .ok, mayLeadTo: redirectURI)
     }
 }

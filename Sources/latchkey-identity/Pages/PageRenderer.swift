@@ -9,7 +9,7 @@ import NIOCore
 struct PageRenderer: Sendable {
     private struct Layout {
         let title: String
-        let style: String
+        let style = Stylesheet.css
         let content: String
     }
 
@@ -29,7 +29,6 @@ struct PageRenderer: Sendable {
         -> Response
     {
         let content = templates[type(of: page).template]?.render(page) ?? ""
-        let html = layout.render(Layout(title: page.title, style: Stylesheet.css, content: content))
         let target = redirectURI.map { " \($0.contentSecuritySource)" } ?? ""
         var response = Response(
             status: status,
@@ -40,7 +39,8 @@ struct PageRenderer: Sendable {
                     "default-src 'none'; style-src 'sha256-\(styleHash)'; form-action 'self'\(target); "
                     + "frame-ancestors 'none'; base-uri 'none'",
             ],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: html)))
+            body: ResponseBody(
+                byteBuffer: ByteBuffer(string: layout.render(Layout(title: page.title, content: content)))))
         response.headers[named: "Referrer-Policy"] = "same-origin"
         response.headers[named: "X-Frame-Options"] = "DENY"
         return response
@@ -49,6 +49,8 @@ struct PageRenderer: Sendable {
     func message(title: String, text: String, status: HTTPResponse.Status = .ok) -> Response {
         render(MessagePage(title: title, text: text), status: status)
     }
+
+    var loggedOut: Response { message(title: "Logged out", text: "You are logged out of this browser.") }
 }
 
 /// The values of a page. Its properties are the names in its template.
@@ -100,46 +102,57 @@ struct SettingsPage: Page {
     let token: String
 }
 
-/// A user's biometric identities.
-struct BiometricPage: Page {
-    static let template = "biometric"
+/// A list of a user's devices, each with a button.
+struct DevicesPage: Page {
+    static let template = "devices"
+
+    /// The texts of a list and the members of its forms.
+    struct Kind: Sendable {
+        let title: String
+        /// The sentence before and after the user's name.
+        let leadBefore: String
+        let leadAfter: String
+        let empty: String
+        /// The last part of the path: `/settings/NAME`.
+        let path: String
+        let button: String
+        /// The value of `x_action`.
+        let action: String
+        /// The query of the page after the action, and its past participle.
+        let done: String
+        /// The form's member with the device's ID.
+        let member: String
+
+        static let biometric = Kind(
+            title: "Biometric login", leadBefore: "These devices can log in as", leadAfter: ".",
+            empty: "No device is set up.", path: "biometric", button: "Remove", action: "remove", done: "removed",
+            member: "x_identity_id")
+        static let locker = Kind(
+            title: "Enrolled devices", leadBefore: "Apps on these devices keep data that only", leadAfter: " can open.",
+            empty: "No device is enrolled.", path: "locker", button: "Revoke", action: "revoke", done: "revoked",
+            member: "x_enrolment_id")
+    }
 
     struct Device: Sendable {
         let id: String
         let model: String
         let name: String?
-        let kid: String
-        let day: String
+        /// The text after the name.
+        let details: String
+        /// The second line of text, if any.
+        let use: String?
+        /// The key's name, or a part of the ID that distinguishes several enrolments of one machine.
+        let label: String
+        /// The device's name in the accessible name of its button.
+        let spokenName: String
     }
 
-    let title = "Biometric login"
+    let kind: Kind
     let username: String
     let devices: [Device]
     let notice: String?
     let token: String
     let hasNone: Bool
-}
 
-/// A user's enrolled devices.
-struct LockerPage: Page {
-    static let template = "locker"
-
-    struct Device: Sendable {
-        let id: String
-        let model: String
-        let name: String?
-        let client: String
-        /// The first eight characters of ``id``, to distinguish several enrolments of one machine.
-        let shortID: String
-        let easyAccess: String
-        let day: String
-        let lastUse: String
-    }
-
-    let title = "Enrolled devices"
-    let username: String
-    let devices: [Device]
-    let notice: String?
-    let token: String
-    let hasNone: Bool
+    var title: String { kind.title }
 }

@@ -6,9 +6,6 @@ import Logging
 
 /// The pages on which a user manages the account's devices.
 struct SettingsPages: Sendable {
-    private static let loginPurpose = "login"
-    static let settingsPurpose = "settings"
-
     let services: IdentityServices
     let login: LoginForm
 
@@ -19,29 +16,20 @@ struct SettingsPages: Sendable {
     }
 
     func submitLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
-        guard accepts(form, cookies, Self.loginPurpose) else { return loginPage(cookies, problem: .expired) }
+        guard services.forms.accepts(form, cookies, for: .login) else { return loginPage(cookies, problem: .expired) }
         switch try await login.check(form, context: context) {
         case .failure(let problem): return loginPage(cookies, username: form["username"], problem: problem)
-        case .success(let user):
-            let session = try await services.sessions.start(for: user, replacing: cookies.session)
-            var response = Response.seeOther("/settings")
-            response.setCookie(services.cookie(.session, session))
-            return response
+        case .success(let user): return try await login.start(user, cookies, .seeOther("/settings"))
         }
     }
 
     func logout(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        var request = request
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
-        guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
-        if let session = cookies.session { try await services.sessions.end(session) }
-        var response = services.pages.message(title: "Logged out", text: "You are logged out of this browser.")
-        response.setCookie(services.cookie(.session, "", maxAge: 0))
-        return response
+        guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
+        return try await services.logOut(cookies, services.pages.loggedOut)
     }
 
     func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
@@ -51,78 +39,114 @@ struct SettingsPages: Sendable {
             return SettingsPage(
                 username: user.username, showsBiometric: services.configuration.identity.biometric.listEnabled,
                 deviceCount: Self.devices(count), showsLocker: enrolments != nil,
-                enrolmentCount: Self.devices(enrolments ?? 0),
-                token: token)
+                enrolmentCount: Self.devices(enrolments ?? 0), token: token)
         }
     }
 
     /// The list of devices. It is always available; the configuration only decides whether the settings page links to
     /// it.
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await withUser(request) { user, token in
-            let devices = try await services.devices.devices(of: user.id)
-            return BiometricPage(
-                username: user.username,
-                devices: devices.map {
-                    BiometricPage.Device(
-                        id: $0.id, model: $0.info.model, name: $0.info.name, kid: $0.kid.rawValue,
-                        day: Self.day($0.createdAt))
-                },
-                notice: request.uri.query == "removed" ? "The device was removed." : nil,
-                token: token,
-                hasNone: devices.isEmpty)
+        try await showDevices(.biometric, request) { user in
+            try await services.devices.devices(of: user.id).map {
+                DevicesPage.Device(
+                    id: $0.id, model: $0.info.model, name: $0.info.name, details: "added \(Self.day($0.createdAt))",
+                    use: nil, label: $0.kid.rawValue, spokenName: $0.info.model)
+            }
         }
     }
 
     /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions continue, as on deployed Authgear servers.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await withForm(request, context) { user, form in
-            guard form["x_action"] == "remove", let id = form["x_identity_id"] else {
-                throw OAuthError.invalidRequest("x_action and x_identity_id are required")
-            }
+        try await changeDevice(.biometric, request, context) { user, id in
             guard
                 let device = try await services.devices.devices(of: user.id).first(where: { $0.id == id }),
                 try await services.devices.remove(kid: device.kid, of: user.id) != nil
-            else {
-                return services.pages.message(
-                    title: "Device not found", text: "The device was removed already, or it is not yours.",
-                    status: .notFound)
-            }
+            else { return false }
             context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
-            return .seeOther("/settings/biometric?removed")
+            return true
         }
     }
 
-    /// Shows a page to the logged-in user, with the token for its forms.
-    func withUser<P: Page>(
-        _ request: Request, _ page: (User, _ formToken: String) async throws -> P
-    ) async throws -> Response {
-        let cookies = services.cookies(of: request)
-        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
-        let cookie = cookies.form ?? services.forms.newCookie()
-        let token = services.forms.token(cookie: cookie, session: cookies.session, purpose: Self.settingsPurpose)
-        var response = services.pages.render(try await page(session.user, token))
-        if cookies.form == nil { response.setCookie(services.cookie(.form, cookie)) }
-        return response
+    /// The list of enrolled devices.
+    func showLocker(_ request: Request, _ locker: LockerServices) async throws -> Response {
+        try await showDevices(.locker, request) { user in
+            try await locker.registry.enrolments(of: user.id).map {
+                let client = services.configuration.client(id: $0.clientID)?.name ?? $0.clientID
+                let lastUse = $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet"
+                let shortID = String($0.id.prefix(8))
+                return DevicesPage.Device(
+                    id: $0.id, model: $0.info.model, name: $0.info.name,
+                    details: "\(client) · enrolled \(Self.day($0.createdAt))",
+                    use: "\(lastUse) · \($0.easyAccessKeys.isEmpty ? "without" : "with") easy access", label: shortID,
+                    spokenName: "\($0.info.model), \(shortID)")
+            }
+        }
     }
 
-    /// Handles a form of these pages for the logged-in user.
-    func withForm(
-        _ request: Request, _ context: IdentityContext, _ answer: (User, FormFields) async throws -> Response
+    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its
+    /// easy access and background sessions end.
+    func revokeEnrolment(
+        _ request: Request, _ context: IdentityContext, _ locker: LockerServices
     ) async throws -> Response {
-        var request = request
+        try await changeDevice(.locker, request, context) { user, id in
+            guard
+                try await locker.registry.enrolments(of: user.id).contains(where: { $0.id == id }),
+                try await locker.registry.remove(id: id)
+            else { return false }
+            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
+            return true
+        }
+    }
+
+    private func showDevices(
+        _ kind: DevicesPage.Kind, _ request: Request, _ devices: (User) async throws -> [DevicesPage.Device]
+    ) async throws -> Response {
+        try await withUser(request) { user, token in
+            let devices = try await devices(user)
+            return DevicesPage(
+                kind: kind, username: user.username, devices: devices,
+                notice: request.uri.query == kind.done ? "The device was \(kind.done)." : nil, token: token,
+                hasNone: devices.isEmpty)
+        }
+    }
+
+    /// Handles the form of a list's device.
+    ///
+    /// - Parameter change: Changes the device with this ID. Returns false if the user has no such device.
+    private func changeDevice(
+        _ kind: DevicesPage.Kind, _ request: Request, _ context: IdentityContext,
+        _ change: (User, String) async throws -> Bool
+    ) async throws -> Response {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
-        guard accepts(form, cookies, Self.settingsPurpose) else { return forgery }
-        return try await answer(session.user, form)
+        guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
+        guard form["x_action"] == kind.action, let id = form[kind.member] else {
+            throw OAuthError.invalidRequest("x_action and \(kind.member) are required")
+        }
+        guard try await change(session.user, id) else {
+            return services.pages.message(
+                title: "Device not found", text: "The device was \(kind.done) already, or it is not yours.",
+                status: .notFound)
+        }
+        return .seeOther("/settings/\(kind.path)?\(kind.done)")
     }
 
-    static func day(_ date: Date) -> String {
+    /// Shows a page to the logged-in user, with the token for its forms.
+    private func withUser(
+        _ request: Request, _ page: (User, _ formToken: String) async throws -> some Page
+    ) async throws -> Response {
+        let cookies = services.cookies(of: request)
+        guard let session = try await services.session(cookies) else { return .seeOther("/login") }
+        return services.show(
+            try await page(session.user, services.forms.token(cookies, for: .settings)), to: cookies)
+    }
+
+    private static func day(_ date: Date) -> String {
         date.formatted(.iso8601.year().month().day().dateSeparator(.dash))
     }
 
-    static func minute(_ date: Date) -> String {
+    private static func minute(_ date: Date) -> String {
         "\(day(date)) \(date.formatted(.iso8601.time(includingFractionalSeconds: false)).prefix(5)) UTC"
     }
 
@@ -130,12 +154,7 @@ struct SettingsPages: Sendable {
         count == 1 ? "1 device" : "\(count) devices"
     }
 
-    func accepts(_ form: FormFields, _ cookies: BrowserCookies, _ purpose: String) -> Bool {
-        services.forms.accepts(
-            form[FormGuard.fieldName], cookie: cookies.form, session: cookies.session, purpose: purpose)
-    }
-
-    var forgery: Response {
+    private var forgery: Response {
         services.pages.message(
             title: "Could not submit the form",
             text: "The page was open for too long, or another site sent the form. Go back and try again.",
@@ -145,53 +164,6 @@ struct SettingsPages: Sendable {
     private func loginPage(
         _ cookies: BrowserCookies, username: String? = nil, problem: LoginForm.Problem? = nil
     ) -> Response {
-        login.page(
-            action: "/login", purpose: Self.loginPurpose, cookies: cookies, clientName: nil, username: username,
-            problem: problem)
-    }
-}
-
-extension SettingsPages {
-    /// The list of enrolled devices.
-    func showLocker(_ request: Request, _ locker: LockerServices) async throws -> Response {
-        try await withUser(request) { user, token in
-            let enrolments = try await locker.registry.enrolments(of: user.id)
-            return LockerPage(
-                username: user.username,
-                devices: enrolments.map {
-                    LockerPage.Device(
-                        id: $0.id, model: $0.info.model, name: $0.info.name,
-                        client: services.configuration.client(id: $0.clientID)?.name ?? $0.clientID,
-                        shortID: String($0.id.prefix(8)),
-                        easyAccess: $0.easyAccessKeys.isEmpty ? "without easy access" : "with easy access",
-                        day: Self.day($0.createdAt),
-                        lastUse: $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet")
-                },
-                notice: request.uri.query == "revoked" ? "The device was revoked." : nil,
-                token: token,
-                hasNone: enrolments.isEmpty)
-        }
-    }
-
-    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its locker, and its
-    /// easy access and background sessions end.
-    func revokeEnrolment(
-        _ request: Request, _ context: IdentityContext, _ locker: LockerServices
-    ) async throws -> Response {
-        try await withForm(request, context) { user, form in
-            guard form["x_action"] == "revoke", let id = form["x_enrolment_id"] else {
-                throw OAuthError.invalidRequest("x_action and x_enrolment_id are required")
-            }
-            guard
-                try await locker.registry.enrolments(of: user.id).contains(where: { $0.id == id }),
-                try await locker.registry.remove(id: id)
-            else {
-                return services.pages.message(
-                    title: "Device not found", text: "The device was revoked already, or it is not yours.",
-                    status: .notFound)
-            }
-            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
-            return .seeOther("/settings/locker?revoked")
-        }
+        login.page(action: "/login", purpose: .login, cookies: cookies, username: username, problem: problem)
     }
 }

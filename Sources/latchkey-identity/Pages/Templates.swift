@@ -20,8 +20,7 @@ enum Templates {
 
     static let pages = [
         LoginPage.template: login, MessagePage.template: message, ConfirmPage.template: confirm,
-        SettingsPage.template: settings, BiometricPage.template: biometric,
-        LockerPage.template: locker,
+        SettingsPage.template: settings, DevicesPage.template: devices,
     ]
 
     private static let login = """
@@ -77,47 +76,24 @@ enum Templates {
         </form>
         """
 
-    private static let biometric = """
+    private static let devices = """
         <p class="back"><a href="/settings"><span aria-hidden="true">‹</span> Settings</a></p>
-        <h1>{{title}}</h1>
-        <p class="lead">These devices can log in as <strong>{{username}}</strong>.</p>
+        <h1>{{kind.title}}</h1>
+        <p class="lead">{{kind.leadBefore}} <strong>{{username}}</strong>{{kind.leadAfter}}</p>
         {{#notice}}<p class="note" role="status">{{notice}}</p>{{/notice}}
-        {{#hasNone}}<p class="empty">No device is set up.</p>{{/hasNone}}
+        {{#hasNone}}<p class="empty">{{kind.empty}}</p>{{/hasNone}}
         <ul class="list">
         {{#devices}}
         <li class="row">
         <span><strong><bdi>{{model}}</bdi></strong>
-        <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}added {{day}}</small>
-        <small class="kid">{{kid}}</small></span>
-        <form method="post" action="/settings/biometric">
+        <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}{{details}}</small>
+        {{#use}}<small>{{use}}</small>{{/use}}
+        <small class="kid">{{label}}</small></span>
+        <form method="post" action="/settings/{{kind.path}}">
         <input type="hidden" name="csrf_token" value="{{token}}">
-        <input type="hidden" name="x_action" value="remove">
-        <input type="hidden" name="x_identity_id" value="{{id}}">
-        <button class="danger" type="submit" aria-label="Remove {{model}}">Remove</button>
-        </form>
-        </li>
-        {{/devices}}
-        </ul>
-        """
-
-    private static let locker = """
-        <p class="back"><a href="/settings"><span aria-hidden="true">‹</span> Settings</a></p>
-        <h1>{{title}}</h1>
-        <p class="lead">Apps on these devices keep data that only <strong>{{username}}</strong> can open.</p>
-        {{#notice}}<p class="note" role="status">{{notice}}</p>{{/notice}}
-        {{#hasNone}}<p class="empty">No device is enrolled.</p>{{/hasNone}}
-        <ul class="list">
-        {{#devices}}
-        <li class="row">
-        <span><strong><bdi>{{model}}</bdi></strong>
-        <small>{{#name}}<bdi>{{name}}</bdi> · {{/name}}{{client}} · enrolled {{day}}</small>
-        <small>{{lastUse}} · {{easyAccess}}</small>
-        <small class="kid">{{shortID}}</small></span>
-        <form method="post" action="/settings/locker">
-        <input type="hidden" name="csrf_token" value="{{token}}">
-        <input type="hidden" name="x_action" value="revoke">
-        <input type="hidden" name="x_enrolment_id" value="{{id}}">
-        <button class="danger" type="submit" aria-label="Revoke {{model}}, {{shortID}}">Revoke</button>
+        <input type="hidden" name="x_action" value="{{kind.action}}">
+        <input type="hidden" name="{{kind.member}}" value="{{id}}">
+        <button class="danger" type="submit" aria-label="{{kind.button}} {{spokenName}}">{{kind.button}}</button>
         </form>
         </li>
         {{/devices}}

@@ -6,99 +6,78 @@ import LatchkeyRelyingParty
 struct GrantStore: Sendable {
     let database: any DatabaseWriter
     let clock: WallClock
-    let random: RandomSource
 
-    /// The user and grant of a valid access token.
+    /// The user and grant of a valid token.
     struct Session: Sendable {
         let user: User
-        let grant: Grant
+        let grant: LoginGrant
     }
 
     /// The session of an access token; nil if it is expired, revoked or unknown, or the user is disabled.
     func session(accessToken: String) async throws -> Session? {
         let now = clock.now.timeIntervalSince1970
         return try await database.read { database in
-            guard
-                let grant = try Grant.fetchOne(
-                    database,
-                    sql: """
-                        SELECT offline_grant.* FROM offline_grant JOIN access_token ON grant_id = id
-                        WHERE digest = ? AND access_token.expires_at > ? AND offline_grant.expires_at > ?
-                        """,
-                    arguments: [OpaqueToken.digest(accessToken), now, now]),
-                let user = try User.fetchOne(database, key: grant.userID), !user.isDisabled
-            else { return nil }
-            return Session(user: user, grant: grant)
+            let grant: SQLRequest<LoginGrant> = """
+                SELECT offline_grant.* FROM offline_grant JOIN access_token ON grant_id = id
+                WHERE digest = \(OpaqueToken.digest(accessToken)) AND access_token.expires_at > \(now)
+                    AND offline_grant.expires_at > \(now)
+                """
+            return try Self.session(grant.fetchOne(database), in: database)
         }
+    }
+
+    /// The session of a refresh token; nil if it is expired, revoked or unknown, or the user is disabled.
+    ///
+    /// If the token was replaced before, either this use or the use of its successor is by an attacker: the grant is
+    /// revoked (RFC 9700 section 4.14.2).
+    func session(refreshToken: String) async throws -> Session? {
+        let now = clock.now.timeIntervalSince1970
+        return try await database.write { database in
+            let token: SQLRequest<Row> = """
+                SELECT grant_id, is_used FROM refresh_token WHERE digest = \(OpaqueToken.digest(refreshToken))
+                """
+            guard let row = try token.fetchOne(database) else { return nil }
+            if row["is_used"] as Bool {
+                try LoginGrant.deleteOne(database, key: row["grant_id"] as String)
+                return nil
+            }
+            let grant = try LoginGrant.fetchOne(database, key: row["grant_id"] as String)
+            guard let grant, grant.expiresAt > now, grant.idleExpiresAt > now else { return nil }
+            return try Self.session(grant, in: database)
+        }
+    }
+
+    private static func session(_ grant: LoginGrant?, in database: Database) throws -> Session? {
+        guard let grant, let user = try User.fetchOne(database, key: grant.userID), !user.isDisabled else { return nil }
+        return Session(user: user, grant: grant)
     }
 
     /// Stores a new grant and its first tokens, and revokes the grants of the same device.
     ///
     /// - Returns: False if its code was used already, or its enrolment or easy-access key was deleted.
-    func insert(_ grant: Grant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
+    func insert(_ grant: LoginGrant, tokens: TokenResponse, from code: AuthorizationCode? = nil) async throws -> Bool {
         let now = clock.now.timeIntervalSince1970
         return try await database.write { database in
             if let code {
                 try database.execute(
-                    sql: "UPDATE authorization_code SET is_used = 1 WHERE digest = ? AND is_used = 0",
-                    arguments: [code.digest])
+                    literal: "UPDATE authorization_code SET is_used = 1 WHERE digest = \(code.digest) AND is_used = 0")
                 guard database.changesCount == 1 else {
-                    try Self.revoke(grantID: code.grantID, in: database)
+                    try LoginGrant.deleteOne(database, key: code.grantID)
                     return false
                 }
             }
-            if let enrolmentID = grant.enrolmentID {
-                guard
-                    try Bool.fetchOne(
-                        database, sql: "SELECT EXISTS (SELECT 1 FROM latchkey_locker_enrolment WHERE id = ?)",
-                        arguments: [enrolmentID]) == true
-                else { return false }
-            }
-            if let kid = grant.easyAccessKeyID {
-                guard
-                    try Bool.fetchOne(
-                        database,
-                        sql: """
-                            SELECT EXISTS
-                                (SELECT 1 FROM latchkey_locker_easy_access_key WHERE enrolment_id = ? AND kid = ?)
-                            """,
-                        arguments: [grant.enrolmentID, kid]) == true
-                else { return false }
-            }
-            if let deviceID = grant.deviceID {
-                try database.execute(sql: "DELETE FROM offline_grant WHERE device_id = ?", arguments: [deviceID])
-            }
-            try Self.deleteExpired(before: now, in: database)
+            let isProven: SQLRequest<Bool> = """
+                SELECT (\(grant.enrolmentID) IS NULL OR EXISTS (
+                        SELECT 1 FROM latchkey_locker_enrolment WHERE id = \(grant.enrolmentID)))
+                    AND (\(grant.easyAccessKeyID) IS NULL OR EXISTS (
+                        SELECT 1 FROM latchkey_locker_easy_access_key
+                        WHERE enrolment_id = \(grant.enrolmentID) AND kid = \(grant.easyAccessKeyID)))
+                """
+            guard try isProven.fetchOne(database) == true else { return false }
+            try database.execute(literal: "DELETE FROM offline_grant WHERE device_id = \(grant.deviceID)")
             try grant.insert(database)
             try Self.insert(tokens, of: grant.id, now: now, in: database)
             return true
-        }
-    }
-
-    /// The state of a refresh token.
-    enum Refreshable: Sendable {
-        case grant(Grant, User)
-        /// The token was replaced before. Either this use or the use of its successor is by an attacker.
-        case reused(grantID: String)
-        case unknown
-    }
-
-    func refreshable(_ refreshToken: String) async throws -> Refreshable {
-        let now = clock.now.timeIntervalSince1970
-        return try await database.read { database in
-            guard
-                let row = try Row.fetchOne(
-                    database, sql: "SELECT grant_id, is_used FROM refresh_token WHERE digest = ?",
-                    arguments: [OpaqueToken.digest(refreshToken)])
-            else { return .unknown }
-            let grantID: String = row["grant_id"]
-            if row["is_used"] as Bool { return .reused(grantID: grantID) }
-            guard
-                let grant = try Grant.fetchOne(database, key: grantID), grant.expiresAt > now,
-                grant.idleExpiresAt > now,
-                let user = try User.fetchOne(database, key: grant.userID), !user.isDisabled
-            else { return .unknown }
-            return .grant(grant, user)
         }
     }
 
@@ -106,22 +85,25 @@ struct GrantStore: Sendable {
     ///
     /// - Returns: False if another request used the same refresh token first. The grant is then revoked.
     func refresh(
-        _ grant: Grant, replacing refreshToken: String, with tokens: TokenResponse, deviceInfo: String?,
+        _ grant: LoginGrant, replacing refreshToken: String, with tokens: TokenResponse, deviceInfo: String?,
         idleTimeout: Int
     ) async throws -> Bool {
         let now = clock.now.timeIntervalSince1970
         return try await database.write { database in
             try database.execute(
-                sql: "UPDATE refresh_token SET is_used = ? WHERE digest = ? AND is_used = 0",
-                arguments: [tokens.refreshToken != nil, OpaqueToken.digest(refreshToken)])
+                literal: """
+                    UPDATE refresh_token SET is_used = \(tokens.refreshToken != nil)
+                    WHERE digest = \(OpaqueToken.digest(refreshToken)) AND is_used = 0
+                    """)
             guard database.changesCount == 1 else {
-                try Self.revoke(grantID: grant.id, in: database)
+                try LoginGrant.deleteOne(database, key: grant.id)
                 return false
             }
             try database.execute(
-                sql: "UPDATE offline_grant SET device_info = ?, idle_expires_at = ? WHERE id = ?",
-                arguments: [deviceInfo, now + Double(idleTimeout), grant.id])
-            try Self.deleteExpired(before: now, in: database)
+                literal: """
+                    UPDATE offline_grant SET device_info = \(deviceInfo), idle_expires_at = \(now + Double(idleTimeout))
+                    WHERE id = \(grant.id)
+                    """)
             try Self.insert(tokens, of: grant.id, now: now, in: database)
             return true
         }
@@ -129,17 +111,18 @@ struct GrantStore: Sendable {
 
     /// Ends a grant and all its tokens.
     func revoke(grantID: String) async throws {
-        try await database.write { try Self.revoke(grantID: grantID, in: $0) }
+        _ = try await database.write { try LoginGrant.deleteOne($0, key: grantID) }
     }
 
     /// Revokes the grant of a refresh token, or an access token alone. Ignores an unknown token.
     func revoke(token: String) async throws {
         let digest = OpaqueToken.digest(token)
-        try await database.write { database in
-            try database.execute(
-                sql: "DELETE FROM offline_grant WHERE id IN (SELECT grant_id FROM refresh_token WHERE digest = ?)",
-                arguments: [digest])
-            try database.execute(sql: "DELETE FROM access_token WHERE digest = ?", arguments: [digest])
+        try await database.write {
+            try $0.execute(
+                literal: """
+                    DELETE FROM offline_grant WHERE id IN (SELECT grant_id FROM refresh_token WHERE digest = \(digest));
+                    DELETE FROM access_token WHERE digest = \(digest)
+                    """)
         }
     }
 
@@ -149,33 +132,26 @@ struct GrantStore: Sendable {
 
     /// The code, also if it was used; nil if it is expired or unknown.
     func code(_ text: String) async throws -> AuthorizationCode? {
-        let now = clock.now.timeIntervalSince1970
-        return try await database.read { database in
-            try AuthorizationCode.fetchOne(
-                database, sql: "SELECT * FROM authorization_code WHERE digest = ? AND expires_at > ?",
-                arguments: [OpaqueToken.digest(text), now])
-        }
+        let code = try await database.read { try AuthorizationCode.fetchOne($0, key: OpaqueToken.digest(text)) }
+        return code.flatMap { $0.expiresAt > clock.now.timeIntervalSince1970 ? $0 : nil }
     }
 
-    private static func revoke(grantID: String, in database: Database) throws {
-        try database.execute(sql: "DELETE FROM offline_grant WHERE id = ?", arguments: [grantID])
-    }
-
+    /// Stores tokens and deletes expired rows.
     private static func insert(_ tokens: TokenResponse, of grantID: String, now: Double, in database: Database) throws {
         try database.execute(
-            sql: "INSERT INTO access_token (digest, grant_id, expires_at) VALUES (?, ?, ?)",
-            arguments: [OpaqueToken.digest(tokens.accessToken), grantID, now + Double(tokens.expiresIn)])
+            literal: """
+                DELETE FROM access_token WHERE expires_at <= \(now);
+                DELETE FROM offline_grant WHERE id <> \(grantID) AND (expires_at <= \(now) OR idle_expires_at <= \(now));
+                DELETE FROM authorization_code WHERE expires_at <= \(now);
+                INSERT INTO access_token (digest, grant_id, expires_at)
+                    VALUES (\(OpaqueToken.digest(tokens.accessToken)), \(grantID), \(now + Double(tokens.expiresIn)))
+                """)
         if let refreshToken = tokens.refreshToken {
             try database.execute(
-                sql: "INSERT INTO refresh_token (digest, grant_id, is_used) VALUES (?, ?, 0)",
-                arguments: [OpaqueToken.digest(refreshToken), grantID])
+                literal: """
+                    INSERT INTO refresh_token (digest, grant_id, is_used)
+                    VALUES (\(OpaqueToken.digest(refreshToken)), \(grantID), 0)
+                    """)
         }
-    }
-
-    private static func deleteExpired(before now: Double, in database: Database) throws {
-        try database.execute(sql: "DELETE FROM access_token WHERE expires_at <= ?", arguments: [now])
-        try database.execute(
-            sql: "DELETE FROM offline_grant WHERE expires_at <= ? OR idle_expires_at <= ?", arguments: [now, now])
-        try database.execute(sql: "DELETE FROM authorization_code WHERE expires_at <= ?", arguments: [now])
     }
 }

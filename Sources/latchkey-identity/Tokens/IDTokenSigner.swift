@@ -4,12 +4,13 @@ import FoundationEssentials
 import GRDB
 import JWTKit
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// Signs ID tokens with a key in the database file, which only its owner can read.
 struct IDTokenSigner: Sendable {
     /// The public key, as in the key set.
-    let jwk: Latchkey.JWK
+    let jwk: LatchkeyJOSE.JWK
     private let keys: JWTKeyCollection
     private let kid: JWKIdentifier
 
@@ -23,9 +24,8 @@ struct IDTokenSigner: Sendable {
             }
             let key = try P256.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
             let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
-            let name = Self.name(of: key.publicKey.derRepresentation)
-            jwk = Self.signing(Latchkey.JWK(point), kid: name)
-            kid = JWKIdentifier(string: name)
+            jwk = Self.signing(LatchkeyJOSE.JWK(point), key.publicKey.derRepresentation)
+            kid = JWKIdentifier(string: jwk.kid ?? "")
             await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
         case .rs256:
             let pem = try await secrets.value("id token key RS256") {
@@ -33,10 +33,10 @@ struct IDTokenSigner: Sendable {
             }
             let key = try _RSA.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
             let numbers = try key.publicKey.getKeyPrimitives()
-            let name = Self.name(of: key.publicKey.derRepresentation)
             jwk = Self.signing(
-                Latchkey.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil), kid: name)
-            kid = JWKIdentifier(string: name)
+                LatchkeyJOSE.JWK(rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil),
+                key.publicKey.derRepresentation)
+            kid = JWKIdentifier(string: jwk.kid ?? "")
             await keys.add(rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
         }
     }
@@ -50,13 +50,10 @@ struct IDTokenSigner: Sendable {
         try? await keys.verify(text, as: IDToken.self)
     }
 
-    private static func name(of publicKey: Data) -> String {
-        Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
-    }
-
-    private static func signing(_ jwk: Latchkey.JWK, kid: String) -> Latchkey.JWK {
+    /// A JWK for signatures, named by 16 bytes of the key's SHA-256 digest.
+    private static func signing(_ jwk: LatchkeyJOSE.JWK, _ publicKey: Data) -> LatchkeyJOSE.JWK {
         var jwk = jwk
-        jwk.kid = kid
+        jwk.kid = Base64URL.encode(MessageDigest(sha256: publicKey).bytes.prefix(16))
         jwk.use = "sig"
         return jwk
     }

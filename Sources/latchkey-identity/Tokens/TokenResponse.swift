@@ -13,7 +13,7 @@ struct TokenResponse: Sendable, Encodable {
     /// Space-separated; present if the client may have requested none.
     var scope: String?
     /// The level shares, with a locker grant.
-    var levelShares: ReleasedShares?
+    var levelShares: [String: String]?
 
     enum CodingKeys: String, CodingKey {
         case accessToken = "access_token"
@@ -28,25 +28,24 @@ struct TokenResponse: Sendable, Encodable {
 
 /// A random string that refers to a database row. The database stores only its ``digest(_:)``.
 enum OpaqueToken {
+    private static let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
     /// 32 letters and digits: 190 bits.
-    static func alphanumeric(_ random: RandomSource) -> String {
-        let alphabet = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)
-        var text: [UInt8] = []
-        while text.count < 32 {
-            // 248 is a multiple of 62: without higher bytes, all characters are equally likely.
-            text += random.bytes(40).lazy.filter { $0 < 248 }.map { alphabet[Int($0) % alphabet.count] }
-        }
-        return String(decoding: text.prefix(32), as: UTF8.self)
+    static func alphanumeric() -> String {
+        String((0..<32).map { _ in alphabet[.random(in: alphabet.indices)] })
     }
 
     /// 32 random bytes in base64url.
-    static func bytes(_ random: RandomSource) -> String {
-        Base64URL.encode(random.bytes(32))
-    }
+    static func bytes() -> String { Base64URL.encode(Data.random(32)) }
 
     /// SHA-256 of the token, 32 bytes.
-    static func digest(_ token: String) -> Data {
-        Data(MessageDigest(sha256: token.utf8).bytes)
+    static func digest(_ token: String) -> Data { Data(MessageDigest(sha256: token.utf8).bytes) }
+}
+
+extension Data {
+    /// Creates `count` bytes from the system's random number generator.
+    static func random(_ count: Int) -> Data {
+        Data((0..<count).map { _ in .random(in: .min ... .max) })
     }
 }
 
@@ -67,16 +66,21 @@ enum Scope {
     static let easyAccessDefault = [openID, fullAccess]
 
     /// Checks the scopes that a client requests.
-    static func validate(_ scopes: [String]) throws(OAuthError) {
-        if let unknown = scopes.first(where: { !all.contains($0) }) {
+    static func validate(_ scopes: [String], among allowed: [String] = all) throws(OAuthError) {
+        if let unknown = scopes.first(where: { !allowed.contains($0) }) {
             throw .invalidScope("specified scope is not allowed: \(unknown)")
         }
+    }
+
+    /// Checks the scopes that a client requests for a user.
+    static func validateLogin(_ scopes: [String]) throws(OAuthError) {
+        try validate(scopes)
         guard scopes.contains(openID) else { throw .invalidScope("must request 'openid' scope") }
     }
 
     /// Checks the scopes that a device requests for a biometric login.
     static func validateBiometric(_ scopes: [String]) throws(OAuthError) {
-        try validate(scopes)
+        try validateLogin(scopes)
         guard scopes.contains(offlineAccess), scopes.contains(fullAccess) else {
             throw .invalidScope("offline_access and full-access must be requested")
         }

@@ -10,69 +10,61 @@ struct DemoBrowser: Browser {
     private static let maximumSteps = 12
 
     let narrator: Narrator
-    let user: LocalIdentityServer.Announcement.User
+    let user: LocalIdentityServer.Address.User
 
     func open(_ url: String) async throws {
         try narrator.detail("The browser shows the login page; the demo logs in as \(user.username).")
-        var visit = Visit(transport: AsyncHTTPTransport())
-        var page = try await visit.load(url)
+        var session = BrowserSession()
+        var page = try await session.load(try Self.endpoint(url), .get)
         for _ in 0..<Self.maximumSteps {
             guard let form = page.form else { return }
-            page = try await visit.submit(form.filled(username: user.username, password: user.password), from: page)
+            let target = form.action.isEmpty ? page.url : try Self.endpoint(form.action, on: page.url)
+            let fields = form.fields(username: user.username, password: user.password)
+            page = try await session.load(target, .post, body: Array(FormEncoding.encode(fields).utf8))
         }
         throw Demonstration.broken("the login has more than \(Self.maximumSteps) pages")
     }
+
+    /// Resolves a reference (RFC 3986 section 5).
+    fileprivate static func endpoint(_ reference: String, on page: Endpoint? = nil) throws -> Endpoint {
+        let url = URL(string: reference, relativeTo: page.flatMap { URL(string: $0.text) })
+        guard let url, let endpoint = Endpoint(url.absoluteString) else {
+            throw Demonstration.broken("‘\(reference)’ is not an address")
+        }
+        return endpoint
+    }
 }
 
-/// One visit of the browser, with its cookies.
-private struct Visit {
+/// The browser's connection, with its cookies.
+private struct BrowserSession {
     struct Page {
-        let url: String
+        let url: Endpoint
         let form: HTMLForm?
     }
 
-    let transport: AsyncHTTPTransport
+    private let transport = AsyncHTTPTransport()
     private var cookies: [String: String] = [:]
 
-    init(transport: AsyncHTTPTransport) {
-        self.transport = transport
-    }
-
-    mutating func load(_ url: String) async throws -> Page {
-        try await follow(.get, url, body: [])
-    }
-
-    mutating func submit(_ form: HTMLForm, from page: Page) async throws -> Page {
-        let target = form.action.isEmpty ? page.url : Self.resolve(form.action, against: page.url)
-        return try await follow(.post, target, body: Array(form.urlEncoded.utf8))
-    }
-
-    /// Sends the request and follows redirects.
-    private mutating func follow(_ method: HTTPRequest.Method, _ url: String, body: [UInt8]) async throws -> Page {
+    /// Sends a request and follows redirects.
+    mutating func load(_ url: Endpoint, _ method: HTTPRequest.Method, body: [UInt8] = []) async throws -> Page {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
             let (response, bytes) = try await send(method, url, body)
             guard (300..<400).contains(response.status.code), let location = response.headerFields[.location] else {
                 return Page(url: url, form: HTMLForm(in: String(decoding: bytes, as: UTF8.self)))
             }
-            (method, url, body) = (.get, Self.resolve(location, against: url), [])
+            (method, url, body) = (.get, try DemoBrowser.endpoint(location, on: url), [])
         }
         throw Demonstration.broken("the server redirects more than 10 times")
     }
 
     private mutating func send(
-        _ method: HTTPRequest.Method, _ url: String, _ body: [UInt8]
+        _ method: HTTPRequest.Method, _ url: Endpoint, _ body: [UInt8]
     ) async throws -> (HTTPResponse, [UInt8]) {
-        guard let scheme = url.firstRange(of: "://") else { throw Demonstration.broken("‘\(url)’ is not an address") }
-        let rest = url[scheme.upperBound...]
-        let authority = rest.prefix { $0 != "/" && $0 != "?" }
-        let path = rest.dropFirst(authority.count)
-        var request = HTTPRequest(
-            method: method, scheme: String(url[..<scheme.lowerBound]), authority: String(authority),
-            path: path.isEmpty ? "/" : String(path))
+        var request = url.request(method)
         if method == .post {
             request.headerFields[.contentType] = "application/x-www-form-urlencoded"
-            request.headerFields[.origin] = "\(url[..<scheme.lowerBound])://\(authority)"
+            request.headerFields[.origin] = url.origin
         }
         if !cookies.isEmpty {
             request.headerFields[.cookie] = cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
@@ -84,41 +76,22 @@ private struct Visit {
         }
         return (response, bytes)
     }
-
-    private static func resolve(_ reference: String, against url: String) -> String {
-        if reference.contains("://") { return reference }
-        guard let scheme = url.firstRange(of: "://") else { return reference }
-        let authority = url[scheme.upperBound...].prefix { $0 != "/" && $0 != "?" }
-        let origin = "\(url[..<scheme.upperBound])\(authority)"
-        if reference.hasPrefix("/") { return origin + reference }
-        let path = url[authority.endIndex...].prefix { $0 != "?" }
-        if reference.hasPrefix("?") { return origin + path + reference }
-        let folder = path.lastIndex(of: "/").map { path[...$0] } ?? "/"
-        return origin + folder + reference
-    }
 }
 
 /// The first form of a page with a password field. Parses only the HTML that the demo needs.
 struct HTMLForm {
-    private struct Field {
-        let name: String
-        let type: String
-        var value: String
-    }
-
     let action: String
-    private var fields: [Field]
+    private let fields: [(name: String, type: String, value: String)]
 
     /// - Returns: nil if the page has no password field.
     init?(in page: String) {
         for form in page.split(separator: "<form", omittingEmptySubsequences: false).dropFirst() {
             let end = form.firstRange(of: "</form")?.lowerBound ?? form.endIndex
-            let fields = form[..<end].split(separator: "<input").dropFirst().compactMap { input -> Field? in
+            let fields = form[..<end].split(separator: "<input").dropFirst().compactMap {
+                input -> (name: String, type: String, value: String)? in
                 let tag = input.prefix { $0 != ">" }
                 guard let name = Self.attribute("name", of: tag) else { return nil }
-                return Field(
-                    name: name, type: Self.attribute("type", of: tag) ?? "text",
-                    value: Self.attribute("value", of: tag) ?? "")
+                return (name, Self.attribute("type", of: tag) ?? "text", Self.attribute("value", of: tag) ?? "")
             }
             guard fields.contains(where: { $0.type == "password" }) else { continue }
             self.fields = fields
@@ -128,22 +101,15 @@ struct HTMLForm {
         return nil
     }
 
-    /// The form with the user name in its text field and the password in its password field.
-    func filled(username: String, password: String) -> HTMLForm {
-        var form = self
-        for index in form.fields.indices {
-            switch form.fields[index].type {
-            case "password": form.fields[index].value = password
-            case "text", "email": form.fields[index].value = username
-            default: break
+    /// The fields, with the user name in the text field and the password in the password field.
+    func fields(username: String, password: String) -> [(name: String, value: String)] {
+        fields.map { field in
+            switch field.type {
+            case "password": (field.name, password)
+            case "text", "email": (field.name, username)
+            default: (field.name, field.value)
             }
         }
-        return form
-    }
-
-    /// `application/x-www-form-urlencoded` (URL Standard section 5.2).
-    var urlEncoded: String {
-        fields.map { "\(Self.encode($0.name))=\(Self.encode($0.value))" }.joined(separator: "&")
     }
 
     private static func attribute(_ name: String, of tag: some StringProtocol) -> String? {
@@ -153,16 +119,5 @@ struct HTMLForm {
             ("&gt;", ">"), ("&amp;", "&"),
         ]
         .reduce(String(tag[start...].prefix { $0 != "\"" })) { $0.replacing($1.0, with: $1.1) }
-    }
-
-    private static func encode(_ text: String) -> String {
-        text.utf8.reduce(into: "") { result, byte in
-            let scalar = Unicode.Scalar(byte)
-            if scalar.isASCII, scalar.properties.isAlphabetic || scalar.properties.numericType != nil {
-                result.unicodeScalars.append(scalar)
-            } else {
-                result += "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ struct DemoCommand: ContextCommand {
         abstract: "Show a login with a software TPM and a local identity server.",
         discussion: "Changes nothing outside a temporary directory. Requires the program swtpm.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> DemoReport {
         try await Demonstration(narrator: Narrator(console: context.console), log: context.log).run()
@@ -44,7 +44,7 @@ struct Demonstration {
     }
 
     private func context(
-        _ tcti: String, _ server: LocalIdentityServer.Announcement, store: String
+        _ tcti: String, _ server: LocalIdentityServer.Address, store: String
     ) throws -> CommandContext {
         guard let user = server.users?.first else {
             throw Self.broken("the identity server has no user for the demo")

@@ -1,13 +1,14 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+internal import LatchkeyHTTP
 import Subprocess
 import SystemPackage
 
 /// The `latchkey-identity` from the directory of this program, for one demo.
 enum LocalIdentityServer {
     /// The line that the server prints when it is ready.
-    struct Announcement: Decodable, Sendable {
+    struct Address: Decodable, Sendable {
         struct User: Decodable, Sendable {
             let username: String
             let password: String
@@ -21,20 +22,13 @@ enum LocalIdentityServer {
     private static let startLimit: Duration = .seconds(20)
 
     /// Runs `body` with a server that stores its data in memory.
-    static func withRunning<R: Sendable>(_ body: (Announcement) async throws -> R) async throws -> R {
+    static func withRunning<R: Sendable>(_ body: (Address) async throws -> R) async throws -> R {
         let result = try await Subprocess.run(
             .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence, error: .discarded
         ) { execution in
-            let announcement: Announcement
-            do {
-                announcement = try await firstLine(execution)
-            } catch {
-                await execution.teardown(using: [])
-                throw error
-            }
             let outcome: Result<R, any Error>
             do {
-                outcome = .success(try await body(announcement))
+                outcome = .success(try await body(try await firstLine(execution)))
             } catch {
                 outcome = .failure(error)
             }
@@ -44,7 +38,7 @@ enum LocalIdentityServer {
         return try result.closureResult.get()
     }
 
-    private static func firstLine<E>(_ execution: Execution<NoInput, SequenceOutput, E>) async throws -> Announcement {
+    private static func firstLine<E>(_ execution: Execution<NoInput, SequenceOutput, E>) async throws -> Address {
         let process = execution.processIdentifier.value
         let watchdog = Task {
             try await Task.sleep(for: startLimit)
@@ -52,7 +46,7 @@ enum LocalIdentityServer {
         }
         defer { watchdog.cancel() }
         for try await line in execution.standardOutput.strings() {
-            return try JSONDecoder().decode(Announcement.self, from: Data(line.utf8))
+            return try JSONDecoder().decode(Address.self, from: Data(line.utf8))
         }
         throw Demonstration.broken("the identity server ended, or did not start within \(startLimit)")
     }

@@ -8,14 +8,7 @@ struct DoctorCommand: ContextCommand {
         abstract: "Check whether keys can be created here, and say how to fix problems.",
         discussion: "Exits with 0 only if a key can be created now. Changes nothing and does not prompt.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-    func run() async throws {
-        let context = try await CommandContext(options)
-        let report = try await perform(in: context)
-        try context.console.show(report)
-        if let status = report.failure { throw ReportedFailure(status: status) }
-    }
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> DoctorReport {
         DoctorReport(checks: await Examination(context: context).checks())
@@ -33,10 +26,7 @@ struct DoctorReport: Report {
         ok = !checks.contains { $0.state == .problem }
     }
 
-    /// The exit status if it is not 0.
-    var failure: ExitStatus? {
-        checks.first { $0.state == .problem }?.status
-    }
+    var status: ExitStatus { checks.first { $0.state == .problem }?.status ?? .done }
 
     private enum CodingKeys: String, CodingKey {
         case checks, ok

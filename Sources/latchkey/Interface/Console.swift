@@ -29,7 +29,8 @@ struct Console: Sendable {
     /// Prints a command's result.
     func show(_ report: some Report) throws {
         switch format {
-        case .text where report.secretOutput != nil: try report.secretOutput?.withUnsafeBytes(StandardStreams.write)
+        case .text where report.secretOutput != nil:
+            try report.secretOutput?.withUnsafeBytes { try StandardStreams.write($0) }
         case .text where report.text.isEmpty: break
         case .text: try result(style.printable(report.text(in: style)))
         case .json: try result(report.bareOutput ?? Self.json(report))
@@ -38,7 +39,7 @@ struct Console: Sendable {
 
     /// Prints a text result without changes: help, a completion script.
     func result(_ text: String) throws(KeystoreError) {
-        try StandardStreams.write(text.hasSuffix("\n") ? text : text + "\n")
+        try StandardStreams.write((text.hasSuffix("\n") ? text : text + "\n").utf8)
     }
 
     /// Reports progress, unless `--quiet`.
@@ -59,7 +60,7 @@ struct Console: Sendable {
         if let usage = failure.usage {
             // The parser's text repeats the arguments, with the usage below.
             for line in usage.split(separator: "\n", omittingEmptySubsequences: false) {
-                FileDescriptors.writeToStandardError(printable(String(line)) + "\n")
+                StandardStreams.writeError(printable(String(line)))
             }
         } else {
             write(failure.message, .bad)
@@ -85,8 +86,7 @@ struct Console: Sendable {
                 result.unicodeScalars.append(scalar)
             } else {
                 for unit in String(scalar).utf16 {
-                    let digits = String(unit, radix: 16)
-                    result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                    result += "\\u" + String(UInt32(unit) + 0x10000, radix: 16).dropFirst()
                 }
             }
         }
@@ -94,25 +94,12 @@ struct Console: Sendable {
     }
 
     private func write(_ sentence: String, _ tone: Style.Tone) {
-        FileDescriptors.writeToStandardError("\(errorStyle("latchkey:", tone)) \(printable(sentence))\n")
+        StandardStreams.writeError("\(errorStyle("latchkey:", tone)) \(printable(sentence))")
     }
 }
 
 /// Makes text from outside safe to print: one line of at most 4096 Unicode scalars.
 func printable(_ text: String) -> String { String(oneLine: text, limit: 4096) }
-
-/// Unbuffered writing to standard error.
-enum FileDescriptors {
-    static func writeToStandardError(_ text: String) {
-        var rest = Array(text.utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(2, $0.baseAddress, $0.count) }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
-            rest = rest.dropFirst(count)
-        }
-    }
-}
 
 /// The emphasis of text: terminal control sequences (ECMA-48 section 8.3.117, SGR), or none.
 struct Style: Sendable {

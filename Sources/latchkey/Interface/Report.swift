@@ -10,12 +10,37 @@ protocol Report: Encodable, Sendable {
     var bareOutput: String? { get }
     /// The secret that replaces the text, byte for byte. JSON never contains it.
     var secretOutput: SecretBytes? { get }
+    /// The exit status of the command.
+    var status: ExitStatus { get }
 }
 
 extension Report {
     func text(in style: Style) -> String { text }
     var bareOutput: String? { nil }
     var secretOutput: SecretBytes? { nil }
+    var status: ExitStatus { .done }
+}
+
+/// A result of a few fields.
+struct BriefReport: Report {
+    private let fields: any Encodable & Sendable
+    let text: String
+    let bareOutput: String?
+    let secretOutput: SecretBytes?
+
+    /// - Parameter fields: The JSON object.
+    init(
+        _ fields: any Encodable & Sendable, text: String, bareOutput: String? = nil, secretOutput: SecretBytes? = nil
+    ) {
+        (self.fields, self.text) = (fields, text)
+        (self.bareOutput, self.secretOutput) = (bareOutput, secretOutput)
+    }
+
+    init(_ fields: [String: JSONValue], text: String, secretOutput: SecretBytes? = nil) {
+        self.init(fields as any Encodable & Sendable, text: text, secretOutput: secretOutput)
+    }
+
+    func encode(to encoder: any Encoder) throws { try fields.encode(to: encoder) }
 }
 
 /// A JSON member that is `null` without a value, instead of absent.

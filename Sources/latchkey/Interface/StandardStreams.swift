@@ -1,5 +1,6 @@
 import Glibc
 import Latchkey
+import SystemPackage
 
 /// Reads and writes secrets on the standard streams without buffers, so that no copy stays in memory.
 enum StandardStreams {
@@ -23,11 +24,11 @@ enum StandardStreams {
         }
         var length = 0
         while length < bytes.count {
-            let count = bytes[length...].withUnsafeMutableBytes { rest in
-                rest.baseAddress.map { read(STDIN_FILENO, $0, rest.count) } ?? 0
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw .invalidInput(operation, "standard input cannot be read") }
+            guard
+                let count = bytes.withUnsafeMutableBytes({ all in
+                    try? FileDescriptor.standardInput.read(into: .init(rebasing: all[length...]))
+                })
+            else { throw .invalidInput(operation, "standard input cannot be read") }
             guard count > 0 else { break }
             length += count
         }
@@ -57,31 +58,21 @@ enum StandardStreams {
         KeystoreError(operation: operation, code: .invalidInput, reason: reason, recovery: recovery)
     }
 
-    /// Writes text to standard output.
-    static func write(_ text: String) throws(KeystoreError) {
-        let written = Array(text.utf8).withUnsafeBytes { bytes in
-            Result { () throws(KeystoreError) in try write(bytes) }
-        }
-        try written.get()
+    /// Writes a line to standard error. Ignores a failure.
+    static func writeError(_ line: String) {
+        _ = try? FileDescriptor.standardError.writeAll("\(line)\n".utf8)
     }
 
     /// Writes to standard output, byte for byte.
     ///
     /// - Throws: ``KeystoreError`` with code `failed` if not all bytes can be written.
-    static func write(_ bytes: UnsafeRawBufferPointer) throws(KeystoreError) {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = UnsafeRawBufferPointer(rebasing: rest).withMemoryRebound(to: UInt8.self) {
-                Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count)
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else {
-                throw KeystoreError(
-                    operation: "show the result", code: .failed,
-                    reason: "standard output cannot be written: \(String(cString: strerror(errno)))",
-                    recovery: "The command itself succeeded. Check the file or pipe that receives the output.")
-            }
-            rest = rest.dropFirst(count)
+    static func write(_ bytes: some Sequence<UInt8>) throws(KeystoreError) {
+        do {
+            try FileDescriptor.standardOutput.writeAll(bytes)
+        } catch {
+            throw KeystoreError(
+                operation: "show the result", code: .failed, reason: "standard output cannot be written: \(error)",
+                recovery: "The command itself succeeded. Check the file or pipe that receives the output.")
         }
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyJOSE
 import LatchkeyTPM
 
 extension KeyCommand {
@@ -13,31 +14,34 @@ extension KeyCommand {
         }
 
         static let configuration = CommandConfiguration(
-            commandName: "export",
             abstract: "Print the public key (pem, jwk), or the TPM-wrapped key (tss2).",
             discussion: """
                 A wrapped key works only in this machine's TPM, with its PIN. No format contains an unencrypted \
                 private key.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: KeyArguments
 
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
+        @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.") var format: Format
 
-        @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.")
-        var format: Format
-
-        func perform(in context: CommandContext) async throws -> KeyExportReport {
-            let stored = try await context.records().storedKey(key).key
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let stored = try await context.records().storedKey(arguments.key).key
             switch format {
-            case .tss2 where stored.backend != "tpm":
-                throw KeystoreError.unsupported(
-                    "export the key as TSS2 PRIVATE KEY", "it is on a token, which does not export keys",
-                    recovery: "Export its public key with --format pem or jwk.")
-            case .tss2: return .pem(try TPMKeystore.tss2PrivateKey(of: stored), isBare: true)
-            case .pem: return .pem(try stored.publicKey.pemRepresentation, isBare: false)
-            case .jwk: return .jwk(JWK(stored.publicKey, kid: stored.id))
+            case .tss2:
+                guard stored.backend == "tpm" else {
+                    throw KeystoreError.unsupported(
+                        "export the key as TSS2 PRIVATE KEY", "it is on a token, which does not export keys",
+                        recovery: "Export its public key with --format pem or jwk.")
+                }
+                let pem = try TPMKeystore.tss2PrivateKey(of: stored)
+                // The PEM replaces the JSON object too.
+                return BriefReport(["pem": pem], text: pem, bareOutput: pem)
+            case .pem:
+                let pem = try stored.publicKey.pemRepresentation
+                return BriefReport(["pem": pem], text: pem)
+            case .jwk:
+                let jwk = JWK(stored.publicKey, kid: stored.id)
+                return BriefReport(jwk, text: try Console.json(jwk))
             }
         }
     }
@@ -45,13 +49,9 @@ extension KeyCommand {
     /// `latchkey key attest`.
     struct Attest: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "attest",
             abstract: "Print the hardware's attestation that it created the key, for a verifier's challenge.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
+        @OptionGroup var arguments: KeyArguments
 
         @Option(help: ArgumentHelp("The verifier's challenge: 8 to 32 bytes in base64url.", valueName: "base64url"))
         var challenge: String
@@ -64,40 +64,10 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> AttestationReport {
             let records = try await context.records()
-            let stored = try await records.usableKey(key).key
+            let stored = try await records.usableKey(arguments.key).key
             let attestation = try await records.keystore.attest(
                 stored, challenge: Base64URL.decode(challenge) ?? Data())
             return AttestationReport(id: stored.id.rawValue, attestation)
-        }
-    }
-}
-
-enum KeyExportReport: Report {
-    /// - Parameter isBare: Whether the PEM replaces the JSON object with `--json`.
-    case pem(String, isBare: Bool)
-    case jwk(JWK)
-
-    private enum CodingKeys: String, CodingKey {
-        case pem
-    }
-
-    var text: String {
-        switch self {
-        case .pem(let text, _): text
-        case .jwk(let jwk): (try? Console.json(jwk)) ?? ""
-        }
-    }
-
-    var bareOutput: String? {
-        if case .pem(let text, true) = self { text } else { nil }
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        switch self {
-        case .pem(let text, _):
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(text, forKey: .pem)
-        case .jwk(let jwk): try jwk.encode(to: encoder)
         }
     }
 }

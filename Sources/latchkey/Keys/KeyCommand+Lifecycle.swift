@@ -6,7 +6,6 @@ extension KeyCommand {
     /// `latchkey key create`.
     struct Create: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "create",
             abstract: "Create a P-256 key in the hardware.",
             discussion: """
                 If --token names a key (id= or object=), the command adopts that key instead of creating one. A PIN-protected \
@@ -18,23 +17,20 @@ extension KeyCommand {
                 the command fails.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(help: "The user verification that the hardware requires for each use of the key.")
-        var policy = PolicyArgument(.pin)
+        var policy = AccessPolicy.pin
 
-        @Option(help: "A label for the key. It does not have to be unique.")
-        var label: String?
+        @Option(help: "A label for the key. It does not have to be unique.") var label: String?
 
         @Option(help: ArgumentHelp("The slot of a PIV card in which to create the key, such as 9a.", valueName: "slot"))
         var slot: PIVSlotArgument?
 
-        @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.")
-        var revocable = false
+        @Flag(help: "Create a key that the TPM can revoke in every copy of the store, or fail.") var revocable = false
 
         func validate() throws {
-            guard let label else { return }
-            guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
+            if let label { try KeyCommand.check(label: label) }
         }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
@@ -43,14 +39,13 @@ extension KeyCommand {
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
             let made = try await records.createKey(
-                KeyRequest(policy: policy.policy, label: label, prompt: prompt),
+                KeyRequest(policy: policy, label: label, prompt: prompt),
                 revocably: revocable ? .required : .never,
                 authorizedBy: context.presence)
             defer { withExtendedLifetime(made) {} }
             let key = made.key
-            let record = Record(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
             do {
-                try await records.apply([.put(record, payload: nil, ifGeneration: 0)], for: prompt)
+                try await records.apply([.put(Record(of: key), payload: nil, ifGeneration: 0)], for: prompt)
             } catch {
                 // Without a record, no command can name the key.
                 try? await records.discard(key)
@@ -63,7 +58,6 @@ extension KeyCommand {
     /// `latchkey key rename`.
     struct Rename: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "rename",
             abstract: "Change a key's label.",
             discussion: """
                 If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
@@ -71,27 +65,18 @@ extension KeyCommand {
                 to its label.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: KeyArguments
+        @Argument(help: "The new label, 1 to 256 bytes.") var label: String
 
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
-
-        @Argument(help: "The new label, 1 to 256 bytes.")
-        var label: String
-
-        func validate() throws {
-            guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
-        }
+        func validate() throws { try KeyCommand.check(label: label) }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
-            let (stored, generation) = try await records.usableKey(key)
-            try await records.checkIsOwn(stored, to: "rename a key")
-            let prompt = context.prompt("rename the key ‘\(stored.label ?? stored.id.rawValue)’ to ‘\(label)’")
+            let (stored, generation) = try await records.ownKey(arguments.key, to: "rename a key")
+            let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
-            let record = Record(id: RecordID(stored.id), kind: .key, protection: .selfAuthenticated, key: renamed)
-            try await records.apply([.put(record, payload: nil, ifGeneration: generation)], for: prompt)
+            try await records.apply([.put(Record(of: renamed), payload: nil, ifGeneration: generation)], for: prompt)
             return KeyReport(renamed)
         }
     }
@@ -99,17 +84,14 @@ extension KeyCommand {
     /// `latchkey key delete`.
     struct Delete: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "delete",
             abstract: "Delete a key permanently.",
             discussion: """
                 Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not \
                 prompt.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: ArgumentHelp("The key's complete ID.", valueName: "id"))
-        var key: KeyIDArgument
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: ArgumentHelp("The key's complete ID.", valueName: "id")) var key: KeyIDArgument
 
         @Flag(
             help: """
@@ -118,25 +100,26 @@ extension KeyCommand {
                 """)
         var forget = false
 
-        func perform(in context: CommandContext) async throws -> RevokingReport<KeyDeletionReport> {
+        func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
-            let (stored, generation) = forget ? try await records.storedKey(key) : try await records.usableKey(key)
-            try await records.checkIsOwn(stored, to: "delete a key")
+            let (stored, generation) = try await records.ownKey(key, to: "delete a key", isUsed: !forget)
             guard stored.id.rawValue == key.text else {
                 throw KeystoreError.invalidInput("delete a key", "deleting requires the complete ID, ‘\(stored.id)’")
             }
-            let prompt = context.prompt("delete the key ‘\(stored.label ?? stored.id.rawValue)’")
+            let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that the hardware no
             // longer has succeeds. For a revocable key, deleting the record also reserves the revocation.
             if !forget, !stored.isRevocable {
                 try await records.keystore.delete(stored, for: prompt, authorizedBy: context.presence)
             }
             try await records.apply([.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
-            let isGone = try await revoke(stored, in: records)
-            return await context.afterRevoking(
-                KeyDeletionReport(id: stored.id.rawValue, deleted: isGone && !PKCS11Keystore.isAdopted(stored)),
-                in: records
-            )
+            let isDeleted = try await revoke(stored, in: records) && !PKCS11Keystore.isAdopted(stored)
+            let report = BriefReport(
+                ["id": .string(stored.id.rawValue), "deleted": .bool(isDeleted)],
+                text: isDeleted
+                    ? "The key \(stored.id) is deleted."
+                    : "The record of the key \(stored.id) is deleted; the hardware may still have the key.")
+            return await context.afterRevoking(report, in: records)
         }
 
         /// Revokes a revocable key in the hardware. With --forget, a failure leaves the revocation pending.
@@ -155,15 +138,16 @@ extension KeyCommand {
     }
 }
 
-struct KeyDeletionReport: Report {
-    let id: String
-    /// Whether the hardware has deleted the key too.
-    let deleted: Bool
+extension KeyCommand {
+    fileprivate static func check(label: String) throws {
+        guard (1...256).contains(label.utf8.count) else { throw ValidationError("A label has 1 to 256 bytes.") }
+    }
+}
 
-    var text: String {
-        deleted
-            ? "The key \(id) is deleted."
-            : "The record of the key \(id) is deleted; the hardware may still have the key."
+extension Record {
+    /// The record of a key that its own protection authenticates.
+    fileprivate init(of key: HardwareKey) {
+        self.init(id: RecordID(key.id), kind: .key, protection: .selfAuthenticated, key: key)
     }
 }
 

@@ -5,6 +5,7 @@ import Glibc
 import Latchkey
 import LatchkeyCertificates
 import SwiftASN1
+import SystemPackage
 import X509
 
 extension KeyCommand {
@@ -16,26 +17,20 @@ extension KeyCommand {
         }
 
         static let configuration = CommandConfiguration(
-            commandName: "sign",
             abstract: "Sign a file or a SHA-256 digest with ECDSA P-256, and print the signature in base64url.",
             discussion: """
                 With --output, the command writes the signature bytes to a file, as ‘openssl dgst -signature’ reads \
                 them.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: KeyArguments
 
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
-
-        @Argument(help: "The file to sign; - for standard input.", completion: .file())
-        var file: String?
+        @Argument(help: "The file to sign; - for standard input.", completion: .file()) var file: String?
 
         @Option(help: ArgumentHelp("The SHA-256 digest to sign, 64 hexadecimal digits.", valueName: "hex"))
         var digest: String?
 
-        @Option(help: "raw: r and s, 32 bytes each, as in JOSE. der: as in X.509 and OpenSSL.")
-        var format = Format.raw
+        @Option(help: "raw: r and s, 32 bytes each, as in JOSE. der: as in X.509 and OpenSSL.") var format = Format.raw
 
         @Option(
             help: ArgumentHelp("Write the signature bytes to this file, and print nothing.", valueName: "file"),
@@ -44,27 +39,32 @@ extension KeyCommand {
 
         func validate() throws {
             guard (file == nil) != (digest == nil) else {
-                throw ValidationError("Give either a file or --digest.")
+                throw ValidationError(
+                    file == nil
+                        ? "Missing what to sign: add ‘<file>’ (‘-’ for standard input) or ‘--digest <hex>’."
+                        : "Give ‘<file>’ or ‘--digest <hex>’, not both.")
             }
-            if let digest, Self.bytes(hex: digest)?.count != SHA256.byteCount {
+            if let digest, Self.messageDigest(hex: digest) == nil {
                 throw ValidationError("A SHA-256 digest has 64 hexadecimal digits.")
             }
         }
 
-        func perform(in context: CommandContext) async throws -> SignatureReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             if let output { try Self.checkFolder(of: output) }
-            let message = try messageDigest()
+            let message = try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()
-            let stored = try await records.usableKey(key).key
-            try await records.checkIsOwn(stored, to: "sign")
+            let stored = try await records.ownKey(arguments.key, to: "sign").key
             let signature = try await records.keystore.sign(
-                message, with: stored, for: context.prompt("sign with the key ‘\(stored.label ?? stored.id.rawValue)’"),
+                message, with: stored, for: context.prompt("sign with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
             let bytes = format == .raw ? signature.rawRepresentation : try signature.derRepresentation
             if let output { try Self.write(bytes, to: output) }
-            return SignatureReport(
-                id: stored.id.rawValue, format: format.rawValue, digest: Base64URL.encode(Data(message.bytes)),
-                signature: Base64URL.encode(bytes), isPrinted: output == nil)
+            let text = Base64URL.encode(bytes)
+            return BriefReport(
+                [
+                    "id": stored.id.rawValue, "format": format.rawValue, "signature": text,
+                    "digest": Base64URL.encode(Data(message.bytes)),
+                ], text: output == nil ? text : "")
         }
 
         /// Checks that the output can be written, before the prompt.
@@ -88,39 +88,25 @@ extension KeyCommand {
             }
         }
 
-        private func messageDigest() throws -> MessageDigest {
-            if let digest, let bytes = Self.bytes(hex: digest), let message = MessageDigest(bytes: bytes) {
-                return message
+        private static func messageDigest(hex: String) -> MessageDigest? {
+            guard hex.allSatisfy({ $0.isASCII && $0.isHexDigit }), hex.utf8.count == 2 * SHA256.byteCount else {
+                return nil
             }
-            return try FileDigest.sha256(of: file ?? "-")
-        }
-
-        private static func bytes(hex: String) -> [UInt8]? {
-            let digits = Array(hex.utf8)
-            guard digits.count % 2 == 0 else { return nil }
-            var bytes: [UInt8] = []
-            for index in stride(from: 0, to: digits.count, by: 2) {
-                let pair = String(decoding: digits[index..<index + 2], as: UTF8.self)
-                guard pair.allSatisfy(\.isHexDigit), let byte = UInt8(pair, radix: 16) else { return nil }
-                bytes.append(byte)
-            }
-            return bytes
+            let digits = hex.compactMap(\.hexDigitValue)
+            return MessageDigest(
+                bytes: stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) })
         }
     }
 
     /// `latchkey key csr`.
     struct CSR: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "csr",
             abstract: "Print a certificate signing request (PKCS #10, PEM), signed with the key.",
             discussion: """
                 Send the request to a certification authority. The certificate is valid only for this key.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
+        @OptionGroup var arguments: KeyArguments
 
         @Option(
             help: ArgumentHelp(
@@ -128,41 +114,18 @@ extension KeyCommand {
             ))
         var subject: String
 
-        func perform(in context: CommandContext) async throws -> CSRReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let subject = try DistinguishedName(rfc4514: subject)
             let records = try await context.records()
-            let stored = try await records.usableKey(key).key
-            try await records.checkIsOwn(stored, to: "sign a certificate request")
+            let stored = try await records.ownKey(arguments.key, to: "sign a certificate request").key
             let request = try await records.keystore.certificateSigningRequest(
                 subject: subject, with: stored,
-                for: context.prompt("sign a certificate request with the key ‘\(stored.label ?? stored.id.rawValue)’"),
+                for: context.prompt("sign a certificate request with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
-            return CSRReport(id: stored.id.rawValue, csr: try request.serializeAsPEM().pemString + "\n")
+            let pem = try request.serializeAsPEM().pemString + "\n"
+            return BriefReport(["id": stored.id.rawValue, "csr": pem], text: pem)
         }
     }
-}
-
-struct SignatureReport: Report {
-    let id: String
-    let format: String
-    let digest: String
-    let signature: String
-    /// Whether stdout has the signature without `--json`.
-    let isPrinted: Bool
-
-    private enum CodingKeys: String, CodingKey {
-        case id, format, digest, signature
-    }
-
-    var text: String { isPrinted ? signature : "" }
-}
-
-struct CSRReport: Report {
-    let id: String
-    /// PEM.
-    let csr: String
-
-    var text: String { csr }
 }
 
 /// The digest of a file of any size.
@@ -170,21 +133,22 @@ enum FileDigest {
     /// - Parameter path: `-` for standard input.
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that cannot be read.
     static func sha256(of path: String) throws(KeystoreError) -> MessageDigest {
-        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw unreadable(path) }
-        defer { if descriptor != STDIN_FILENO { close(descriptor) } }
-        var hash = SHA256()
-        var buffer = [UInt8](repeating: 0, count: 1 << 16)
-        while true {
-            let count = read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw unreadable(path) }
-            guard count > 0 else { return MessageDigest(hash.finalize()) }
-            hash.update(data: buffer[..<count])
+        do {
+            guard path != "-" else { return try sha256(of: .standardInput) }
+            let file = try FileDescriptor.open(path, .readOnly, options: .closeOnExec)
+            return try file.closeAfter { try sha256(of: file) }
+        } catch {
+            throw .invalidInput("read \(path)", "\(error)")
         }
     }
 
-    private static func unreadable(_ path: String) -> KeystoreError {
-        .invalidInput("read \(path)", strerror(errno).map { String(cString: $0) } ?? "error \(errno)")
+    private static func sha256(of file: FileDescriptor) throws -> MessageDigest {
+        var hash = SHA256()
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = try buffer.withUnsafeMutableBytes { try file.read(into: $0) }
+            guard count > 0 else { return MessageDigest(hash.finalize()) }
+            hash.update(data: buffer[..<count])
+        }
     }
 }

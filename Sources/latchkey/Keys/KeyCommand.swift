@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeyPKCS11
 
@@ -10,23 +11,25 @@ struct KeyCommand: AsyncParsableCommand {
         commandName: "key",
         abstract: "Create and use keys in the hardware.",
         subcommands: [
-            Create.self, List.self, Show.self, Sign.self,
-            Export.self, CSR.self, Attest.self, Rename.self,
-            Delete.self,
+            Create.self, List.self, Show.self, Sign.self, Export.self, CSR.self, Attest.self, Rename.self, Delete.self,
         ])
+}
+
+/// The arguments of a command on one key.
+struct KeyArguments: CommandArguments {
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 }
 
 extension KeyCommand {
     /// `latchkey key list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List the container's keys, oldest first. Does not use the hardware.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Include the keys of biometric login and the locker.")
-        var all = false
+        @Flag(help: "Include the keys of biometric login and the locker.") var all = false
 
         func perform(in context: CommandContext) async throws -> KeyListReport {
             let records = try await context.records()
@@ -43,17 +46,12 @@ extension KeyCommand {
 
     /// `latchkey key show`.
     struct Show: ContextCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "show",
-            abstract: "Show a key. Does not use the hardware.")
+        static let configuration = CommandConfiguration(abstract: "Show a key. Does not use the hardware.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: KeyIDArgument.help)
-        var key: KeyIDArgument
+        @OptionGroup var arguments: KeyArguments
 
         func perform(in context: CommandContext) async throws -> KeyReport {
-            KeyReport(try await context.records().storedKey(key).key)
+            KeyReport(try await context.records().storedKey(arguments.key).key)
         }
     }
 }
@@ -115,26 +113,24 @@ struct KeyReport: Report {
         isRevocable = key.isRevocable
     }
 
-    private var pinGuard: String {
-        switch pinProtection.value {
-        case "user": "a counter of your own; your finger or an administrator resets it"
-        case "device": "the counter of the hardware, shared by all its users"
-        default: "none: the key has no PIN"
-        }
-    }
-
     var text: String {
-        """
-        Key:        \(id)
-        Label:      \(label.value.map(printable) ?? "none")
-        Policy:     \(policy)
-        Assurance:  \(assurance), enforces \(enforcedPresence)
-        PIN guard:  \(pinGuard)
-        Backend:    \(printable(backend))
-        Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
-        Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
-        Created:    \(createdAt.formatted(.iso8601))
-        """
+        let pinGuard =
+            switch pinProtection.value {
+            case "user": "a counter of your own; your finger or an administrator resets it"
+            case "device": "the counter of the hardware, shared by all its users"
+            default: "none: the key has no PIN"
+            }
+        return """
+            Key:        \(id)
+            Label:      \(label.value.map(printable) ?? "none")
+            Policy:     \(policy)
+            Assurance:  \(assurance), enforces \(enforcedPresence)
+            PIN guard:  \(pinGuard)
+            Backend:    \(printable(backend))
+            Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
+            Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
+            Created:    \(createdAt.formatted(.iso8601))
+            """
     }
 }
 

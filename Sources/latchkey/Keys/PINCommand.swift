@@ -14,14 +14,13 @@ extension PINCommand {
     /// `latchkey pin change`.
     struct Change: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "change",
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
                 Prompts for the current PIN, then for the new PIN. If keys have different PINs, name one key, or use \
                 --secrets for the vaults and credentials. A token has one PIN for all keys.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Argument(
             help: ArgumentHelp(
@@ -29,14 +28,13 @@ extension PINCommand {
                 valueName: "id"))
         var key: KeyIDArgument?
 
-        @Flag(help: "Change only the PIN of the vaults and credentials.")
-        var secrets = false
+        @Flag(help: "Change only the PIN of the vaults and credentials.") var secrets = false
 
         func validate() throws {
             guard key == nil || !secrets else { throw ValidationError("Name a key or give --secrets, not both.") }
         }
 
-        func perform(in context: CommandContext) async throws -> PINChangeReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let records = try await context.records()
             let scope: PINScope =
                 if let key {
@@ -47,7 +45,11 @@ extension PINCommand {
             do {
                 let count = try await records.changePIN(
                     of: scope, for: context.prompt("change the PIN"), authorizedBy: context.presence)
-                return PINChangeReport(container: context.settings.container, changed: count)
+                let container = context.settings.container
+                let what = count == 1 ? "one key or protection class" : "\(count) keys and protection classes"
+                return BriefReport(
+                    ["container": .string(container), "changed": .number(Double(count))],
+                    text: "The new PIN is set for \(what) of the container ‘\(printable(container))’.")
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 context.console.say(
@@ -61,27 +63,15 @@ extension PINCommand {
     /// `latchkey pin status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "status",
             abstract: "Show how many wrong PINs the hardware still accepts. Does not prompt.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> PINStatusReport {
             let records = try await context.records()
             if let own = try await records.userPINStatus() { return PINStatusReport(own, isOwn: true) }
             return PINStatusReport(try await records.keystore.pinStatus(), isOwn: false)
         }
-    }
-}
-
-struct PINChangeReport: Report {
-    let container: String
-    /// The number of keys and key-encryption keys with the new PIN.
-    let changed: Int
-
-    var text: String {
-        let what = changed == 1 ? "one key or protection class" : "\(changed) keys and protection classes"
-        return "The new PIN is set for \(what) of the container ‘\(printable(container))’."
     }
 }
 
@@ -115,8 +105,8 @@ struct PINStatusReport: Report {
                 """
         }
         guard !lockedOut else {
-            let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601))" } ?? ""
-            return "The hardware is locked and accepts no PIN\(until)\(until.isEmpty ? "" : " at the latest")."
+            let until = lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+            return "The hardware is locked and accepts no PIN\(until)."
         }
         var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? "unknown")"]
         if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }

@@ -12,7 +12,7 @@ extension RecordContainer {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == .key, let key = record.key
         {
-            return (try Self.checked(key, record), record.generation)
+            return try Self.checked(key, record)
         }
         let isID = UUID(uuidString: argument.text) != nil
         let prefix = IDPrefix(argument.text)
@@ -33,11 +33,13 @@ extension RecordContainer {
                     "\(fitting.count) keys of the container ‘\(name)’ have the label or an ID that begins with ‘\(argument.text)’",
                 recovery: "Use the complete ID; see ‘latchkey key list’.")
         }
-        return (try Self.checked(key, record), record.generation)
+        return try Self.checked(key, record)
     }
 
     /// Checks that the record and its key have the same ID.
-    private static func checked(_ key: HardwareKey, _ record: Record) throws(KeystoreError) -> HardwareKey {
+    private static func checked(
+        _ key: HardwareKey, _ record: Record
+    ) throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
         guard record.id == RecordID(key.id) else {
             throw KeystoreError(
                 operation: "find the key", code: .damaged,
@@ -45,18 +47,19 @@ extension RecordContainer {
                 recovery:
                     "Nothing was changed. Restore the store from a backup, or delete this key and create a new one.")
         }
-        return key
+        return (key, record.generation)
     }
 
     /// The key that an argument names, for use in the configured hardware.
     ///
     /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another kind of hardware.
     func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
-        let (key, generation) = try await storedKey(argument)
-        guard key.backend != keystore.backend else { return (key, generation) }
+        let found = try await storedKey(argument)
+        let key = found.key
+        guard key.backend != keystore.backend else { return found }
         let isToken = key.backend == "pkcs11"
         throw KeystoreError(
-            operation: "use the key ‘\(key.label ?? key.id.rawValue)’", code: .wrongDevice,
+            operation: "use the key ‘\(key.name)’", code: .wrongDevice,
             reason: isToken
                 ? "the key is on a token, and no token is configured"
                 : "the key is in the TPM, and a token is configured",
@@ -65,29 +68,36 @@ extension RecordContainer {
                 : "Remove --token and LATCHKEY_TOKEN.")
     }
 
-    /// Checks that a key does not belong to the locker, which would fail without it.
+    /// The key that an argument names, which must not belong to the locker: the locker would fail without it.
     ///
-    /// - Parameter operation: The operation that follows, as a verb phrase.
-    /// - Throws: ``KeystoreError`` with code `conflict` for a key of an enrolment.
-    func checkIsOwn(_ key: HardwareKey, to operation: String) async throws(KeystoreError) {
-        guard try await StoredEnrolment.keys(in: self).contains(key.id) else { return }
+    /// - Parameters:
+    ///   - operation: The operation that follows, as a verb phrase.
+    ///   - isUsed: Whether the operation uses the key in the configured hardware.
+    /// - Throws: ``KeystoreError``: as ``usableKey(_:)`` or ``storedKey(_:)``, and `conflict` for a key of an enrolment.
+    func ownKey(
+        _ argument: KeyIDArgument, to operation: String, isUsed: Bool = true
+    ) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+        let found = isUsed ? try await usableKey(argument) : try await storedKey(argument)
+        guard try await StoredEnrolment.keys(in: self).contains(found.key.id) else { return found }
         throw KeystoreError(
-            operation: operation, code: .conflict, reason: "the key \(key.id) belongs to the locker",
+            operation: operation, code: .conflict, reason: "the key \(found.key.id) belongs to the locker",
             recovery:
                 "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment.")
     }
 }
 
+extension HardwareKey {
+    /// The label if there is one, otherwise the ID.
+    var name: String { label ?? id.rawValue }
+}
+
 /// The first characters of an ID, which can replace the complete ID in arguments.
 struct IDPrefix {
-    /// The minimum length.
-    private static let fewestCharacters = 4
-
     private let text: String
 
-    /// - Returns: nil for a text that is too short.
+    /// - Returns: nil for a text of fewer than 4 characters.
     init?(_ text: String) {
-        guard text.utf8.count >= Self.fewestCharacters else { return nil }
+        guard text.utf8.count >= 4 else { return nil }
         self.text = text.lowercased()
     }
 

@@ -14,21 +14,20 @@ extension TokenCommand {
     /// `latchkey token list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List the tokens of this machine's PKCS#11 modules. Does not prompt.",
             discussion: """
                 The modules are those in the p11-kit configuration, or the one in --token. If a module cannot be \
                 used, the list gives the reason.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> TokenListReport {
-            let options = context.settings.token.options.token
-            guard let uri = context.settings.token.uri else {
-                return TokenListReport(await TokenDirectory.read(options: options))
+            let token = context.settings.token
+            guard let uri = token.uri else {
+                return TokenListReport(await TokenDirectory.read(options: token.options.token))
             }
-            return TokenListReport(await TokenDirectory.read(uri, options: options))
+            return TokenListReport(await TokenDirectory.read(uri, options: token.options.token))
         }
     }
 
@@ -43,17 +42,18 @@ extension TokenCommand {
                 initialized, the command uses that one. To reset a YubiKey, run ‘ykman piv reset’.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: "The token's new label, 1 to 32 bytes.")
-        var label: String
+        @Option(help: "The token's new label, 1 to 32 bytes.") var label: String
 
-        @Flag(help: "Erase an initialized token, with all keys on it, permanently.")
-        var erase = false
+        @Flag(help: "Erase an initialized token, with all keys on it, permanently.") var erase = false
 
-        func perform(in context: CommandContext) async throws -> TokenInitReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let information = try await context.administrator().initialize(label: label, erasing: erase)
-            return TokenInitReport(label: information.label, serial: information.serial)
+            let (label, serial) = (information.label, information.serial)
+            return BriefReport(
+                ["label": label, "serial": serial],
+                text: printable("The token ‘\(label)’ is initialized; its serial number is \(serial)."))
         }
     }
 
@@ -67,7 +67,7 @@ extension TokenCommand {
                 or the security officer's PIN), then for the new PIN. All keys on a token have the same PIN.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Flag(help: "Change the security officer's PIN (YubiKey: the management key) instead of the user PIN.")
         var so = false
@@ -75,8 +75,7 @@ extension TokenCommand {
         @Flag(name: .customLong("init"), help: "Set the user PIN as the security officer.")
         var initialize = false
 
-        @Flag(help: "Unblock the user PIN after too many wrong PINs.")
-        var unblock = false
+        @Flag(help: "Unblock the user PIN after too many wrong PINs.") var unblock = false
 
         func validate() throws {
             guard [so, initialize, unblock].count(where: \.self) <= 1 else {
@@ -84,7 +83,7 @@ extension TokenCommand {
             }
         }
 
-        func perform(in context: CommandContext) async throws -> TokenPINReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let administrator = try context.administrator()
             if so {
                 try await administrator.changeSecurityOfficerPIN()
@@ -95,7 +94,9 @@ extension TokenCommand {
             } else {
                 try await administrator.changePIN()
             }
-            return TokenPINReport(changed: so ? "securityOfficer" : "user")
+            return BriefReport(
+                ["changed": so ? "securityOfficer" : "user"],
+                text: so ? "The security officer has the new PIN." : "The token has the new PIN.")
         }
     }
 }
@@ -145,20 +146,6 @@ struct ModuleFailureReport: Report {
     }
 
     var text: String { "\(printable(message))\n  \(printable(recovery))" }
-}
-
-struct TokenInitReport: Report {
-    let label: String
-    let serial: String
-
-    var text: String { printable("The token ‘\(label)’ is initialized; its serial number is \(serial).") }
-}
-
-struct TokenPINReport: Report {
-    /// The changed PIN: `user` or `securityOfficer`.
-    let changed: String
-
-    var text: String { changed == "user" ? "The token has the new PIN." : "The security officer has the new PIN." }
 }
 
 /// A token, without secrets.

@@ -9,8 +9,7 @@ struct EnableCommand: ContextCommand {
         commandName: "enable",
         abstract: "Enable biometric login: create a key and register it with the server.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @OptionGroup var server: BindServerOption
+    @OptionGroup var arguments: LoginArguments
 
     @Option(
         help: """
@@ -20,7 +19,7 @@ struct EnableCommand: ContextCommand {
     var policy: LoginPolicyArgument?
 
     func perform(in context: CommandContext) async throws -> EnableReport {
-        EnableReport(try await context.login(binding: server.bindServer).enableBiometric(policy: policy?.policy))
+        EnableReport(try await context.login(binding: arguments.bindServer).enableBiometric(policy: policy?.policy))
     }
 }
 
@@ -63,14 +62,12 @@ struct DisableCommand: ContextCommand {
             on the token.
             """)
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @OptionGroup var server: BindServerOption
+    @OptionGroup var arguments: LoginArguments
 
-    @Flag(help: "Disable on this machine even if the server fails or refuses.")
-    var force = false
+    @Flag(help: "Disable on this machine even if the server fails or refuses.") var force = false
 
     func perform(in context: CommandContext) async throws -> RevokingReport<StatusReport> {
-        let container = try await context.login(binding: server.bindServer)
+        let container = try await context.login(binding: arguments.bindServer)
         let keys = (try? await container.listBiometricKeys()) ?? []
         try await context.pointingToForce {
             try await container.disableBiometric(force: force)

@@ -9,11 +9,10 @@ struct LoginCommand: ContextCommand {
         abstract: "Log in with the browser.",
         discussion: "Opens the login page with the program in $BROWSER, otherwise with xdg-open.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @OptionGroup var server: BindServerOption
+    @OptionGroup var arguments: LoginArguments
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login(binding: server.bindServer).authorize()
+        let result = try await context.login(binding: arguments.bindServer).authorize()
         return SessionReport(container: context.settings.container, userInfo: result.userInfo, kid: nil)
     }
 }
@@ -24,11 +23,10 @@ struct AuthenticateCommand: ContextCommand {
         commandName: "authenticate",
         abstract: "Log in with the key and your PIN or fingerprint, without the browser.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @OptionGroup var server: BindServerOption
+    @OptionGroup var arguments: LoginArguments
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login(binding: server.bindServer).authenticateBiometric()
+        let result = try await context.login(binding: arguments.bindServer).authenticateBiometric()
         return SessionReport(
             container: context.settings.container, userInfo: result.userInfo, kid: result.keyID?.rawValue)
     }
@@ -40,17 +38,14 @@ struct LogoutCommand: ContextCommand {
         commandName: "logout",
         abstract: "End the session and disable biometric login.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @OptionGroup var server: BindServerOption
+    @OptionGroup var arguments: LoginArguments
 
-    @Flag(help: "Keep biometric login, so that the same user can log in with it again.")
-    var keepBiometric = false
+    @Flag(help: "Keep biometric login, so that the same user can log in with it again.") var keepBiometric = false
 
-    @Flag(help: "Log out on this machine even if the server fails or refuses.")
-    var force = false
+    @Flag(help: "Log out on this machine even if the server fails or refuses.") var force = false
 
     func perform(in context: CommandContext) async throws -> StatusReport {
-        let container = try await context.login(binding: server.bindServer)
+        let container = try await context.login(binding: arguments.bindServer)
         try await context.pointingToForce {
             try await container.logout(keepBiometric: keepBiometric, force: force)
         }
@@ -71,10 +66,11 @@ struct SessionReport: Report {
     }
 }
 
-/// The option of commands with a stored login.
-struct BindServerOption: ParsableArguments {
+/// The arguments of commands with a stored login.
+struct LoginArguments: CommandArguments {
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
     @Flag(
-        help: "Confirm without a prompt that a login stored by an earlier version belongs to the configured server."
-    )
+        help: "Confirm without a prompt that a login stored by an earlier version belongs to the configured server.")
     var bindServer = false
 }

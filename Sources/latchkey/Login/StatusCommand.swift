@@ -8,7 +8,7 @@ struct StatusCommand: ContextCommand {
         commandName: "status",
         abstract: "Show the container's state. Does not prompt or use hardware or network.")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     func perform(in context: CommandContext) async throws -> StatusReport {
         StatusReport(try await ContainerStatus(of: context.records()), context.settings)

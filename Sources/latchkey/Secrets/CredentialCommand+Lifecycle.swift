@@ -2,12 +2,12 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
+internal import LatchkeyJOSE
 
 extension CredentialCommand {
     /// `latchkey credential add`.
     struct Add: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "add",
             abstract: "Store a token from standard input.",
             discussion: """
                 The input is the JSON object from the server's token endpoint. If its ID token does not name the \
@@ -15,27 +15,29 @@ extension CredentialCommand {
                 the default.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(
             name: .customLong("tag"),
-            help: ArgumentHelp("A tag to find the credential by. Repeatable.", valueName: "k=v"))
+            help: ArgumentHelp("A tag to find the credential by. Repeatable.", valueName: "k=v"),
+            transform: TagArgument.init)
         var tags: [TagArgument] = []
 
         @Option(help: "The user verification that the hardware requires to open the token.")
-        var policy = PolicyArgument(.none)
+        var policy = AccessPolicy.none
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let token = try Self.token(context.readSecret("read the token"), settings: context.settings)
             let store = try await context.credentials()
-            let credential = try await store.store(token, tags: tags.tags, security: policy.policy)
+            let credential = try await store.store(token, tags: tags.tags, security: policy)
             return try store.report(credential, isRevocable: await store.isStoredRevocably(id: credential.id))
         }
 
         /// Reads a token in the format of ``Token``, or a server's token response.
         private static func token(_ json: SecretBytes, settings: Settings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
-            guard (try? JSONDecoder().decode(Written.self, from: data)) == nil else {
+            // Only the format of ``Token`` has this member.
+            if (try? JSONDecoder().decode(JSONValue.self, from: data))?["response"]?.object != nil {
                 do {
                     return try JSONDecoder().decode(Token.self, from: data)
                 } catch is DecodingError {
@@ -43,34 +45,24 @@ extension CredentialCommand {
                         "read the token", "it is damaged, or from another version of Latchkey")
                 }
             }
-            var context: Token.Context?
-            if let issuer = settings.endpoint, let clientID = settings.clientID {
-                context = Token.Context(issuer: issuer, clientID: clientID)
+            let server = settings.endpoint.flatMap { issuer in
+                settings.clientID.map { Token.Context(issuer: issuer, clientID: $0) }
             }
-            return try Token(response: data, context: context)
-        }
-
-        /// The member that only the format of ``Token`` has.
-        private struct Written: Decodable {
-            let response: [String: JSONValue]
+            return try Token(response: data, context: server)
         }
     }
 
     /// `latchkey credential refresh`.
     struct Refresh: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "refresh",
             abstract: "Get a new token from the server.",
             discussion: "Programs that refresh one credential at the same time share one request.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: CredentialReport.idHelp)
-        var id: String
+        @OptionGroup var arguments: CredentialArguments
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
-            let credential = try store.stored(id)
+            let credential = try store.stored(arguments.id)
             try await credential.refresh()
             return try store.report(credential)
         }
@@ -79,49 +71,47 @@ extension CredentialCommand {
     /// `latchkey credential revoke`.
     struct Revoke: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "revoke",
             abstract: "Revoke the token, or a part of it, at the server.",
             discussion: """
                 The command also removes the credential if no part of it can be used any more: always, except after \
                 ‘access’ when there is a refresh token, and after ‘device’.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: CredentialArguments
 
-        @Argument(help: CredentialReport.idHelp)
-        var id: String
+        @Option(help: "The part to revoke.") var type = RevocationArgument.all
 
-        @Option(help: "The part to revoke.")
-        var type = RevocationArgument.all
-
-        func perform(in context: CommandContext) async throws -> CredentialRevocationReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let store = try await context.credentials()
-            let credential = try store.stored(id)
+            let credential = try store.stored(arguments.id)
             try await credential.revoke(type: type.type)
-            return CredentialRevocationReport(
-                id: credential.id, revoked: type.rawValue, removed: try store.credential(id: credential.id) == nil)
+            let isRemoved = try store.credential(id: credential.id) == nil
+            let id = printable(credential.id)
+            return BriefReport(
+                ["id": .string(credential.id), "revoked": .string(type.rawValue), "removed": .bool(isRemoved)],
+                text: isRemoved
+                    ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays.")
         }
     }
 
     /// `latchkey credential remove`.
     struct Remove: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove",
             abstract: "Remove a credential from this machine. Does not prompt or contact the server.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: CredentialArguments
 
-        @Argument(help: CredentialReport.idHelp)
-        var id: String
-
-        func perform(in context: CommandContext) async throws -> RevokingReport<CredentialRemovalReport> {
+        func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let store = try await context.credentials()
-            let credential = try store.stored(id)
+            let credential = try store.stored(arguments.id)
             try credential.remove()
             // If the hardware fails now, the revocation stays pending.
             let records = try await context.records()
             try? await records.finishRevocations()
-            return await context.afterRevoking(CredentialRemovalReport(id: credential.id, removed: true), in: records)
+            let report = BriefReport(
+                ["id": .string(credential.id), "removed": true],
+                text: "The credential \(printable(credential.id)) is removed.")
+            return await context.afterRevoking(report, in: records)
         }
     }
 }
@@ -141,22 +131,4 @@ enum RevocationArgument: String, ExpressibleByArgument, CaseIterable {
         case .all: .all
         }
     }
-}
-
-struct CredentialRevocationReport: Report {
-    let id: String
-    let revoked: String
-    let removed: Bool
-
-    var text: String {
-        let id = printable(id)
-        return removed ? "The credential \(id) is revoked and removed." : "Revoked; the credential \(id) stays."
-    }
-}
-
-struct CredentialRemovalReport: Report {
-    let id: String
-    let removed: Bool
-
-    var text: String { "The credential \(printable(id)) is removed." }
 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
+internal import LatchkeyJOSE
 
 /// `latchkey credential`.
 struct CredentialCommand: AsyncParsableCommand {
@@ -9,28 +10,34 @@ struct CredentialCommand: AsyncParsableCommand {
         commandName: "credential",
         abstract: "Store, find, refresh and revoke OAuth tokens.",
         subcommands: [
-            Add.self, List.self, Show.self,
-            Default.self, Tag.self, Refresh.self,
-            Revoke.self, Remove.self,
+            Add.self, List.self, Show.self, Default.self, Tag.self, Refresh.self, Revoke.self, Remove.self,
         ])
+}
+
+/// The arguments of a command on one credential.
+struct CredentialArguments: CommandArguments {
+    static let idHelp = ArgumentHelp("The credential's ID, or the first 4 or more characters of it.", valueName: "id")
+
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @Argument(help: idHelp) var id: String
 }
 
 extension CredentialCommand {
     /// `latchkey credential list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List credentials, oldest first. Does not prompt or use the hardware.",
             discussion: """
                 Each --where narrows the list to credentials with this tag. If the name begins with ‘claim.’, it is \
                 a claim of the ID token, as in --where claim.sub=jane.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(
             name: .customLong("where"),
-            help: ArgumentHelp("List only credentials with this tag or claim. Repeatable.", valueName: "k=v"))
+            help: ArgumentHelp("List only credentials with this tag or claim. Repeatable.", valueName: "k=v"),
+            transform: TagArgument.init)
         var conditions: [TagArgument] = []
 
         func perform(in context: CommandContext) async throws -> CredentialListReport {
@@ -41,7 +48,7 @@ extension CredentialCommand {
                     guard name.hasPrefix(Self.claimPrefix) else {
                         return query && credential.tags[name] == condition.value
                     }
-                    let claim = Claim(rawValue: String(name.dropFirst(Self.claimPrefix.count)))
+                    let claim = String(name.dropFirst(Self.claimPrefix.count))
                     return query && credential[claim] == condition.value
                 }
             }
@@ -55,39 +62,31 @@ extension CredentialCommand {
     /// `latchkey credential show`.
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show",
             abstract: "Show a credential without its token. Does not prompt or use the hardware.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: CredentialReport.idHelp)
-        var id: String
+        @OptionGroup var arguments: CredentialArguments
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
-            return try store.report(store.stored(id))
+            return try store.report(store.stored(arguments.id))
         }
     }
 
     /// `latchkey credential default`.
     struct Default: ContextCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "default",
-            abstract: "Show, set or clear the default credential.")
+        static let configuration = CommandConfiguration(abstract: "Show, set or clear the default credential.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Argument(help: CredentialReport.idHelp)
-        var id: String?
+        @Argument(help: CredentialArguments.idHelp) var id: String?
 
-        @Flag(help: "Clear the default. No credential is removed.")
-        var none = false
+        @Flag(help: "Clear the default. No credential is removed.") var none = false
 
         func validate() throws {
             guard id == nil || !none else { throw ValidationError("Name a credential or give --none, not both.") }
         }
 
-        func perform(in context: CommandContext) async throws -> DefaultCredentialReport {
+        func perform(in context: CommandContext) async throws -> BriefReport {
             let store = try await context.credentials()
             if let id {
                 let credential = try store.stored(id)
@@ -96,27 +95,26 @@ extension CredentialCommand {
             } else if none {
                 try store.setDefault(nil)
             }
-            return DefaultCredentialReport(id: Nullable(try store.defaultCredential?.id))
+            let found = try store.defaultCredential?.id
+            return BriefReport(
+                ["id": found.map(JSONValue.string) ?? .null], text: found ?? "There is no default credential.")
         }
     }
 
     /// `latchkey credential tag`.
     struct Tag: ContextCommand {
-        static let configuration = CommandConfiguration(
-            commandName: "tag",
-            abstract: "Set a credential's tags. Does not open the token.")
+        static let configuration = CommandConfiguration(abstract: "Set a credential's tags. Does not open the token.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: CredentialArguments
 
-        @Argument(help: CredentialReport.idHelp)
-        var id: String
-
-        @Argument(help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"))
+        @Argument(
+            help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"),
+            transform: TagArgument.init)
         var tags: [TagArgument]
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
-            let credential = try store.stored(id)
+            let credential = try store.stored(arguments.id)
             try await store.open()
             let changed = try credential.metadata.tags.merging(tags.tags) { $1 }
             try credential.setTags(changed.filter { !$0.value.isEmpty })
@@ -174,17 +172,8 @@ struct CredentialListReport: Report {
     }
 }
 
-struct DefaultCredentialReport: Report {
-    let id: Nullable<String>
-
-    var text: String { id.value ?? "There is no default credential." }
-}
-
 /// A credential without its token.
 struct CredentialReport: Report {
-    static let idHelp = ArgumentHelp(
-        "The credential's ID, or the first 4 or more characters of it.", valueName: "id")
-
     let id: String
     let isDefault: Bool
     let tags: [String: String]
@@ -221,21 +210,19 @@ struct CredentialReport: Report {
     }
 
     var text: String {
-        """
-        Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
-        User:        \(printable(claims["sub"]?.string ?? "unknown"))
-        Tags:        \(tags.isEmpty ? "none" : tagText)
-        Server:      \(printable(issuer))
-        Client:      \(printable(clientID))
-        Policy:      \(policy)
-        Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "unknown")
-        Refreshes:   \(refreshable ? "yes" : "no")\(copies)
-        """
-    }
-
-    private var copies: String {
-        isRevocable == false
+        let copies =
+            isRevocable == false
             ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal." : ""
+        return """
+            Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
+            User:        \(printable(claims["sub"]?.string ?? "unknown"))
+            Tags:        \(tags.isEmpty ? "none" : tagText)
+            Server:      \(printable(issuer))
+            Client:      \(printable(clientID))
+            Policy:      \(policy)
+            Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "unknown")
+            Refreshes:   \(refreshable ? "yes" : "no")\(copies)
+            """
     }
 
     /// The tags in one line, sorted.
@@ -245,13 +232,16 @@ struct CredentialReport: Report {
 }
 
 /// An argument of the form `name=value`. The value may be empty, and may contain equals signs.
-struct TagArgument: ExpressibleByArgument {
+struct TagArgument {
     let name: String
     let value: String
 
-    init?(argument: String) {
+    /// - Throws: `ValidationError` without a name or an equals sign.
+    init(_ argument: String) throws {
         let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, !parts[0].isEmpty else { return nil }
+        guard parts.count == 2, !parts[0].isEmpty else {
+            throw ValidationError("A tag has the form name=value, such as service=purchase.")
+        }
         (name, value) = (String(parts[0]), String(parts[1]))
     }
 }

@@ -1,23 +1,19 @@
-import ArgumentParser
+public import ArgumentParser
 import Latchkey
-import LatchkeyLocker
+public import LatchkeyLocker
 
 extension LockerCommand {
     /// `latchkey locker start`.
     struct Start: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "start",
             abstract: "Check that a session starts; enrol this machine if it is not enrolled.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: LockerArguments
 
-        @OptionGroup var locker: LockerOptions
-
-        @Option(help: "The required authentication.")
-        var level = RequiredLevelArgument.any
+        @Option(help: "The required authentication.") var level = RequiredLevelArgument.any
 
         func perform(in context: CommandContext) async throws -> LockerReport {
-            let session = try await LockerSession(in: context, locker, allowsOffline: locker.allowOffline)
+            let session = try await LockerSession(in: context, arguments, allowsOffline: arguments.allowOffline)
             if try await session.storedEnrolment("start the session") == nil {
                 guard level != .easy else { throw LockerSession.notEnrolled("start the session") }
                 try await session.checkPresence()
@@ -39,10 +35,9 @@ extension LockerCommand {
     /// `latchkey locker background`.
     struct Background: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "background",
             abstract: "Check that background access works. Does not prompt.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> LockerReport {
             let session = try await LockerSession(in: context)
@@ -54,7 +49,6 @@ extension LockerCommand {
     /// `latchkey locker easy-access`.
     struct EasyAccess: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "easy-access",
             abstract: "Enable, disable or change the PIN or fingerprint that starts a session.")
 
         enum Change: String, ExpressibleByArgument, CaseIterable {
@@ -63,17 +57,14 @@ extension LockerCommand {
             case change
         }
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: LockerArguments
 
-        @OptionGroup var locker: LockerOptions
-
-        @Argument(help: "The operation.")
-        var change: Change
+        @Argument(help: "The operation.") var change: Change
 
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             let operation = "\(change.rawValue) easy access"
             // Changing easy access requires the server.
-            let session = try await LockerSession(in: context, locker, allowsOffline: false)
+            let session = try await LockerSession(in: context, arguments, allowsOffline: false)
             // This command does not enrol the machine.
             try await session.enrolment(operation)
             let report = try await session.opened(for: .active) { locker in
@@ -105,17 +96,12 @@ extension LockerCommand {
     /// `latchkey locker end`.
     struct End: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "end",
-            abstract: "Lock the session, or destroy the enrolment and all encrypted data."
-        )
+            abstract: "Lock the session, or destroy the enrolment and all encrypted data.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(
-            help: """
-                Destroyed data cannot be recovered. The session is always locked between commands.
-                """)
-        var mode: EndModeArgument
+        @Option(help: "Destroyed data cannot be recovered. The session is always locked between commands.")
+        var mode: EndAuthMode
 
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             let session = try await LockerSession(in: context)
@@ -133,7 +119,7 @@ extension LockerCommand {
             guard session.locker.authSessionStatus.phase != .unregistered else {
                 throw LockerSession.notEnrolled(operation)
             }
-            return LockerReport(try await session.locker.endAuthSession(mode: mode == .destroy ? .destroy : .lock))
+            return LockerReport(try await session.locker.endAuthSession(mode: mode))
         }
 
         /// Deletes an enrolment that cannot be opened.
@@ -171,8 +157,4 @@ enum RequiredLevelArgument: String, ExpressibleByArgument, CaseIterable {
     }
 }
 
-/// The value of `--mode`.
-enum EndModeArgument: String, ExpressibleByArgument, CaseIterable {
-    case lock
-    case destroy
-}
+extension EndAuthMode: ExpressibleByArgument {}

@@ -16,8 +16,7 @@ struct LockerCommand: AsyncParsableCommand {
             enable it again.
             """,
         subcommands: [
-            Status.self, Start.self, Background.self, End.self,
-            EasyAccess.self, Encrypt.self, Decrypt.self,
+            Status.self, Start.self, Background.self, End.self, EasyAccess.self, Encrypt.self, Decrypt.self,
         ])
 }
 
@@ -25,13 +24,12 @@ extension LockerCommand {
     /// `latchkey locker status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "status",
             abstract: """
                 Show whether this machine is enrolled, and with which server. Does not prompt or use hardware or \
                 network.
                 """)
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> LockerStatusReport {
             LockerStatusReport(try await StoredEnrolment(of: context.records()), context.settings)
@@ -39,8 +37,10 @@ extension LockerCommand {
     }
 }
 
-/// The options of the commands that may start a session.
-struct LockerOptions: ParsableArguments {
+/// The arguments of the commands that may start a session.
+struct LockerArguments: CommandArguments {
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
     @Flag(
         help: """
             Accept your PIN or fingerprint without the server if there is no network. Decrypts only data of the \

@@ -38,14 +38,14 @@ struct LockerSession {
         self.allowsOffline = allowsOffline
     }
 
-    init(in context: CommandContext, _ options: LockerOptions, allowsOffline: Bool) async throws {
+    init(in context: CommandContext, _ options: LockerArguments, allowsOffline: Bool) async throws {
         try await self.init(
             in: context, policy: options.policy.policy, levelShares: options.withoutShares ? .whenOffered : .required,
             allowsOffline: allowsOffline)
     }
 
     /// A session for data of a level.
-    init(in context: CommandContext, _ options: LockerOptions, for level: ProtectionLevel) async throws {
+    init(in context: CommandContext, _ options: LockerArguments, for level: ProtectionLevel) async throws {
         try await self.init(in: context, options, allowsOffline: options.allowOffline && level == .offline)
     }
 

@@ -6,13 +6,9 @@ extension VaultCommand {
     /// `latchkey vault upgrade`.
     struct Upgrade: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "upgrade",
             abstract: "Require a PIN or fingerprint to read the secret from now on.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         @Option(
             help: """
@@ -22,7 +18,8 @@ extension VaultCommand {
         var policy: LoginPolicyArgument?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(name, in: context, protecting: true, under: policy?.policy)
+            let session = try await VaultSession(
+                arguments.name, in: context, protecting: true, under: policy?.policy)
             let vault = try await session.existing("upgrade", withBiometrics: false).upgrade()
             return VaultReport(vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
@@ -31,16 +28,12 @@ extension VaultCommand {
     /// `latchkey vault downgrade`.
     struct Downgrade: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "downgrade",
             abstract: "Stop requiring a PIN or fingerprint. Requires it one last time.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(arguments.name, in: context)
             _ = try session.existing("downgrade", withBiometrics: true)
             let report = VaultReport(try await session.opened("downgrade").downgrade())
             return await context.afterRevoking(report, in: session.space.records)
@@ -50,48 +43,36 @@ extension VaultCommand {
     /// `latchkey vault lock`.
     struct Lock: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "lock",
             abstract: "Lock the vault. It is always locked between commands.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            VaultReport(try await VaultSession(name, in: context).locked())
+            VaultReport(try await VaultSession(arguments.name, in: context).locked())
         }
     }
 
     /// `latchkey vault unlock`.
     struct Unlock: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "unlock",
             abstract: "Check that you can unlock the vault. It locks again when the command ends.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            VaultReport(try await VaultSession(name, in: context).unlocked())
+            VaultReport(try await VaultSession(arguments.name, in: context).unlocked())
         }
     }
 
     /// `latchkey vault reset`.
     struct Reset: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "reset",
             abstract: "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(arguments.name, in: context)
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
         }

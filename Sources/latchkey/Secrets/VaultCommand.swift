@@ -14,26 +14,29 @@ struct VaultCommand: AsyncParsableCommand {
             the name if the container has only one vault.
             """,
         subcommands: [
-            Store.self, Show.self, Update.self, Upgrade.self,
-            Downgrade.self, Lock.self, Unlock.self, Reset.self,
+            Store.self, Show.self, Update.self, Upgrade.self, Downgrade.self, Lock.self, Unlock.self, Reset.self,
             List.self, Status.self,
         ])
+}
+
+/// The arguments of a command on one existing vault.
+struct VaultArguments: CommandArguments {
+    static let nameHelp: ArgumentHelp = "The vault's name."
+
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+    @Argument(help: nameHelp) var name: String?
 }
 
 extension VaultCommand {
     /// `latchkey vault store`.
     struct Store: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "store",
             abstract: "Store the secret from standard input in a new vault.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultArguments.nameHelp) var name: String
 
-        @Argument(help: "The vault's name.")
-        var name: String
-
-        @Flag(help: "Require a PIN or fingerprint to read the secret.")
-        var biometrics = false
+        @Flag(help: "Require a PIN or fingerprint to read the secret.") var biometrics = false
 
         @Option(
             help: """
@@ -43,9 +46,7 @@ extension VaultCommand {
         var policy: LoginPolicyArgument?
 
         func validate() throws {
-            guard policy == nil || biometrics else {
-                throw ValidationError("--policy requires --biometrics.")
-            }
+            guard policy == nil || biometrics else { throw ValidationError("--policy requires --biometrics.") }
         }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
@@ -63,33 +64,26 @@ extension VaultCommand {
     /// `latchkey vault show`.
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show",
             abstract: "Print only the secret. With --json, print the vault's state without the secret.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup var arguments: VaultArguments
 
-        @Argument(help: "The vault's name.")
-        var name: String?
-
-        func perform(in context: CommandContext) async throws -> VaultSecretReport {
-            let vault = try await VaultSession(name, in: context).opened("show")
-            return VaultSecretReport(vault: VaultReport(vault), secret: SecretBytes(try vault.credentials))
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let vault = try await VaultSession(arguments.name, in: context).opened("show")
+            let report = VaultReport(vault)
+            return BriefReport(report, text: report.text, secretOutput: SecretBytes(try vault.credentials))
         }
     }
 
     /// `latchkey vault update`.
     struct Update: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "update",
             abstract: "Replace the secret with the one from standard input, and keep its protection.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let vault = try await VaultSession(name, in: context).opened("update")
+            let vault = try await VaultSession(arguments.name, in: context).opened("update")
             let secret = try context.readSecret("update the vault").withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
         }
@@ -98,10 +92,9 @@ extension VaultCommand {
     /// `latchkey vault list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List the container's vaults by name. Does not prompt or use the hardware.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> VaultListReport {
             let space = try VaultSpace(records: try await context.records(), presence: context.presence)
@@ -113,30 +106,15 @@ extension VaultCommand {
     /// `latchkey vault status`.
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
-            commandName: "status",
             abstract: "Show the vault's state. Does not prompt or use the hardware.")
 
-        @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
-        @Argument(help: "The vault's name.")
-        var name: String?
+        @OptionGroup var arguments: VaultArguments
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(arguments.name, in: context)
             return VaultReport(session.vault, isRevocable: try? await session.space.isStoredRevocably(key: session.key))
         }
     }
-}
-
-/// A vault and its secret. JSON does not contain the secret.
-struct VaultSecretReport: Report {
-    let vault: VaultReport
-    let secret: SecretBytes
-
-    var text: String { vault.text }
-    var secretOutput: SecretBytes? { secret }
-
-    func encode(to encoder: any Encoder) throws { try vault.encode(to: encoder) }
 }
 
 struct VaultListReport: Report {
@@ -144,7 +122,7 @@ struct VaultListReport: Report {
 
     var text: String {
         guard !vaults.isEmpty else { return "There are no vaults." }
-        return vaults.map { "\(printable($0.name))  \($0.state)" }.joined(separator: "\n")
+        return vaults.map { "\(printable($0.name))  \($0.stateWords)" }.joined(separator: "\n")
     }
 }
 
@@ -168,6 +146,15 @@ struct VaultReport: Report {
             case .biometrics: "biometrics"
             case .locked(let locked): locked.failure == nil ? "locked" : "damaged"
             }
+    }
+
+    /// The state in a list, in the words of the tool's help.
+    fileprivate var stateWords: String {
+        switch state {
+        case "keychain": "bound to this machine"
+        case "biometrics", "locked": "protected by PIN or fingerprint"
+        default: state
+        }
     }
 
     var text: String {

@@ -107,16 +107,29 @@ struct CommandContext: Sendable {
 /// context.
 protocol ContextCommand: AsyncParsableCommand {
     associatedtype Output: Report
+    associatedtype Arguments: CommandArguments
 
-    var options: GlobalOptions { get }
+    var arguments: Arguments { get }
 
     func perform(in context: CommandContext) async throws -> Output
 }
 
 extension ContextCommand {
     func run() async throws {
+        let options = arguments.options
         if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try await CommandContext(options)
-        try context.console.show(try await perform(in: context))
+        let report = try await perform(in: context)
+        try context.console.show(report)
+        if report.status != .done { throw ReportedFailure(status: report.status) }
     }
+}
+
+/// A command's arguments: the global options, and arguments that several commands share.
+protocol CommandArguments: ParsableArguments {
+    var options: GlobalOptions { get }
+}
+
+extension GlobalOptions: CommandArguments {
+    var options: GlobalOptions { self }
 }

@@ -1,5 +1,5 @@
-import ArgumentParser
-import Latchkey
+public import ArgumentParser
+public import Latchkey
 
 /// The options of every command. ``Settings`` merges them with the environment and the configuration file, which have the
 /// same names.
@@ -7,14 +7,11 @@ struct GlobalOptions: ParsableArguments {
     /// The heading of these options in help texts.
     static let title = "Global options"
 
-    @Flag(help: "Print exactly one JSON object.")
-    var json = false
+    @Flag(help: "Print exactly one JSON object.") var json = false
 
-    @Flag(help: "Print only the result and errors.")
-    var quiet = false
+    @Flag(help: "Print only the result and errors.") var quiet = false
 
-    @Flag(help: "Log operations to standard error.")
-    var verbose = false
+    @Flag(help: "Log operations to standard error.") var verbose = false
 
     @Option(help: ArgumentHelp("The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
     var container: String?
@@ -50,8 +47,7 @@ struct GlobalOptions: ParsableArguments {
             valueName: "source"))
     var pinSource: String?
 
-    @Option(help: "The preferred user verification, if a key allows more than one.")
-    var presence: PreferredPresence?
+    @Option(help: "The preferred user verification, if a key allows more than one.") var presence: PresencePreference?
 
     @Flag(help: "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty.")
     var allowShortPin = false
@@ -75,44 +71,27 @@ struct GlobalOptions: ParsableArguments {
     var trustedOrigins: String?
 }
 
-/// The user verification to prefer if a key allows more than one.
-enum PreferredPresence: String, ExpressibleByArgument, CaseIterable {
-    case any
-    case pin
-    case finger
-
-    var preference: PresencePreference {
-        switch self {
-        case .any: .any
-        case .pin: .pin
-        case .finger: .finger
-        }
-    }
-}
+/// The value of `--presence`.
+extension PresencePreference: ExpressibleByArgument {}
 
 /// The value of `--policy`: `none`, `pin`, `user-presence`, `biometry-any` or `biometry-current-set`.
-struct PolicyArgument: ExpressibleByArgument {
-    let policy: AccessPolicy
-
-    init?(argument: String) {
-        guard let requirement = AccessPolicy.Requirement(rawValue: argument), let policy = AccessPolicy(requirement)
-        else { return nil }
-        self.policy = policy
+extension AccessPolicy: ExpressibleByArgument {
+    public init?(argument: String) {
+        guard let requirement = Requirement(rawValue: argument) else { return nil }
+        self.init(requirement)
     }
 
-    init(_ policy: AccessPolicy) { self.policy = policy }
+    public var defaultValueDescription: String { description }
 
-    var defaultValueDescription: String { policy.description }
-
-    static let allValueStrings = AccessPolicy.Requirement.allCases.map(\.rawValue)
+    public static let allValueStrings = Requirement.allCases.map(\.rawValue)
 }
 
-/// A policy that requires user verification: every ``PolicyArgument`` but `none`.
+/// The value of `--policy` where a policy must require user verification: not `none`.
 struct LoginPolicyArgument: ExpressibleByArgument {
     let policy: AccessPolicy
 
     init?(argument: String) {
-        guard let policy = PolicyArgument(argument: argument)?.policy, policy != .none else { return nil }
+        guard let policy = AccessPolicy(argument: argument), policy != .none else { return nil }
         self.policy = policy
     }
 
@@ -120,5 +99,5 @@ struct LoginPolicyArgument: ExpressibleByArgument {
 
     var defaultValueDescription: String { policy.description }
 
-    static let allValueStrings = PolicyArgument.allValueStrings.filter { $0 != AccessPolicy.none.description }
+    static let allValueStrings = AccessPolicy.allValueStrings.filter { $0 != AccessPolicy.none.description }
 }

@@ -1,6 +1,7 @@
 import Configuration
 import FoundationEssentials
 import Latchkey
+internal import LatchkeyHTTP
 import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyTPM
@@ -37,7 +38,7 @@ struct Settings: Sendable {
     init(_ options: GlobalOptions, environment: [String: String]) async throws {
         let values = try await SettingsReader(options, environment: environment)
         token = try await TokenSettings(values)
-        preference = options.presence?.preference ?? .any
+        preference = options.presence ?? .any
         allowsShortPINs = options.allowShortPin
         store = try RecordStore.defaultDirectory(environment: environment)
         if let name = try await values["container"] { container = name }
@@ -76,30 +77,16 @@ struct Settings: Sendable {
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that is not a device. A missing device is not an error here.
     private static func check(tcti: String) throws(KeystoreError) {
-        let operation = "read the TCTI"
-        let recovery = "Set a TPM with --tcti, such as device:/dev/tpmrm0."
-        guard !tcti.isEmpty else {
-            throw KeystoreError(operation: operation, code: .invalidInput, reason: "it is empty", recovery: recovery)
-        }
-        guard !TCTIConnection.namesFile(tcti) else {
-            throw KeystoreError(
-                operation: operation, code: .invalidInput, reason: "‘\(tcti)’ is not a device", recovery: recovery)
-        }
+        guard tcti.isEmpty || TCTIConnection.namesFile(tcti) else { return }
+        throw KeystoreError(
+            operation: "read the TCTI", code: .invalidInput,
+            reason: tcti.isEmpty ? "it is empty" : "‘\(tcti)’ is not a device",
+            recovery: "Set a TPM with --tcti, such as device:/dev/tpmrm0.")
     }
 }
 
 /// The token to use instead of the TPM.
 struct TokenSettings: Sendable {
-    /// Where the user enters the PIN.
-    enum Login: String, CaseIterable {
-        /// At the reader if the token reports a PIN pad or sensor, otherwise here.
-        case auto
-        /// Always here.
-        case pin
-        /// Always at the reader: some tokens do not report their fingerprint sensor.
-        case reader
-    }
-
     /// nil for the TPM.
     let uri: TokenURI?
     let options: PKCS11Options
@@ -107,14 +94,10 @@ struct TokenSettings: Sendable {
     init(_ values: SettingsReader) async throws {
         options = PKCS11Options(
             token: TokenOptions(isolation: try await Self.isolation(values)),
-            protectedPath: try await Self.login(values).protectedPath)
-        guard let text = try await values["token"] else {
-            uri = nil
-            return
-        }
-        do throws(CryptokiError) {
-            uri = try TokenURI(text)
-        } catch {
+            protectedPath: try await Self.protectedPath(values))
+        do {
+            uri = try await values["token"].map(TokenURI.init)
+        } catch let error as CryptokiError {
             throw KeystoreError.invalidInput("read the token's URI", error.reason)
         }
     }
@@ -125,12 +108,14 @@ struct TokenSettings: Sendable {
         options = PKCS11Options()
     }
 
-    private static func login(_ values: SettingsReader) async throws -> Login {
-        guard let text = try await values["token-login"] else { return .auto }
-        guard let login = Login(rawValue: text) else {
-            throw KeystoreError.invalidInput("read token-login", "‘\(text)’ is not auto, pin or reader")
+    /// Where the user enters the PIN. Some tokens do not report their fingerprint sensor.
+    private static func protectedPath(_ values: SettingsReader) async throws -> PKCS11Options.ProtectedPath {
+        switch try await values["token-login"] {
+        case nil, "auto"?: return .asTokenSays
+        case "pin"?: return .never
+        case "reader"?: return .always
+        case let text?: throw KeystoreError.invalidInput("read token-login", "‘\(text)’ is not auto, pin or reader")
         }
-        return login
     }
 
     private static func isolation(_ values: SettingsReader) async throws -> TokenOptions.Isolation {
@@ -140,16 +125,6 @@ struct TokenSettings: Sendable {
         case "never"?: return .never
         case let text?:
             throw KeystoreError.invalidInput("read token-isolation", "‘\(text)’ is not auto, always or never")
-        }
-    }
-}
-
-extension TokenSettings.Login {
-    fileprivate var protectedPath: PKCS11Options.ProtectedPath {
-        switch self {
-        case .auto: .asTokenSays
-        case .pin: .never
-        case .reader: .always
         }
     }
 }

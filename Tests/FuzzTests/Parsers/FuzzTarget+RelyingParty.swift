@@ -2,6 +2,7 @@ import FoundationEssentials
 
 @testable import Latchkey
 @testable import LatchkeyCredentials
+@testable import LatchkeyJOSE
 @testable import LatchkeyOAuth
 @testable import LatchkeyRelyingParty
 
@@ -41,7 +42,7 @@ extension FuzzTarget {
         if let request = try? BiometricRequest(text) {
             _ = request.keyID
             _ = request.deviceInfo.flatMap(DeviceInfo.init)?.label
-            _ = request.key?.publicKey?.isValid(request.signature, for: Data(request.signingInput.utf8))
+            _ = request.key?.publicKey?.isValid(request.jws.signature, for: Data(request.jws.signingInput.utf8))
         }
         if let request = try? LockerRequest(text) {
             _ = request.info?.label

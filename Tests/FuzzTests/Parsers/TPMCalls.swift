@@ -21,8 +21,8 @@ enum TPMCalls {
         { _ = try $0.properties(from: .revision, count: 12) },
         { _ = try $0.handles(from: .persistentFirst) },
         { _ = try $0.curves() },
-        { _ = try $0.algorithms() },
-        { _ = try $0.commands() },
+        { _ = try $0.properties(from: .permanent, count: 1) },
+        { _ = try $0.handles(from: .transientFirst) },
         { _ = try $0.getRandom(32) },
         { _ = try $0.readPublic(.storageRootKey) },
         { _ = try $0.readClock() },
@@ -54,7 +54,7 @@ enum TPMCalls {
         { _ = try TPMIdentity($0).description },
         { _ = try LockoutState($0).status },
         { _ = try $0.discoverStorageRoot(pinned: nil) },
-        { try $0.selfTest(full: true) },
+        { try $0.flushContext(key.handle) },
     ]
 
     private static var session: Session {

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyJOSE
 import LatchkeyOAuth
 import Testing
 

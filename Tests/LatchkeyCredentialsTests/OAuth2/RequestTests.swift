@@ -4,6 +4,7 @@ import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
 import LatchkeyCredentialsFoundation
+import LatchkeyOAuth
 import LatchkeyTesting
 import Testing
 

@@ -21,7 +21,7 @@ struct IdentityServerTests {
 
     private func use(_ server: IdentityProcess, _ bench: Bench) async throws {
         let store = try await bench.start(
-            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration(clock: SystemClock()))
+            transport: AsyncHTTPTransport(), configuration: CredentialConfiguration())
         let first = try Token(
             response: try await signIn(server),
             context: Token.Context(issuer: server.endpoint, clientID: server.clientID))

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeySimulators
 import LatchkeyTesting
 import RawDatabase

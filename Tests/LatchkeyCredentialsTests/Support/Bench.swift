@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyOAuth
 import LatchkeyPKCS11
 import LatchkeySimulators
@@ -89,9 +90,11 @@ extension Credential {
 }
 
 extension CredentialServer {
-    func validate(
-        _ token: JWT, _ expected: IDTokenValidator.Expectations = .init(), at now: Date = Date()
-    ) async throws(CredentialError) {
-        try await validate(token, expected, at: now, "check the ID token")
+    func validate(_ token: JWT, _ expected: IDTokenValidator.Expectations = .init()) async throws(CredentialError) {
+        try await validate(token, expected, at: Date())
+    }
+
+    func validate(_ token: JWT, at now: Date) async throws(CredentialError) {
+        try await validate(token, .init(), at: now)
     }
 }

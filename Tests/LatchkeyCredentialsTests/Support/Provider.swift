@@ -2,6 +2,8 @@ import Foundation
 import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyHTTP
+import LatchkeyJOSE
 import Synchronization
 
 /// An OpenID provider in memory that can fail on demand. It accepts a refresh token once, and counts its requests.

@@ -2,6 +2,13 @@ import Foundation
 import LatchkeyCredentials
 import Synchronization
 
+extension CredentialConfiguration {
+    init(copiedClaims: CopiedClaims = .all, additionalOrigins: Set<String> = [], clock: any CredentialClock) {
+        self.init(copiedClaims: copiedClaims, additionalOrigins: additionalOrigins)
+        self.clock = clock
+    }
+}
+
 /// A clock that a test sets. A sleep advances it at once.
 final class SettableClock: CredentialClock {
     private struct State {

@@ -3,6 +3,7 @@ import CryptoExtras
 import Foundation
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyJOSE
 
 /// Signs ID tokens as a server does.
 struct Signer: Sendable {

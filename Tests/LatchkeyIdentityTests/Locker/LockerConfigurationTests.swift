@@ -100,7 +100,7 @@ import Testing
             userID: "u", clientID: "app",
             deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
             info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
-        let shares = LevelShares.random()
+        let shares = LevelShares()
         try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
         #expect(try await locker(keepingShares: false).levelShares(of: enrolment) == nil)
         #expect(try await locker(keepingShares: true).levelShares(of: enrolment) == shares)

@@ -94,7 +94,7 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let grants = server.services.grants
-            let grant = Grant(
+            let grant = LoginGrant(
                 id: "g", clientID: "app", userID: server.alice.id, deviceID: nil, enrolmentID: device.id,
                 easyAccessKeyID: "removed-key", scope: "openid", amr: .easyAccess, authTime: 0, expiresAt: 9e9,
                 idleExpiresAt: 9e9, deviceInfo: nil)

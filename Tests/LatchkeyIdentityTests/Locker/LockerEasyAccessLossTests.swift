@@ -1,6 +1,8 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 @testable import latchkey_identity

@@ -70,7 +70,7 @@ import Testing
         defer { try? FileManager.default.removeItem(at: directory) }
         let path = directory.appending(path: "identity.sqlite").path()
         let tokens = [
-            "g1": OpaqueToken.bytes(.system), "g2": OpaqueToken.bytes(.system), "g3": OpaqueToken.bytes(.system),
+            "g1": OpaqueToken.bytes(), "g2": OpaqueToken.bytes(), "g3": OpaqueToken.bytes(),
         ]
         try #require(
             FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600]))
@@ -101,7 +101,7 @@ import Testing
                 userID: "u1", clientID: "app",
                 deviceKey: LockerKey(kid: try #require(KeyID(rawValue: key.kid)), publicKey: try key.publicKey),
                 info: try #require(DeviceInfo(LockerTestKey.deviceInfo)), createdAt: .now)
-            let shares = LevelShares.random()
+            let shares = LevelShares()
             try await registry.add(enrolment, shares: shares, limit: 2)
             #expect(try await registry.levelShares(of: enrolment.id) == shares)
         }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import GRDB
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing

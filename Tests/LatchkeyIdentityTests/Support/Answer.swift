@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Testing
 

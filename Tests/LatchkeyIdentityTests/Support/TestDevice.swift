@@ -2,6 +2,7 @@ import Crypto
 import CryptoExtras
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// A device with a key in memory.

@@ -1,7 +1,9 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 @testable import latchkey_identity

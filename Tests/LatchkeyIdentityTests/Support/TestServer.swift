@@ -4,6 +4,7 @@ import HTTPTypes
 import Hummingbird
 import HummingbirdTesting
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import Logging
 import NIOCore
@@ -129,7 +130,7 @@ struct TestServer: Sendable {
     }
 
     static func encode(_ form: [String: String]) -> String {
-        form.map { "\(FormFields.encode($0.key))=\(FormFields.encode($0.value))" }.joined(separator: "&")
+        FormEncoding.encode(form.map { ($0.key, $0.value) })
     }
 
     // MARK: Common steps

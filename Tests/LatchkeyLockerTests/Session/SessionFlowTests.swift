@@ -1,5 +1,7 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
+import LatchkeyJOSE
 import LatchkeyLocker
 import LatchkeySimulators
 import LatchkeyTestSupport

@@ -1,5 +1,6 @@
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 
 /// The requests of one program.
 struct SteppedTransport: HTTPTransport {

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport

@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import Testing
 
 @testable import LatchkeyOAuth

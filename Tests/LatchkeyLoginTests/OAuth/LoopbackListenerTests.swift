@@ -8,7 +8,7 @@ import Testing
 
 struct LoopbackListenerTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
-        let listener = try await LoopbackListener.start(page: \.self) { $0 == "right" ? .code("c") : nil }
+        let listener = try await LoopbackListener.start(page: \.self) { $0 == "right" ? .success("c") : nil }
         do { try await body(listener) } catch {
             await listener.close()
             throw error
@@ -29,7 +29,7 @@ struct LoopbackListenerTests {
             let page = try await get("\(uri)?right")
             #expect(page.status == 200)
             #expect(page.body.contains("You can close this window"))
-            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
+            #expect(try await listener.answer(within: .seconds(5)) == .success("c"))
         }
     }
 

@@ -15,7 +15,7 @@ struct OneTimeLinkTests {
     private func withListener(_ body: (LoopbackListener) async throws -> Void) async throws {
         let listener = try await LoopbackListener.start(
             page: { "https://identity.test/authorize?redirect_uri=\($0)" },
-            accept: { $0 == "right" ? .code("c") : nil })
+            accept: { $0 == "right" ? .success("c") : nil })
         do { try await body(listener) } catch {
             await listener.close()
             throw error
@@ -39,7 +39,7 @@ struct OneTimeLinkTests {
                 #expect(answer.location == "https://identity.test/authorize?redirect_uri=\(listener.redirectURI)")
             }
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
-            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
+            #expect(try await listener.answer(within: .seconds(5)) == .success("c"))
         }
     }
 
@@ -54,7 +54,7 @@ struct OneTimeLinkTests {
         #expect(responder.start(forKnownUser: true).location == "https://identity.test/authorize")
         #expect(ends.withLock { $0 }.isEmpty)
         #expect(responder.start(forKnownUser: false) == .linkReused)
-        #expect(ends.withLock { $0 } == [.linkReused])
+        #expect(ends.withLock { $0 } == [.failure(.linkReused)])
     }
 
     @Test func `other requests do not use up the link`() async throws {
@@ -78,7 +78,7 @@ struct OneTimeLinkTests {
             #expect(try await statusForOtherUser("\(listener.redirectURI)?right") == "000")
             #expect(try await get(listener.link).status == 303)
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
-            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
+            #expect(try await listener.answer(within: .seconds(5)) == .success("c"))
         }
     }
 
@@ -99,7 +99,7 @@ struct OneTimeLinkTests {
             #expect(said.contains("holding"))
             for _ in 0..<5 { #expect(try await get(listener.link).status == 303) }
             #expect(try await get("\(listener.redirectURI)?right").status == 200)
-            #expect(try await listener.answer(within: .seconds(5)) == .code("c"))
+            #expect(try await listener.answer(within: .seconds(5)) == .success("c"))
             await stranger.stop(SIGKILL)
         }
     }

@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyHTTP
 import LatchkeyLogin
 import LatchkeySimulators
 import LatchkeyTPM

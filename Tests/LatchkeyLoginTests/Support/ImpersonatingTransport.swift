@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 
 /// A malicious server that relays another server: the discovery document names this server, and challenges and tokens are
 /// the other server's.

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyTesting
 
 extension RecordingTransport {

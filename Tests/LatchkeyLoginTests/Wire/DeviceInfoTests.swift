@@ -3,6 +3,7 @@ import Latchkey
 import Testing
 
 @testable import LatchkeyLogin
+@testable import LatchkeyOAuth
 
 struct DeviceInfoTests {
     private func object(_ device: DeviceInfo) throws -> [String: [String: [String: String]]] {
@@ -12,7 +13,9 @@ struct DeviceInfoTests {
 
     @Test func `the format is one that servers know, with a readable model`() throws {
         let system = DeviceInfo.System(name: "Linux", release: "6.1", version: "#1 SMP", architecture: "x86_64")
-        let device = DeviceInfo(model: "LENOVO ThinkPad X1", hostName: "desk", system: system)
+        let device = DeviceInfo(
+            model: "LENOVO ThinkPad X1", hostName: "desk", application: "Latchkey", applicationID: "org.latchkey",
+            system: system)
         let ios = try #require(try object(device)["ios"])
         #expect(
             ios["uname"] == [
@@ -26,7 +29,9 @@ struct DeviceInfoTests {
     @Test(arguments: ["x86_64", "arm64"])
     func `a machine without a name is not shown as a simulator`(architecture: String) throws {
         let system = DeviceInfo.System(name: "Linux", release: "", version: "", architecture: architecture)
-        let machine = try object(DeviceInfo(model: "", hostName: "", system: system))["ios"]?["uname"]?["machine"]
+        let machine = try object(
+            DeviceInfo(model: "", hostName: "", application: "", applicationID: "", system: system))["ios"]?["uname"]?[
+                "machine"]
         #expect(machine == "Linux \(architecture)")
     }
 

@@ -6,8 +6,8 @@ import Testing
 @testable import LatchkeyOAuth
 
 struct ServerResponseTests {
-    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse<LoginError> {
-        ServerResponse(operation: "log in", status: status, fields: fields, body: Data(body.utf8))
+    private func response(_ status: Int, _ body: String, _ fields: HTTPFields = [:]) -> ServerResponse<LoginErrorCode> {
+        ServerResponse(status: status, fields: fields, body: Data(body.utf8))
     }
 
     @Test(arguments: [
@@ -20,7 +20,7 @@ struct ServerResponseTests {
         ("", 429, .rateLimited),
     ])
     func `a body is decoded by its content, first as an OAuth error`(body: String, status: Int, code: LoginError.Code) {
-        let failure = response(status, body).failure
+        let failure = LoginError(.refused(response(status, body).refusal))
         #expect(failure.code == code)
         #expect(failure.httpStatus == status)
         #expect(!failure.recovery.isEmpty)

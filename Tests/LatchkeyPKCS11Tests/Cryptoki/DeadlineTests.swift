@@ -18,7 +18,7 @@ struct DeadlineTests {
     private func makeKey(_ token: Token) async throws -> Data {
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(request)
         }
@@ -34,13 +34,13 @@ struct DeadlineTests {
         let sign = sign(try await makeKey(token), try TokenBench.pin())
         try hostile.tell("\(function) hang")
         let start = ContinuousClock.now
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.kind == .timedOut)
         #expect(error?.function == function)
         #expect(ContinuousClock.now - start < .seconds(4))
         try hostile.tell()
         let calls = try hostile.calls()
-        let later = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let later = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(later?.kind == .wedged)
         #expect(later?.function == function)
         let found = await cryptokiError { () throws(CryptokiError) in
@@ -58,7 +58,7 @@ struct DeadlineTests {
         let kinds = await withTaskGroup { group in
             for _ in 0..<4 {
                 group.addTask {
-                    await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }?.kind
+                    await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }?.kind
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
@@ -100,11 +100,11 @@ struct DeadlineTests {
         let token = try await hostile.token(HostileToken.isolated)
         let sign = sign(try await makeKey(token), try TokenBench.pin())
         try hostile.tell("\(function) hang")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.kind == .timedOut)
         #expect(error?.function == function)
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `a cancelled task returns immediately, and the token works afterwards`() async throws {
@@ -113,14 +113,14 @@ struct DeadlineTests {
         let sign = sign(try await makeKey(token), try TokenBench.pin())
         try hostile.tell("C_Sign sleep 600")
         let before = try hostile.count(of: "C_Sign")
-        let waiting = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) } }
+        let waiting = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) } }
         while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
         let start = ContinuousClock.now
         waiting.cancel()
         #expect(await waiting.value?.kind == .cancelled)
         #expect(ContinuousClock.now - start < .seconds(300))
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `work that was cancelled while it was queued never starts`() async throws {
@@ -130,9 +130,9 @@ struct DeadlineTests {
         let sign = sign(id, try TokenBench.pin())
         try hostile.tell("C_Sign sleep 300")
         let before = try hostile.count(of: "C_Sign")
-        let first = Task { try await token.perform(sign) }
+        let first = Task { try await token.withSession(sign) }
         while try hostile.count(of: "C_Sign") == before { try await Task.sleep(for: .milliseconds(2)) }
-        let second = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) } }
+        let second = Task { await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) } }
         second.cancel()
         #expect(await second.value?.kind == .cancelled)
         _ = try await first.value

@@ -14,7 +14,7 @@ struct HostileAnswerTests {
     private func makeKey(_ token: Token) async throws -> (id: Data, pin: LoginProof) {
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(request)
         }
@@ -28,7 +28,7 @@ struct HostileAnswerTests {
         let (id, pin) = try await makeKey(token)
         try hostile.tell(rules)
         return await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
                 return try session.sign(TokenBench.digest, with: try session.key(id: id))
             }
@@ -85,7 +85,7 @@ struct HostileAnswerTests {
                 + "6b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296"
                 + "4fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5")
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.perform { session throws(CryptokiError) in
+            try await token.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
                 try session.selfTest(try session.key(id: id))
             }
@@ -106,14 +106,14 @@ struct HostileAnswerTests {
         let request = TokenBench.request()
         try hostile.tell(lie)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
                 return try session.generateKeyPair(request)
             }
         }
         #expect(error?.kind == .unsound)
         #expect(try hostile.count(of: "C_DestroyObject") == 2)
-        let isOccupied = try await token.perform { session throws(CryptokiError) in
+        let isOccupied = try await token.withSession { session throws(CryptokiError) in
             try session.isOccupied(id: request.id)
         }
         #expect(!isOccupied)
@@ -138,7 +138,7 @@ struct HostileAnswerTests {
         let token = try await hostile.token()
         let pin = try TokenBench.pin()
         try hostile.tell("C_GenerateKeyPair return \(ReturnValue.attributeTypeInvalid.rawValue) 1")
-        let key = try await token.perform { session throws(CryptokiError) in
+        let key = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             return try session.generateKeyPair(TokenBench.request())
         }
@@ -146,7 +146,7 @@ struct HostileAnswerTests {
         #expect(key.attributes.isExtractable == false)
         try hostile.tell("C_GenerateKeyPair return \(ReturnValue.attributeTypeInvalid.rawValue)")
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.generateKeyPair(TokenBench.request())
             }
         }
@@ -159,13 +159,13 @@ struct HostileAnswerTests {
         let token = try await hostile.token()
         let pin = try TokenBench.pin()
         let requests = (0..<5).map { _ in TokenBench.request() }
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             for request in requests { _ = try session.generateKeyPair(request) }
             _ = try session.key(id: requests[2].id)
         }
         let before = try hostile.calls().count
-        _ = try await token.perform { session throws(CryptokiError) in
+        _ = try await token.withSession { session throws(CryptokiError) in
             try session.sign(TokenBench.digest, with: try session.key(id: requests[2].id))
         }
         #expect(try hostile.calls().dropFirst(before) == ["C_SignInit", "C_Sign"])

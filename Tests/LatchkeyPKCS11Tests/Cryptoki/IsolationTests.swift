@@ -31,7 +31,7 @@ struct IsolationTests {
                     #expect(found.information.label == token.label)
                     #expect(found.module.profile == .softhsm)
                     let request = TokenBench.request()
-                    let (key, signature) = try await found.perform { session throws(CryptokiError) in
+                    let (key, signature) = try await found.withSession { session throws(CryptokiError) in
                         try session.login(.user, with: pin)
                         let key = try session.generateKeyPair(request)
                         return (key, try session.sign(TokenBench.digest, with: key))
@@ -50,7 +50,8 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
         let first = try #require(process.processIdentifier)
         #expect(kill(first, SIGKILL) == 0)
-        let label = try await found.perform { session throws(CryptokiError) in try session.tokenInformation().label }
+        let label = try await found.withSession { session throws(CryptokiError) in try session.tokenInformation().label
+        }
         #expect(label == token.label)
         let second = try #require(process.processIdentifier)
         #expect(second != first)
@@ -58,7 +59,7 @@ struct IsolationTests {
         #expect(!FileManager.default.fileExists(atPath: process.directory))
         // The next call replaces this process, possibly before it is reaped.
         process.kill()
-        _ = try await found.perform { session throws(CryptokiError) in try session.tokenInformation().label }
+        _ = try await found.withSession { session throws(CryptokiError) in try session.tokenInformation().label }
         #expect(try #require(process.processIdentifier) != second)
         let deadline = ContinuousClock.now + .seconds(30)
         for ended in [first, second] {
@@ -83,7 +84,7 @@ struct IsolationTests {
         let pin = LoginProof.pin(try PIN(token.userPIN))
         let peer = try PublicKey(x963Representation: P256.KeyAgreement.PrivateKey().publicKey.x963Representation)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await found.perform { session throws(CryptokiError) in
+            _ = try await found.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
                 let key = try session.generateKeyPair(TokenBench.request(.derive))
                 return try session.sharedSecret(of: key, with: peer)

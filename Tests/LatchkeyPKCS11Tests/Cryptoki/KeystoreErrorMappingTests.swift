@@ -13,7 +13,7 @@ struct KeystoreErrorMappingTests {
     func `each code of the module has a keystore error code, and is kept as the underlying error`(
         _ value: ReturnValue, _ code: KeystoreError.Code
     ) {
-        let error = KeystoreError(CryptokiError(value, from: "C_Sign"), during: "sign")
+        let error = KeystoreError(CryptokiError(value, from: "C_Sign"))
         #expect(error.code == code)
         #expect(error.underlying?.layer == "pkcs11")
         #expect(error.underlying?.rawCode == UInt32(value.rawValue))
@@ -27,14 +27,14 @@ struct KeystoreErrorMappingTests {
         (.locked, .transient), (.lockUnavailable, .unavailable), (.leftUnlocked, .unavailable),
     ])
     func `each kind has its code`(_ kind: CryptokiError.Kind, _ code: KeystoreError.Code) {
-        #expect(KeystoreError(CryptokiError(kind, reason: "it is so"), during: "sign").code == code)
+        #expect(KeystoreError(CryptokiError(kind, reason: "it is so")).code == code)
     }
 
     @Test func `the recovery of a blocked PIN depends on the module`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))
-        #expect(KeystoreError(error, during: "sign", profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
-        #expect(KeystoreError(error, during: "sign", profile: .softhsm).recovery.contains("--unblock"))
+        #expect(KeystoreError(error, profile: opensc).recovery.contains("pkcs15-tool --unblock-pin"))
+        #expect(KeystoreError(error, profile: .softhsm).recovery.contains("--unblock"))
     }
 
     @Test func `values that the standard does not name keep their number`() {

@@ -66,7 +66,8 @@ struct ModuleTests {
         try hostile.tell("C_Initialize cantlock")
         let token = try await hostile.token()
         #expect(!token.module.isThreadSafe)
-        let random = try await token.perform { session throws(CryptokiError) in try session.tokenInformation().label }
+        let random = try await token.withSession { session throws(CryptokiError) in try session.tokenInformation().label
+        }
         #expect(random == "Latchkey")
     }
 

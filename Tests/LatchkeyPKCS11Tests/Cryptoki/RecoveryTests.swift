@@ -15,7 +15,7 @@ struct RecoveryTests {
         let token = try await hostile.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(request)
         }
@@ -32,7 +32,7 @@ struct RecoveryTests {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_SignInit closesessions 1")
-        let signature = try await token.perform(sign)
+        let signature = try await token.withSession(sign)
         #expect(signature.rawRepresentation.count == 64)
         #expect(try hostile.count(of: "C_OpenSession") == 2)
         #expect(try hostile.count(of: "C_Finalize") == 0)
@@ -43,21 +43,21 @@ struct RecoveryTests {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(value.rawValue) 1")
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         let before = try hostile.count(of: "C_Sign")
         try hostile.tell("C_Sign return \(value.rawValue)")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.returnValue == value)
         #expect(try hostile.count(of: "C_Sign") == before + 2)
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `a token that is inserted again is found again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1")
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         #expect(try hostile.count(of: "C_Finalize") == 0)
     }
 
@@ -65,10 +65,10 @@ struct RecoveryTests {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1", "C_GetSlotList absent")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.kind == .tokenAbsent)
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `a restart of the module recovers from a persistent device error`() async throws {
@@ -76,7 +76,7 @@ struct RecoveryTests {
         let (token, sign) = try await prepared(hostile)
         let epoch = token.module.epoch
         try hostile.tell("C_Sign return \(ReturnValue.deviceError.rawValue) 2")
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         #expect(token.module.epoch == epoch + 1)
         #expect(try hostile.count(of: "C_Finalize") == 1)
         #expect(try hostile.count(of: "C_Initialize") == 2)
@@ -87,19 +87,19 @@ struct RecoveryTests {
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Sign")
         try hostile.tell("C_Sign return \(ReturnValue.deviceError.rawValue)")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.returnValue == .deviceError)
         #expect(error?.function == "C_Sign")
         #expect(try hostile.count(of: "C_Sign") == before + 3)
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `a module that other code finalized is initialized again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_SignInit finalize 1")
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         #expect(token.module.epoch == 2)
     }
 
@@ -109,7 +109,7 @@ struct RecoveryTests {
         let before = try hostile.count(of: "C_Login")
         let wrong = LoginProof.pin(try PIN("wrong"))
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.perform { session throws(CryptokiError) in try session.login(.user, with: wrong) }
+            try await token.withSession { session throws(CryptokiError) in try session.login(.user, with: wrong) }
         }
         #expect(error?.returnValue == .pinIncorrect)
         #expect(try hostile.count(of: "C_Login") == before + 1)
@@ -121,10 +121,10 @@ struct RecoveryTests {
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
         try hostile.tell("C_Login return \(value.rawValue) 1")
-        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let error = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(error?.function == "C_Login")
         #expect(try hostile.count(of: "C_Login") == before + 1)
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
     @Test func `a PIN that was lost with the session is sent again`() async throws {
@@ -132,7 +132,7 @@ struct RecoveryTests {
         let (token, sign) = try await prepared(hostile)
         let before = try hostile.count(of: "C_Login")
         try hostile.tell("C_Login return \(ReturnValue.sessionHandleInvalid.rawValue) 1")
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
         #expect(try hostile.count(of: "C_Login") == before + 2)
     }
 
@@ -142,12 +142,12 @@ struct RecoveryTests {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
         try hostile.tell("C_Sign return \(ReturnValue.userNotLoggedIn.rawValue) 1")
-        let login = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let login = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(login?.kind == .loginNeeded)
         try hostile.tell("C_Sign sleep 400", "C_Sign return \(ReturnValue.userNotLoggedIn.rawValue)")
-        let touch = await cryptokiError { () throws(CryptokiError) in _ = try await token.perform(sign) }
+        let touch = await cryptokiError { () throws(CryptokiError) in _ = try await token.withSession(sign) }
         #expect(touch?.kind == .touchTimedOut)
         try hostile.tell()
-        #expect(try await token.perform(sign).rawRepresentation.count == 64)
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 }

@@ -14,7 +14,7 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        let (key, signature) = try await token.perform { session throws(CryptokiError) in
+        let (key, signature) = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(request)
             try session.selfTest(key)
@@ -38,7 +38,7 @@ struct SessionTests {
         let pin = try TokenBench.pin()
         let own = P256.KeyAgreement.PrivateKey()
         let peer = try PublicKey(x963Representation: own.publicKey.x963Representation)
-        let (key, secret) = try await token.perform { session throws(CryptokiError) in
+        let (key, secret) = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(TokenBench.request(.derive))
             try session.selfTest(key)
@@ -47,10 +47,10 @@ struct SessionTests {
         let theirs = try P256.KeyAgreement.PublicKey(x963Representation: key.publicKey.x963Representation)
         let expected = try own.sharedSecretFromKeyAgreement(with: theirs)
         #expect(secret == SecretBytes(expected.withUnsafeBytes { Array($0) }))
-        let left = try await token.perform { session throws(CryptokiError) in try session.objects(.secretKey) }
+        let left = try await token.withSession { session throws(CryptokiError) in try session.objects(.secretKey) }
         #expect(left.isEmpty)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.sign(TokenBench.digest, with: try session.key(id: key.id))
             }
         }
@@ -62,14 +62,14 @@ struct SessionTests {
         let pin = try TokenBench.pin()
         let wrong = LoginProof.pin(try PIN("wrong"))
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.perform { session throws(CryptokiError) in
+            try await token.withSession { session throws(CryptokiError) in
                 try session.login(.user, with: pin)
                 try session.login(.user, with: wrong)
             }
         }
         #expect(error?.returnValue == .pinIncorrect)
         #expect(error?.function == "C_Login")
-        let state = try await token.perform { session throws(CryptokiError) in try session.loginState() }
+        let state = try await token.withSession { session throws(CryptokiError) in try session.loginState() }
         #expect(state == .loggedOut)
     }
 
@@ -77,18 +77,18 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (privateRequest, publicRequest) = (TokenBench.request(), TokenBench.request(isPrivate: false))
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(privateRequest)
             _ = try session.generateKeyPair(publicRequest)
             try session.logout()
         }
-        let signature = try await token.perform { session throws(CryptokiError) in
+        let signature = try await token.withSession { session throws(CryptokiError) in
             try session.sign(TokenBench.digest, with: try session.key(id: publicRequest.id))
         }
         #expect(signature.rawRepresentation.count == 64)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in try session.key(id: privateRequest.id) }
+            _ = try await token.withSession { session throws(CryptokiError) in try session.key(id: privateRequest.id) }
         }
         #expect(error?.kind == .keyAbsent)
     }
@@ -97,7 +97,7 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request(alwaysAuthenticates: true)
-        let key = try await token.perform { session throws(CryptokiError) in
+        let key = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             let key = try session.generateKeyPair(request)
             try session.selfTest(key, with: pin)
@@ -105,19 +105,19 @@ struct SessionTests {
         }
         #expect(key.attributes.alwaysAuthenticates == true)
         let missing = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.sign(TokenBench.digest, with: try session.key(id: request.id))
             }
         }
         #expect(missing?.kind == .loginNeeded)
         let wrong = LoginProof.pin(try PIN("wrong"))
         let refused = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.sign(TokenBench.digest, with: try session.key(id: request.id), proof: wrong)
             }
         }
         #expect(refused?.returnValue == .pinIncorrect)
-        let signature = try await token.perform { session throws(CryptokiError) in
+        let signature = try await token.withSession { session throws(CryptokiError) in
             try session.sign(TokenBench.digest, with: try session.key(id: request.id), proof: pin)
         }
         #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
@@ -127,15 +127,15 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        let first = try await token.perform { session throws(CryptokiError) in
+        let first = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             return try session.generateKeyPair(request)
         }
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in try session.generateKeyPair(request) }
+            _ = try await token.withSession { session throws(CryptokiError) in try session.generateKeyPair(request) }
         }
         #expect(error?.kind == .occupied)
-        let kept = try await token.perform { session throws(CryptokiError) in try session.key(id: request.id) }
+        let kept = try await token.withSession { session throws(CryptokiError) in try session.key(id: request.id) }
         #expect(kept.publicKey == first.publicKey)
     }
 
@@ -143,7 +143,7 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let request = TokenBench.request()
-        let isOccupied = try await token.perform { session throws(CryptokiError) in
+        let isOccupied = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(request)
             try session.destroyKey(id: request.id)
@@ -158,7 +158,7 @@ struct SessionTests {
         let pin = try TokenBench.pin()
         let (second, third) = (LoginProof.pin(try PIN("second")), LoginProof.pin(try PIN("third")))
         let officer = LoginProof.secret(SecretBytes(try SoftwareToken.current.securityOfficerPIN.utf8))
-        try await token.perform { session throws(CryptokiError) in
+        try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             try session.changePIN(from: pin, to: second)
             try session.login(.user, with: second)
@@ -167,7 +167,7 @@ struct SessionTests {
             try session.login(.user, with: third)
         }
         let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.perform { session throws(CryptokiError) in try session.login(.user, with: second) }
+            try await token.withSession { session throws(CryptokiError) in try session.login(.user, with: second) }
         }
         #expect(error?.returnValue == .pinIncorrect)
     }
@@ -176,7 +176,7 @@ struct SessionTests {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
         let (first, second) = (TokenBench.request(), TokenBench.request())
-        let keys = try await token.perform { session throws(CryptokiError) in
+        let keys = try await token.withSession { session throws(CryptokiError) in
             try session.login(.user, with: pin)
             _ = try session.generateKeyPair(first)
             let found = try session.key(id: nil, label: first.label)
@@ -186,7 +186,7 @@ struct SessionTests {
         #expect(Set(keys.dropLast().map(\.id)) == [first.id, second.id])
         #expect(keys.last?.id == first.id)
         let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.perform { session throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
                 try session.key(id: nil, label: first.label)
             }
         }
@@ -195,7 +195,7 @@ struct SessionTests {
 
     @Test func `the token's information is read`() async throws {
         let token = try await TokenBench.token()
-        let (information, hasECDSA, hasNone) = try await token.perform { session throws(CryptokiError) in
+        let (information, hasECDSA, hasNone) = try await token.withSession { session throws(CryptokiError) in
             (
                 try session.tokenInformation(), try session.supports(.ecdsa),
                 try session.supports(Mechanism(rawValue: 0x8000_1234))

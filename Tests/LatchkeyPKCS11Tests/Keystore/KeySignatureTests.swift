@@ -48,10 +48,10 @@ struct KeySignatureTests {
             let bytes = SecretBytes.random(count: 32)
             let secret = try await keystore.seal(bytes, policy: .pin, for: KeystoreBench.prompt, authorizedBy: owner)
             let box = try DigestedStructure.parsed(secret.blob, as: SealedBox.self)
-            #expect(box.header.message.version == 2)
+            #expect(box.header.establishment == .signature)
             let header = SealedBox.Header(
                 name: box.header.name, publicKeyHash: box.header.publicKeyHash, terms: box.header.terms,
-                message: .signature(salt: Data(repeating: 7, count: 32)))
+                establishment: .signature, salt: Data(repeating: 7, count: 32))
             for guess in [SecretBytes.random(count: 256), SecretBytes(try header.statement())] {
                 let forged = try SealedBox(sealing: .random(count: 32), header: header, sharedSecret: guess)
                 let blob = try DigestedStructure.serialized(forged)

@@ -34,10 +34,10 @@ enum KeystoreBench {
     }
 
     /// Does work on the token without the keystore.
-    static func perform<R: Sendable>(
+    static func withSession<R: Sendable>(
         _ work: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws -> R {
-        try await Token.find(TokenURI(SoftwareToken.current.uri)).perform(work)
+        try await Token.find(TokenURI(SoftwareToken.current.uri)).withSession(work)
     }
 
     /// The error of `work`.

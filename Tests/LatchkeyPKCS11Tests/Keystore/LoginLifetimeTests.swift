@@ -12,7 +12,7 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let key = try await KeystoreBench.key(on: keystore, .pin)
         _ = try await KeystoreBench.sign(with: key, on: keystore)
-        let state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
         #expect(state == .loggedOut)
     }
 
@@ -24,7 +24,7 @@ struct LoginLifetimeTests {
         }
         #expect(error.code == .wrongProof)
         #expect(error.underlying?.rawCode == 0xa0)
-        let state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+        let state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
         #expect(state == .loggedOut)
     }
 
@@ -51,7 +51,7 @@ struct LoginLifetimeTests {
         var state = LoginState.user
         while state == .user, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
         }
         #expect(state == .loggedOut)
     }
@@ -59,14 +59,14 @@ struct LoginLifetimeTests {
     @Test func `the login ends when reuse is ended, on the token too`() async throws {
         let keystore = try KeystoreBench.keystore()
         _ = try await KeystoreBench.key(on: keystore, try #require(KeystoreBench.reusing))
-        let kept = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+        let kept = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
         #expect(kept == .user)
         keystore.endReuse()
         let deadline = ContinuousClock.now + .seconds(20)
         var state = LoginState.user
         while state == .user, ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
-            state = try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.loginState() }
+            state = try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.loginState() }
         }
         #expect(state == .loggedOut)
     }
@@ -91,7 +91,7 @@ struct LoginLifetimeTests {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)
         let key = try await KeystoreBench.key(on: keystore, policy)
-        try await KeystoreBench.perform { (session) throws(CryptokiError) in try session.logout() }
+        try await KeystoreBench.withSession { (session) throws(CryptokiError) in try session.logout() }
         let presence = ScriptedPresence(pins: "correct")
         let signature = try await KeystoreBench.sign(with: key, on: keystore, presence)
         #expect(presence.requests.count == 1)

@@ -91,7 +91,7 @@ struct StoredFormTests {
             .random(count: 32), policy: .none, for: KeystoreBench.prompt, authorizedBy: presence)
         let header = try DigestedStructure.parsed(secret.blob, as: SealedBox.self).header
         let publicKey = try #require(
-            try await KeystoreBench.perform { (session) throws(CryptokiError) in
+            try await KeystoreBench.withSession { (session) throws(CryptokiError) in
                 try session.publicKey(id: header.name.id)
             })
         // An attacker can compute an ephemeral key's agreement with the token's point.
@@ -114,7 +114,7 @@ struct StoredFormTests {
         let points = try (0..<64).map { number in
             try SealedBox.Header(
                 name: name, publicKeyHash: Data(repeating: 1, count: 32), terms: terms,
-                message: .agreement(salt: Data(repeating: number, count: 32))
+                establishment: .agreement, salt: Data(repeating: number, count: 32)
             ).point()
         }
         #expect(Set(points).count == 64)
@@ -124,7 +124,7 @@ struct StoredFormTests {
     func `an imported sealing key is refused`() async throws {
         let folder = try TemporaryDirectory()
         let key = P256.KeyAgreement.PrivateKey()
-        let id = KeyPairRequest.sealingID(for: .pin, version: 1).hexadecimal
+        let id = KeyPairRequest.sealingID(for: .pin, .agreement).hexadecimal
         for (type, bytes) in [("privkey", key.derRepresentation), ("pubkey", key.publicKey.derRepresentation)] {
             let file = folder.path(of: type)
             try bytes.write(to: URL(filePath: file))

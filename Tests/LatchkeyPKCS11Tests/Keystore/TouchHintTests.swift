@@ -10,8 +10,8 @@ import Testing
 struct TouchHintTests {
     @Test func `after half a second the user is told to touch the token`() async throws {
         let presence = ScriptedPresence([])
-        let hint = try #require(TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11))
-        try await KeystoreBench.perform { (_) throws(CryptokiError) in
+        let hint = TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11)
+        try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in
                 // A token that waits for a touch blocks its thread; the limit is for slow machines.
                 for _ in 0..<200 where presence.notices.isEmpty { usleep(50_000) }
@@ -22,8 +22,8 @@ struct TouchHintTests {
 
     @Test func `a faster operation sends no notice`() async throws {
         let presence = ScriptedPresence([])
-        let hint = try #require(TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11))
-        try await KeystoreBench.perform { (_) throws(CryptokiError) in
+        let hint = TouchHint(presence, for: KeystoreBench.prompt, on: .ykcs11)
+        try await KeystoreBench.withSession { (_) throws(CryptokiError) in
             try hint.during { () throws(CryptokiError) in }
         }
         try await Task.sleep(for: TouchHint.delay * 2)
@@ -31,7 +31,7 @@ struct TouchHintTests {
     }
 
     @Test func `software tokens never wait for a touch`() {
-        #expect(TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .softhsm) == nil)
-        #expect(TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .tpm2) == nil)
+        #expect(!TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .softhsm).mayWaitForTouch)
+        #expect(!TouchHint(ScriptedPresence([]), for: KeystoreBench.prompt, on: .tpm2).mayWaitForTouch)
     }
 }

@@ -54,7 +54,7 @@ struct CertificateTests {
         let (keystore, key) = try await key()
         let (_, other) = try await self.key()
         for der in [try await certificate(for: other, in: keystore), Data("no certificate".utf8), Data()] {
-            await #expect(throws: KeystoreError.invalidInput("", "")) {
+            await #expect(throws: KeystoreError.invalidInput("")) {
                 try await keystore.storeCertificate(der, for: key, prompt: prompt, authorizedBy: NobodyPresent())
             }
         }

@@ -125,7 +125,7 @@ struct TokenAdministratorTests {
         let prompt = PromptContext(reason: "test")
         let key = try await keystore.createKey(
             KeyRequest(policy: .none, prompt: prompt), authorizedBy: NobodyPresent())
-        await #expect(throws: KeystoreError.conflict("", "")) {
+        await #expect(throws: KeystoreError.conflict("")) {
             _ = try await administrator().initialize(label: "other")
         }
         let made = try await administrator("12345678", "user 1").initialize(label: "erased", erasing: true)
@@ -138,7 +138,7 @@ struct TokenAdministratorTests {
 
     @Test(arguments: ["", "123456789012345678901234567890123", "a\u{7}"])
     func `an invalid label is refused`(label: String) async throws {
-        await #expect(throws: KeystoreError.invalidInput("", "")) {
+        await #expect(throws: KeystoreError.invalidInput("")) {
             _ = try await administrator().initialize(label: label)
         }
     }

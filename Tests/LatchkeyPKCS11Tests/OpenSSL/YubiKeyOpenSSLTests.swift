@@ -57,7 +57,7 @@ struct YubiKeyOpenSSLTests {
         async throws
     {
         let (keystore, key) = try await key(in: .authentication)
-        await #expect(throws: KeystoreError.unsupported("", "", recovery: "")) {
+        await #expect(throws: KeystoreError.unsupported("", recovery: "")) {
             try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: NobodyPresent()) { _ in
                 Issue.record("the key was lent to OpenSSL")
             }

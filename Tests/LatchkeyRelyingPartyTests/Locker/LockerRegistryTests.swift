@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing
@@ -116,7 +117,7 @@ import Testing
         }
         #expect(added == 2)
         await expect(.enrolmentLimit) {
-            try await rig.registry.add(LockerRig.enrolment(of: "alice"), shares: .random(), limit: 3)
+            try await rig.registry.add(LockerRig.enrolment(of: "alice"), shares: LevelShares(), limit: 3)
         }
         #expect(try await rig.registry.enrolments(of: "alice").count == 3)
         // Other users and projects are counted separately.
@@ -141,7 +142,7 @@ import Testing
 
     @Test func `shares are random, have 32 bytes each, and do not change`() async throws {
         let rig = try await LockerRig()
-        let other = LevelShares.random()
+        let other = LevelShares()
         #expect(
             Set([rig.shares.background, rig.shares.active, other.background, other.active].map(Self.bytes)).count == 4)
         #expect(rig.shares.background.count == 32 && rig.shares.active.count == 32)
@@ -152,7 +153,7 @@ import Testing
     @Test func `the database has only sealed shares, each bound to its enrolment and level`() async throws {
         let rig = try await LockerRig()
         let other = try LockerRig.enrolment(of: "alice")
-        try await rig.registry.add(other, shares: .random(), limit: 2)
+        try await rig.registry.add(other, shares: LevelShares(), limit: 2)
         let columns = try await rig.database.read { database in
             try Row.fetchAll(database, sql: "SELECT background_share, active_share FROM latchkey_locker_enrolment")
                 .flatMap { [$0["background_share"] as Data, $0["active_share"] as Data] }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import GRDB
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Synchronization
@@ -20,7 +21,7 @@ struct LockerRig: Sendable {
     let device = LockerTestKey()
     let easyAccess = LockerTestKey()
     let enrolment: LockerEnrolment
-    let shares = LevelShares.random()
+    let shares = LevelShares()
 
     init() async throws {
         time = SteppedClock()
@@ -94,13 +95,12 @@ struct LockerRig: Sendable {
                 countersignature ?? device.countersignature(of: assertion))
             _ = try await verifier.verifyEasyAccessEnabling(
                 request, countersignature: countersignature, audience: Self.audience, enrolmentID: enrolment.id)
-        case .easyAccessDisable:
-            _ = try await verifier.verifyEasyAccessDisabling(
-                request, audience: Self.audience, enrolmentID: enrolment.id)
+        case .easyAccessDisable, .levelShares:
+            _ = try await verifier.verifyDevice(
+                request, for: action, audience: Self.audience, enrolmentID: enrolment.id)
         case .easyAccess: _ = try await verifier.verifyEasyAccess(request, audience: Self.audience)
-        case .backgroundAccess: _ = try await verifier.verifyBackgroundAccess(request, audience: Self.audience)
-        case .levelShares:
-            _ = try await verifier.verifyLevelShares(request, audience: Self.audience, enrolmentID: enrolment.id)
+        case .backgroundAccess:
+            _ = try await verifier.verifyDevice(request, for: action, audience: Self.audience, enrolmentID: nil)
         case .revoke:
             _ = try await verifier.verifyRevocation(request, audience: Self.audience, enrolmentID: enrolment.id)
         }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing

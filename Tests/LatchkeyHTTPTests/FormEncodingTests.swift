@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyHTTP
 import Testing
 
 struct FormEncodingTests {

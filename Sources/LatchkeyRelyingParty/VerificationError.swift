@@ -1,22 +1,55 @@
+/// The reason why a request or an attestation was refused. Two errors are equal if they have the same ``code``.
+///
+/// Send only `oauthError` of a request to the client, which has fewer details. Log the rest.
+public struct VerificationError<Reason: Sendable & RawRepresentable<String>>: Error, CustomStringConvertible {
+    /// The reasons of this kind of error.
+    public typealias Code = Reason
+
+    /// The reason.
+    public let code: Code
+    /// Details, for a log. With ``BiometricRequestReason/invalidAction`` the action itself.
+    public let detail: String
+
+    /// Creates an error.
+    public init(_ code: Code, _ detail: String) {
+        self.code = code
+        self.detail = detail
+    }
+
+    public var description: String { "\(code.rawValue): \(detail)" }
+}
+
+extension VerificationError: Equatable {
+    public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
+}
+
 /// An error response of a token endpoint (RFC 6749 section 5.2) with its HTTP status.
 public struct OAuthError: Error, Hashable, Sendable {
     /// The HTTP status code.
-    public var status: Int
+    public let status: Int
     /// The member `error`.
-    public var error: String
+    public let error: String
     /// The member `error_description`.
-    public var description: String
+    public let description: String
     /// For the header `Retry-After`: seconds after which the client may retry.
-    package var retryAfter: Int?
+    package let retryAfter: Int?
     /// For the parameter `max_age` of the header `WWW-Authenticate`: the maximum age in seconds of the required user
     /// authentication (RFC 9470 section 3).
-    package var maximumAge: Int?
+    package let maximumAge: Int?
 
     /// Creates a response.
     public init(status: Int = 400, _ error: String, _ description: String) {
+        self.init(status, error, description)
+    }
+
+    package init(
+        _ status: Int, _ error: String, _ description: String, retryAfter: Int? = nil, maximumAge: Int? = nil
+    ) {
         self.status = status
         self.error = error
         self.description = description
+        self.retryAfter = retryAfter
+        self.maximumAge = maximumAge
     }
 
     /// `invalid_request`: a parameter is missing, malformed or repeated.
@@ -32,11 +65,6 @@ public struct OAuthError: Error, Hashable, Sendable {
         OAuthError("unauthorized_client", description)
     }
 
-    /// 429: too many requests.
-    package static let rateLimited = OAuthError(
-        status: 429, "x_rate_limited", "rate limit exceeded, please try again later.")
     /// 500: an error of the server.
     package static let serverError = OAuthError(status: 500, "server_error", "internal server error")
-    /// The response to all biometric requests whose proof is invalid.
-    package static let invalidCredentials = OAuthError.invalidGrant("InvalidCredentials")
 }

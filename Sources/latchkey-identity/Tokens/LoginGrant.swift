@@ -1,11 +1,10 @@
-import Crypto
 import FoundationEssentials
 import GRDB
 import Latchkey
 import LatchkeyRelyingParty
 
-/// One login of one user in one client, with all its tokens.
-struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
+/// The grant of one login of one user in one client. All tokens of the login belong to it.
+struct LoginGrant: Sendable, Codable, FetchableRecord, PersistableRecord {
     static let databaseTableName = "offline_grant"
 
     /// A random UUID in lower case; the first part of the refresh token.
@@ -57,35 +56,25 @@ struct Grant: Sendable, Codable, FetchableRecord, PersistableRecord {
 }
 
 /// The proof for which a grant was issued.
-enum GrantProof: Sendable {
+struct GrantProof: Sendable {
+    var amr: DeviceAuthentication?
+    var deviceID: String?
+    var enrolmentID: String?
+    var easyAccessKeyID: String?
+
     /// The user's password, on this server's own page.
-    case password
-    case biometric(RegisteredDevice)
-    case easyAccess(LockerEnrolment, LockerKey)
-    case background(LockerEnrolment)
+    static let password = GrantProof()
 
-    var amr: DeviceAuthentication? {
-        switch self {
-        case .password: nil
-        case .biometric: .biometric
-        case .easyAccess: .easyAccess
-        case .background: .background
-        }
+    static func biometric(_ device: RegisteredDevice) -> GrantProof {
+        GrantProof(amr: .biometric, deviceID: device.id)
     }
 
-    var deviceID: String? {
-        if case .biometric(let device) = self { device.id } else { nil }
+    static func easyAccess(_ enrolment: LockerEnrolment, _ key: LockerKey) -> GrantProof {
+        GrantProof(amr: .easyAccess, enrolmentID: enrolment.id, easyAccessKeyID: key.kid.rawValue)
     }
 
-    var enrolmentID: String? {
-        switch self {
-        case .password, .biometric: nil
-        case .easyAccess(let enrolment, _), .background(let enrolment): enrolment.id
-        }
-    }
-
-    var easyAccessKeyID: String? {
-        if case .easyAccess(_, let key) = self { key.kid.rawValue } else { nil }
+    static func background(_ enrolment: LockerEnrolment) -> GrantProof {
+        GrantProof(amr: .background, enrolmentID: enrolment.id)
     }
 }
 
@@ -136,8 +125,8 @@ struct AuthorizationCode: Sendable, Codable, FetchableRecord, PersistableRecord 
 
     /// Whether a PKCE verifier matches the request's challenge.
     func accepts(verifier: String) -> Bool {
-        guard ProofKey.isVerifier(verifier) else { return false }
-        return constantTimeEqual(Array(ProofKey.challenge(verifier).utf8), Array(codeChallenge.utf8))
+        ProofKey.isVerifier(verifier)
+            && constantTimeEqual(ProofKey.challenge(verifier).utf8, codeChallenge.utf8)
     }
 }
 
@@ -145,13 +134,11 @@ struct AuthorizationCode: Sendable, Codable, FetchableRecord, PersistableRecord 
 enum ProofKey {
     /// 43 to 128 characters of `A-Z a-z 0-9 - . _ ~` (section 4.1).
     static func isVerifier(_ text: String) -> Bool {
-        (43...128).contains(text.utf8.count) && FormFields.encode(text) == text
+        (43...128).contains(text.utf8.count) && FormEncoding.encode([("", text)]) == "=" + text
     }
 
     /// 43 characters: SHA-256 in base64url (section 4.2).
-    static func isChallenge(_ text: String) -> Bool {
-        Base64URL.decode(text)?.count == SHA256.byteCount
-    }
+    static func isChallenge(_ text: String) -> Bool { Base64URL.decode(text)?.count == 32 }
 
     static func challenge(_ verifier: String) -> String {
         Base64URL.encode(MessageDigest(sha256: verifier.utf8).bytes)

@@ -1,6 +1,7 @@
 internal import Crypto
 internal import CryptoExtras
 package import FoundationEssentials
+package import Latchkey
 
 /// JSON Web Signatures in compact form (RFC 7515 section 3.1).
 package enum JWS {
@@ -50,9 +51,7 @@ package enum SignatureFlaw: Error, Hashable, Sendable {
     case unreadable
     /// The header requires an extension (RFC 7515 section 4.1.11).
     case criticalExtension
-    /// The algorithm is neither RS256 nor ES256.
-    case algorithm
-    /// None of the keys created it.
+    /// None of the keys created it with RS256 or ES256.
     case signature
 }
 
@@ -77,7 +76,7 @@ extension JWS.Parts {
         switch header.alg {
         case "ES256": check = { isES256(over: message, $0) }
         case "RS256": check = { isRS256(over: message, $0) }
-        default: throw .algorithm
+        default: throw .signature
         }
         guard keys.candidates(alg: header.alg, kid: header.kid).contains(where: check) else { throw .signature }
     }

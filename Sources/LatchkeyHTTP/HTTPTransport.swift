@@ -1,10 +1,11 @@
 package import FoundationEssentials
 public import HTTPTypes
+public import Latchkey
 
 /// Sends a facade's HTTP requests: one request, one response.
 ///
 /// An implementation verifies TLS, follows no redirects, stores no cookies, limits the response's size, and has its own
-/// deadline. It throws ``KeystoreError`` with code `unavailable` if no response came; every status code is an ordinary
+/// deadline. It throws `KeystoreError` with code `unavailable` if no response came; every status code is an ordinary
 /// result.
 public protocol HTTPTransport: Sendable {
     /// - Parameters:

@@ -1,5 +1,6 @@
 import Foundation
 import Latchkey
+import LatchkeyOAuth
 import Testing
 
 /// A server's texts are displayed to users, in a terminal and elsewhere.

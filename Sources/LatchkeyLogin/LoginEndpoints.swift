@@ -1,17 +1,17 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
+internal import LatchkeyHTTP
 internal import LatchkeyOAuth
 
-/// The endpoints of an identity server as calls, for one operation.
-struct IdentityServer: Sendable {
-    let client: OAuthClient<LoginError>
+/// The endpoints of an identity server as calls.
+struct LoginEndpoints: Sendable {
+    let client: OAuthClient<LoginErrorCode>
     let device: DeviceInfo
 
     /// The scopes of every login.
     static let scope = "openid offline_access https://authgear.com/scopes/full-access"
 
-    var operation: String { client.operation }
     var metadata: ProviderMetadata { client.metadata }
 
     /// Reads the server's metadata.
@@ -19,17 +19,17 @@ struct IdentityServer: Sendable {
     /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than `address`, has no endpoint
     ///   for a login, or an endpoint at an origin that must not get tokens.
     static func discover(
-        at address: Endpoint, additionalOrigins: Set<String>, over connection: ServerConnection<LoginError>
+        at address: Endpoint, additionalOrigins: Set<String>, over connection: ServerConnection<LoginErrorCode>
     ) async throws(LoginError) -> ProviderMetadata {
         let metadata = try await ProviderMetadata.read(at: address.text, over: connection)
         for required in [ProviderMetadata.EndpointName.authorization, .userInfo, .revocation] {
-            guard metadata[required] != nil else { throw connection.failure(.missingEndpoint(required)) }
+            guard metadata[required] != nil else { throw LoginError(.missingEndpoint(required)) }
         }
         let secret = [ProviderMetadata.EndpointName.authorization, .token, .userInfo, .revocation, .biometricRemoval]
         do throws(MetadataFlaw) {
             try metadata.check(secretsGoTo: secret.compactMap { metadata[$0] }, additionalOrigins: additionalOrigins)
         } catch {
-            throw connection.failure(.metadata(error))
+            throw LoginError(.metadata(error))
         }
         return metadata
     }
@@ -47,7 +47,7 @@ struct IdentityServer: Sendable {
 
     func challenge() async throws(LoginError) -> (Challenge, date: Date?) {
         guard let endpoint = metadata.challenge else {
-            throw client.connection.failure(.missingEndpoint(.authorization))
+            throw LoginError(.missingEndpoint(.authorization))
         }
         let response = try await client.connection.success(
             endpoint.request(.post, [.contentType: "application/json"]), encode(["purpose": "biometric_request"]))
@@ -55,7 +55,7 @@ struct IdentityServer: Sendable {
     }
 
     /// Registers the key in `jwt` for the user. The response has no body.
-    func setUp(jwt: String, access: AccessToken) async throws(LoginError) {
+    func register(jwt: String, access: AccessToken) async throws(LoginError) {
         _ = try await client.requestToken(
             BiometricRequest.grantType, [("jwt", jwt)], fields: [.authorization: access.authorization])
     }
@@ -63,7 +63,7 @@ struct IdentityServer: Sendable {
     /// Logs in with the key that signed `jwt`.
     ///
     /// - Returns: The response, with any status. The date of a refusal is needed too.
-    func authenticate(jwt: String) async throws(LoginError) -> ServerResponse<LoginError> {
+    func authenticate(jwt: String) async throws(LoginError) -> ServerResponse<LoginErrorCode> {
         try await client.post(
             [
                 ("grant_type", BiometricRequest.grantType), ("jwt", jwt), ("scope", Self.scope),
@@ -77,11 +77,12 @@ struct IdentityServer: Sendable {
             .post, [.contentType: "application/json", .authorization: access.authorization])
         let response = try await client.connection.send(request, encode(["kid": id.rawValue]))
         guard !response.isSuccess else { return }
-        let failure = response.failure
-        guard response.status == 404, failure.serverError?.reason == "IdentityNotFound" else { throw failure }
+        let refusal = response.refusal
+        guard response.status == 404, refusal.serverError?.reason == "IdentityNotFound" else {
+            throw LoginError(.refused(refusal))
+        }
         throw .identityNotFound(
-            operation, "Biometric login is disabled on this device. No further step is necessary.",
-            serverError: failure.serverError, httpStatus: response.status)
+            "Biometric login is disabled on this device. No further step is necessary.", refusal)
     }
 
     // MARK: OAuth
@@ -101,8 +102,11 @@ struct IdentityServer: Sendable {
         try await client.revoke(token.text, identifiesClient: false)
     }
 
-    func userInfo(access: AccessToken) async throws(LoginError) -> UserInfo {
-        try await client.userInfo(UserInfo.self, authorization: access.authorization)
+    /// - Throws: ``LoginError`` with code `invalidResponse` if the claims are about another user.
+    func userInfo(of userID: String, access: AccessToken) async throws(LoginError) -> UserInfo {
+        let user = try await client.userInfo(UserInfo.self, authorization: access.authorization)
+        guard user.userID == userID else { throw .invalidResponse("the server's response is for another user") }
+        return user
     }
 
     /// The claims of an ID token that comes directly from the server.
@@ -110,25 +114,21 @@ struct IdentityServer: Sendable {
         do throws(IDTokenFlaw) {
             return try client.idTokens.checkClaims(idToken, now: now, serverDate: serverDate)
         } catch {
-            throw LoginError(operation, .idToken(error))
+            throw LoginError(.idToken(error))
         }
     }
 
     // MARK: Helpers
 
     private func encode(_ value: [String: String]) throws(LoginError) -> [UInt8] {
-        do {
-            return Array(try JSONEncoder().encode(value))
-        } catch {
-            throw .invalidInput(operation, "a request can't be encoded as JSON")
+        do { return Array(try JSONEncoder().encode(value)) } catch {
+            throw .invalidInput("a request can't be encoded as JSON")
         }
     }
 
     private func deviceInfo() throws(LoginError) -> String {
-        do {
-            return try device.formValue()
-        } catch {
-            throw .invalidInput(operation, "the device's description can't be encoded as JSON")
+        do { return try device.formValue() } catch {
+            throw .invalidInput("the device's description can't be encoded as JSON")
         }
     }
 }
@@ -147,11 +147,9 @@ struct Challenge: Sendable {
     /// - Parameter date: The server's clock when it sent the challenge.
     init(_ result: Result, date: Date?) {
         token = result.token
-        guard let date, let text = result.expiresAt, let expiry = Self.date(text) else {
-            life = Self.defaultLife
-            return
-        }
-        life = .seconds(max(0, expiry.timeIntervalSince(date)))
+        let expiry = result.expiresAt.flatMap(Self.date)
+        let seconds = date.flatMap { expiry?.timeIntervalSince($0) }
+        life = seconds.map { .seconds(max(0, $0)) } ?? Self.defaultLife
     }
 
     /// Whether the challenge has expired on the server, measured with a monotonic clock.

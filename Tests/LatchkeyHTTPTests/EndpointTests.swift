@@ -1,5 +1,6 @@
 import HTTPTypes
 import Latchkey
+import LatchkeyHTTP
 import Testing
 
 struct EndpointTests {

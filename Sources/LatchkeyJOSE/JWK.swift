@@ -1,4 +1,5 @@
 package import FoundationEssentials
+package import Latchkey
 
 /// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
 public struct JWK: Hashable, Sendable, Codable {
@@ -42,7 +43,7 @@ public struct JWK: Hashable, Sendable, Codable {
 
     /// The P-256 key.
     ///
-    /// - Throws: ``KeystoreError`` with code `damaged` unless this is an EC key on P-256 with both coordinates.
+    /// - Throws: `KeystoreError` with code `damaged` unless this is an EC key on P-256 with both coordinates.
     package func publicKey() throws(KeystoreError) -> PublicKey {
         guard
             kty == "EC", crv == "P-256",

@@ -23,16 +23,16 @@ package enum FormEncoding {
     }
 
     private static func escape(_ text: String) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var encoded: [UInt8] = []
-        for byte in text.utf8 {
-            if isUnreserved(byte) {
-                encoded.append(byte)
-            } else {
-                encoded += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }
-        }
-        return String(decoding: encoded, as: UTF8.self)
+        text.utf8.map { byte in
+            isUnreserved(byte)
+                ? String(UnicodeScalar(byte))
+                : (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
+        }.joined()
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        let character = Character(UnicodeScalar(byte))
+        return character.isASCII && (character.isLetter || character.isNumber || "-._~".contains(character))
     }
 
     private static func unescape(_ text: some StringProtocol) -> String? {
@@ -54,15 +54,5 @@ package enum FormEncoding {
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {
         Character(UnicodeScalar(byte)).hexDigitValue.map(UInt8.init)
-    }
-
-    private static func isUnreserved(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"):
-            true
-        default: false
-        }
     }
 }

@@ -1,6 +1,7 @@
 import Crypto
 import Foundation
 import Latchkey
+import LatchkeyJOSE
 import Testing
 
 struct JWKTests {

@@ -1,0 +1,60 @@
+internal import FoundationEssentials
+public import LatchkeyJOSE
+
+/// A value with OpenID Connect claims about a user (OpenID Connect Core sections 2 and 5.1).
+public protocol HasClaims {
+    /// All claims by their names, not verified.
+    var claims: [String: JSONValue] { get }
+}
+
+extension HasClaims {
+    /// The value of a claim: `metadata["given_name"]`.
+    public subscript(claim: String) -> JSONValue? { claims[claim] }
+
+    /// The user's id (`sub`): unique at the issuer, and never reassigned.
+    public var subject: String? { self["sub"]?.string }
+    /// The server (`iss`).
+    public var issuer: String? { self["iss"]?.string }
+    /// The client ids that the claims are for (`aud`).
+    var audience: [String] {
+        switch self["aud"] {
+        case .string(let text): [text]
+        case .array(let values): values.compactMap(\.string)
+        default: []
+        }
+    }
+    /// The user's full name.
+    public var name: String? { self["name"]?.string }
+    /// The short name that the user prefers; not unique.
+    public var preferredUsername: String? { self["preferred_username"]?.string }
+    /// The user's preferred email address.
+    public var email: String? { self["email"]?.string }
+}
+
+/// A signed JSON Web Token in compact form (RFC 7519), decoded. The signature is not verified.
+public struct JWT: Hashable, Sendable, HasClaims {
+    private let compact: Redacted<String>
+    private let payload: Redacted<[String: JSONValue]>
+
+    /// The compact form: three parts in base64url.
+    public var rawValue: String { compact.value }
+    public var claims: [String: JSONValue] { payload.value }
+
+    /// - Returns: nil unless the text is a compact JWS whose payload is a JSON object.
+    package init?(_ compact: String) {
+        guard
+            let parts = JWS.parse(compact),
+            let claims = try? JSONDecoder().decode([String: JSONValue].self, from: parts.payload)
+        else { return nil }
+        self.compact = Redacted(value: compact)
+        payload = Redacted(value: claims)
+    }
+}
+
+/// A value that is neither in the description nor in the mirror of the value that contains it.
+struct Redacted<Value: Hashable & Sendable>: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
+    let value: Value
+
+    var description: String { "‹redacted›" }
+    var customMirror: Mirror { Mirror(self, children: []) }
+}

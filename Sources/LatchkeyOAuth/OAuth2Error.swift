@@ -1,0 +1,118 @@
+package import FoundationEssentials
+internal import Latchkey
+
+/// A server's error in the form of RFC 6749 section 5.2, as a client receives it.
+///
+/// The server's texts are safe for one line of text: characters that are invisible, move a cursor or change the text's
+/// direction are replaced by U+FFFD, and long texts are cut and end in `…`.
+public struct OAuth2Error: Hashable, Sendable, Codable {
+    /// The maximum length of the code in Unicode scalars.
+    package static let maximumCodeLength = 100
+    /// The maximum length of the description and of the URI in Unicode scalars.
+    package static let maximumTextLength = 300
+
+    /// The code, for example `invalid_grant`.
+    public let error: String
+    /// The server's own text, for example `InvalidCredentials`.
+    public let description: String?
+    /// The address of more information.
+    public let uri: String?
+
+    package init(error: String, description: String? = nil, uri: String? = nil) {
+        self.error = String(oneLine: error, limit: Self.maximumCodeLength)
+        self.description = description.map { String(oneLine: $0, limit: Self.maximumTextLength) }
+        self.uri = uri.map { String(oneLine: $0, limit: Self.maximumTextLength) }
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            error: try container.decode(String.self, forKey: .error),
+            description: try container.decodeIfPresent(String.self, forKey: .description),
+            uri: try container.decodeIfPresent(String.self, forKey: .uri))
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case error
+        case description = "error_description"
+        case uri = "error_uri"
+    }
+}
+
+/// An error of the server's JSON API. Its texts fit on one line, like those of an ``OAuth2Error``.
+public struct ServerError: Hashable, Sendable, Codable {
+    /// The kind, which corresponds to the HTTP status, for example `NotFound`.
+    public let name: String
+    /// The exact cause, for example `IdentityNotFound`.
+    public let reason: String
+    /// The server's message.
+    public let message: String
+
+    package init(name: String, reason: String, message: String) {
+        self.name = String(oneLine: name, limit: OAuth2Error.maximumCodeLength)
+        self.reason = String(oneLine: reason, limit: OAuth2Error.maximumCodeLength)
+        self.message = String(oneLine: message, limit: OAuth2Error.maximumTextLength)
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            name: try container.decode(String.self, forKey: .name),
+            reason: try container.decode(String.self, forKey: .reason),
+            message: try container.decode(String.self, forKey: .message))
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case name, reason, message
+    }
+
+    /// The response body: `{"error": {…}}`.
+    fileprivate struct Envelope: Decodable {
+        let error: ServerError
+    }
+}
+
+/// A server's response that refuses a request.
+public struct ServerRefusal: Hashable, Sendable {
+    /// The HTTP status; nil for a response by redirect.
+    package let status: Int?
+    /// The OAuth error, if the response has one.
+    package let oauthError: OAuth2Error?
+    /// The error of the server's JSON API, if the response has one and no OAuth error.
+    package let serverError: ServerError?
+
+    package init(_ oauthError: OAuth2Error? = nil, serverError: ServerError? = nil, status: Int?) {
+        self.oauthError = oauthError
+        self.serverError = serverError
+        self.status = status
+    }
+
+    /// Reads the error in a body (RFC 6749 section 5.2), with any content type.
+    package init(status: Int, body: Data) {
+        let decoder = JSONDecoder()
+        let oauthError = try? decoder.decode(OAuth2Error.self, from: body)
+        let envelope = oauthError == nil ? try? decoder.decode(ServerError.Envelope.self, from: body) : nil
+        self.init(oauthError, serverError: envelope?.error, status: status)
+    }
+
+    /// Whether the server only limits the rate of requests.
+    package var isRateLimit: Bool { status == 429 || oauthError?.error == "x_rate_limited" }
+
+    /// The cause, as a clause.
+    package var reason: String {
+        if isRateLimit { return "the server rejects requests because there were too many" }
+        if let oauthError {
+            return "the server refused with ‘\(oauthError.error)’" + (oauthError.description.map { " (\($0))" } ?? "")
+        }
+        if let serverError { return "the server refused: \(serverError.message) (\(serverError.reason))" }
+        return "the server answered" + (status.map { " with status \($0)" } ?? " with an error")
+    }
+
+    /// The next step, as a sentence.
+    package var recovery: String {
+        if isRateLimit { return "Wait a minute, then try again." }
+        return oauthError != nil || serverError != nil
+            ? "Ask the server's operator what this means, or log in again."
+            : "Check the server's address, and try again later."
+    }
+}

@@ -1,0 +1,82 @@
+package import Latchkey
+
+/// The codes of a facade's errors, which the OAuth client throws as `LatchkeyError` of this code.
+package protocol OAuthErrorCode: LatchkeyErrorCode where Details == ServerRefusal {
+    /// The code for a failure.
+    init(_ failure: OAuthFailure)
+}
+
+extension LatchkeyError where ErrorCode: OAuthErrorCode {
+    /// The facade's error for a failure: its code, and the failure's texts.
+    package init(_ failure: OAuthFailure) {
+        let (reason, recovery) = failure.explanation
+        self.init(
+            code: ErrorCode(failure), reason: reason, recovery: recovery, underlying: failure.underlying,
+            details: failure.refusal)
+    }
+}
+
+/// Why a request to a server, or a login in the browser, has no usable result.
+package enum OAuthFailure: Error, Sendable {
+    /// The configured address is neither `https` nor on a loopback host.
+    case invalidAddress(String)
+    /// The transport received no response.
+    case transport(KeystoreError)
+    /// The status is outside 200...299.
+    case refused(ServerRefusal)
+    /// The response does not follow the protocol.
+    case malformed
+    case metadata(MetadataFlaw)
+    /// The server's metadata has no such endpoint.
+    case missingEndpoint(ProviderMetadata.EndpointName)
+    case idToken(IDTokenFlaw)
+    /// No known key made the signature, and the keys are too fresh to be read again.
+    case keysTooFresh
+    case authorization(AuthorizationFailure)
+
+    /// The server's refusal, if that is the failure.
+    package var refusal: ServerRefusal? {
+        switch self {
+        case .refused(let refusal): refusal
+        case .authorization(.refused(let error)): ServerRefusal(error, status: nil)
+        default: nil
+        }
+    }
+
+    fileprivate var underlying: UnderlyingError? {
+        switch self {
+        case .transport(let error): error.underlying
+        case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
+        default: nil
+        }
+    }
+
+    /// The cause, as a clause, and the next step, as a sentence.
+    fileprivate var explanation: (reason: String, recovery: String) {
+        let checkServer = "Check the server's address, and that it supports OpenID Connect."
+        switch self {
+        case .invalidAddress(let address):
+            return ("‘\(address)’ is neither an https address nor on this machine", "Correct it and try again.")
+        case .transport(let error): return (error.reason, error.recovery)
+        case .refused(let refusal): return (refusal.reason, refusal.recovery)
+        case .malformed: return ("the server's response does not follow its protocol", checkServer)
+        case .metadata(let flaw): return flaw.explanation
+        case .missingEndpoint(let name):
+            let recovery =
+                switch name {
+                case .revocation: "Remove the tokens from this device."
+                case .introspection: "Request the user's data instead."
+                case .userInfo: "Use the claims of the ID token."
+                default: checkServer
+                }
+            return ("the server's metadata has no ‘\(name.rawValue)’", recovery)
+        case .idToken(let flaw): return ("the server's ID token \(flaw.reason)", flaw.recovery)
+        case .keysTooFresh:
+            return (
+                "the ID token is not signed with one of the server's keys, which were read a moment ago",
+                "Try again in 30 seconds, when the server's keys can be read again."
+            )
+        case .authorization(let failure): return failure.explanation
+        }
+    }
+}
